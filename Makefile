@@ -1,0 +1,77 @@
+# Onefold: `make demo` and `make test` are all that a fresh machine needs.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JARS := .jars/spark/.ready
+KAFKA := .jars/kafka/.ready
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(READY) $(JARS) ## Virtual environment from the hashed lock, and the jars
+
+$(READY): requirements.lock pyproject.toml scripts/check-machine
+	@scripts/check-machine
+	@echo "[1/3] virtual environment in $(VENV)"
+	@"$$(scripts/check-machine --python)" -m venv $(VENV)
+	@echo "[2/3] packages from requirements.lock, each against its hash (some minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(JARS): $(READY) src/onefold/spark/jars.lock
+	@echo "[3/3] jars for Spark"
+	@scripts/check-machine
+	@$(BIN)/python -m onefold.spark.jars spark
+	@touch $@
+
+$(KAFKA): $(READY) src/onefold/spark/jars.lock
+	@echo "jars for the Kafka broker that the tests start"
+	@$(BIN)/python -m onefold.spark.jars kafka
+	@touch $@
+
+.PHONY: demo
+demo: setup ## The main job on the shipped Kafka sample, export to report
+	@$(BIN)/onefold demo
+
+.PHONY: airflow-demo
+airflow-demo: setup ## The same datasets as DAGs in a real Airflow; Ctrl-C stops it
+	@$(BIN)/python -m onefold.orchestration.demo
+
+.PHONY: test
+test: setup $(KAFKA) ## Everything that CI runs
+	@$(BIN)/pytest
+
+.PHONY: test-quick
+test-quick: setup ## Unit and property tests
+	@$(BIN)/pytest tests/unit tests/property
+
+.PHONY: lint
+lint: setup ## Style, import walls and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+	@$(BIN)/mypy
+
+.PHONY: bench
+bench: setup ## Dedup side by side with a bare row_number job and DuckDB
+	@$(BIN)/python -m benchmarks.dedup
+
+.PHONY: record
+record: setup $(KAFKA) ## Record the sample stream anew from a real broker
+	@$(BIN)/python -m sample.record
+
+.PHONY: lock
+lock: ## Resolve requirements.lock anew (needs uv)
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	    --extra airflow --extra dev --python-version 3.11 pyproject.toml -o requirements.lock
+
+.PHONY: clean
+clean: ## Remove what the demos made; the environment and the jars stay
+	rm -rf .demo .airflow .lake .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,221 @@
+"""Dedup side by side: Onefold's step, a bare `row_number` job, and DuckDB, on the same bytes in one run.
+
+    python -m benchmarks.dedup [--rows 10000000] [--rounds 3]
+
+The input is a kcat export: `rows` records, 20 % of them sent twice, payloads of about 150 bytes. The bare job
+reads, decodes and hashes exactly as Onefold does, keeps the first of each key by the same order with one
+`row_number`, and writes the same columns to a table of the same layout; so the ratio is the price of verdicts,
+reasons and survivors. DuckDB decodes the same fields, keeps the first of each key and writes Parquet.
+
+Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+JOBS = ("onefold", "row_number", "duckdb")
+DATASET = """
+name: bench
+source:
+  exports: {path: export/, layout: kcat, origin: {cluster: bench, incarnation: 1}}
+value:
+  format: json
+  fields: {id: string, account: string, amount: "decimal(18,2)", note: string, at: timestamp}
+identity: {message_id: id}
+apply: {mode: append}
+target: {table: bench.rows, buckets: 8}
+"""
+MEMORY = "3g"
+"""Heap of each Spark job; with what the JVM needs beside it, the aim is 4 GB resident."""
+
+
+def generate(folder: Path, rows: int) -> None:
+    """Write the export in eight files; every fifth record is a copy of an earlier one, at a later offset."""
+    folder.mkdir(parents=True)
+    filler = "lorem ipsum dolor sit amet consectetur adipiscing"
+    per_file = rows // 8
+    for number in track(range(8), description=f"generating {rows:,} records"):
+        with (folder / f"part-{number}.jsonl").open("w") as file:
+            for offset in range(number * per_file, (number + 1) * per_file):
+                source = (offset * 7919) % max(offset, 1) if offset % 5 == 4 else offset
+                payload = (
+                    f'{{\\"id\\":\\"m-{source:010d}\\",\\"account\\":\\"a-{source % 99991}\\",\\"amount\\":'
+                    f'{source % 10007}.{source % 100:02d},\\"note\\":\\"{filler}\\",'
+                    f'\\"at\\":\\"2026-01-01T{source % 24:02d}:{source % 60:02d}:00Z\\"}}'
+                )
+                file.write(
+                    f'{{"topic":"bench","partition":0,"offset":{offset},"tstype":"create",'
+                    f'"ts":{1767225600000 + offset},"broker":0,"key":null,"payload":"{payload}"}}\n'
+                )
+
+
+def onefold(folder: Path) -> dict[str, float]:
+    """The dedup step as shipped, on a landed batch."""
+    from onefold.dataset import load_dataset
+    from onefold.landing.land import land_batch, plan_batch
+    from spark_jobs import dedup
+
+    lake, session = _session(folder, "onefold")
+    dataset = load_dataset(folder / "datasets" / "bench.yaml")
+    plan = plan_batch(lake, dataset, export=str(folder / "export"))
+    land_batch(lake, dataset, plan.batch)
+    begin = time.perf_counter()
+    staged = dedup.run(session, lake, dataset, plan.batch)
+    seconds = time.perf_counter() - begin
+    kept = session.table(staged.table).where("_survivor").count()
+    return {"seconds": seconds, "peak_mb": _jvm_peak(session), "records": staged.records, "kept": kept}
+
+
+def row_number(folder: Path) -> dict[str, float]:
+    """The same decode, one `row_number`, the same columns in the same layout; nothing else."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    from onefold.dataset import load_dataset
+    from onefold.dedup import columns as C
+    from onefold.dedup.identity import identify
+    from onefold.dedup.staging import needed
+    from onefold.records import envelope as E
+    from onefold.records.decode import decode
+    from onefold.records.kcat import read_kcat
+    from onefold.spark.tables import bucketed, ensure_namespace
+
+    _, session = _session(folder, "bare")
+    dataset = load_dataset(folder / "datasets" / "bench.yaml")
+    begin = time.perf_counter()
+    objects = [(path.name, f"file://{path}") for path in sorted((folder / "export").iterdir())]
+    records = needed(
+        identify(decode(read_kcat(session, objects, dataset.source.export.origin), dataset), dataset), dataset
+    )
+    order = Window.partitionBy(C.KEY).orderBy(*E.TOTAL_ORDER)
+    numbered = records.withColumn("_survivor", F.row_number().over(order) == 1)
+    payload = [F.when(F.col("_survivor"), F.col(name)).alias(name) for name in dataset.fields]
+    kept = [C.KEY, C.ORDER, C.HASH, C.DELETED, "_survivor", E.OBJECT, E.LINE, E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS]
+    ensure_namespace(session, "bench")
+    bucketed(numbered.select(*kept, *payload), "onefold.bench.bare", dataset.target.buckets)
+    seconds = time.perf_counter() - begin
+    rows = session.table("onefold.bench.bare")
+    return {
+        "seconds": seconds,
+        "peak_mb": _jvm_peak(session),
+        "records": rows.count(),
+        "kept": rows.where("_survivor").count(),
+    }
+
+
+def duckdb(folder: Path) -> dict[str, float]:
+    """The same fields and the same choice in DuckDB, written as Parquet."""
+    import resource
+
+    import duckdb as engine
+
+    con = engine.connect()
+    con.execute(f"SET memory_limit='{MEMORY}B'; SET temp_directory='{folder}/duckdb'")
+    begin = time.perf_counter()
+    con.execute(
+        f"""
+        COPY (
+          SELECT payload->>'id' AS id, payload->>'account' AS account, (payload->>'amount')::decimal(18,2) AS amount,
+                 payload->>'note' AS note, (payload->>'at')::timestamptz AS at, topic, "partition", "offset", ts
+          FROM read_ndjson('{folder}/export/*.jsonl', columns={{topic: 'VARCHAR', "partition": 'INT',
+               "offset": 'BIGINT', ts: 'BIGINT', payload: 'VARCHAR'}})
+          QUALIFY row_number() OVER (PARTITION BY payload->>'id' ORDER BY ts, topic, "partition", "offset") = 1
+        ) TO '{folder}/duckdb.parquet' (FORMAT parquet, COMPRESSION zstd)
+        """
+    )
+    seconds = time.perf_counter() - begin
+    kept = con.execute(f"SELECT count(*) FROM '{folder}/duckdb.parquet'").fetchone()
+    lines = f"read_csv('{folder}/export/*.jsonl', delim='\x01', quote='', header=false, columns={{'l': 'VARCHAR'}})"
+    records = con.execute(f"SELECT count(*) FROM {lines}").fetchone()
+    assert kept is not None
+    assert records is not None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "peak_mb": peak, "records": records[0], "kept": kept[0]}
+
+
+def _session(folder: Path, name: str):  # type: ignore[no-untyped-def]
+    from onefold.lake import Lake
+    from onefold.settings import Settings
+    from onefold.spark.session import open_session
+
+    lake = Lake(Settings(home=folder, lake=f"lake-{name}", spark_conf={"spark.driver.memory": MEMORY}))
+    return lake, open_session(lake, name)
+
+
+def _jvm_peak(session) -> float:  # type: ignore[no-untyped-def]
+    """The JVM's high-water mark of resident memory, in MB."""
+    pid = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
+
+
+def main() -> int:
+    """Generate once, run every job `rounds` times in turn, print medians and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="records in the export")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each job")
+    parser.add_argument("--job", choices=JOBS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.job:
+        print(json.dumps(globals()[args.job](args.folder)))
+        return 0
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="onefold-bench-") as scratch:
+        folder = Path(scratch)
+        (folder / "datasets").mkdir()
+        (folder / "datasets" / "bench.yaml").write_text(DATASET)
+        generate(folder / "export", args.rows)
+        size = sum(path.stat().st_size for path in (folder / "export").iterdir())
+        console.print(f"{args.rows:,} records, {size / 1e9:.2f} GB; {os.cpu_count()} cores")
+        found: dict[str, list[dict[str, float]]] = {job: [] for job in JOBS}
+        for number in range(args.rounds):
+            for job in JOBS:
+                found[job].append(_run(job, folder))
+                console.print(f"round {number + 1}: {job:<12} {found[job][-1]['seconds']:8.1f} s")
+                for left in (*folder.glob("lake-*"), folder / "duckdb", folder / "duckdb.parquet"):
+                    shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    kept = {runs[0]["kept"] for runs in found.values()}
+    if len(kept) != 1:
+        console.print(f"the jobs disagree on the rows kept: {kept}")
+        return 1
+    _print(console, found)
+    return 0
+
+
+def _run(job: str, folder: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.dedup", "--job", job, "--folder", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{job} failed:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def _print(console: Console, found: dict[str, list[dict[str, float]]]) -> None:
+    base = statistics.median(run["seconds"] for run in found["row_number"])
+    table = Table(title="median of the rounds", title_justify="left")
+    for name in ("job", "seconds", "against row_number", "peak memory, MB", "rows kept"):
+        table.add_column(name, justify="left" if name == "job" else "right")
+    for job, runs in found.items():
+        median = statistics.median(run["seconds"] for run in runs)
+        peak = max(run["peak_mb"] for run in runs)
+        table.add_row(job, f"{median:.1f}", f"{median / base:.2f}", f"{peak:,.0f}", f"{runs[0]['kept']:,.0f}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

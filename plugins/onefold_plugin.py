@@ -1,0 +1,65 @@
+"""Onefold in Airflow's UI: the reports behind Airflow's login, as a menu entry and a tab of each run."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+PREFIX = "/onefold"
+
+
+class Reports:
+    """The pages' application, built at the first request: all of Airflow loads plugins, one process serves."""
+
+    @cached_property
+    def app(self) -> "FastAPI":
+        """The application, with Airflow's login and rights."""
+        from airflow.api_fastapi.app import get_auth_manager
+        from airflow.api_fastapi.core_api.security import GetUserDep
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+
+        from onefold.lake import Lake
+        from onefold.settings import load_settings
+        from onefold.ui.reports import reports_app
+
+        def readable(user: GetUserDep) -> set[str]:
+            """The DAGs that the user may read; 401 where nobody is logged in."""
+            return set(get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
+
+        def batch_of(dag_id: str, run_id: str) -> str | None:
+            query = XComModel.get_many(run_id=run_id, dag_ids=dag_id, task_ids="plan", key="return_value")
+            with create_session() as session:
+                found = session.scalars(query).first()
+                return str(XComModel.deserialize_value(found)) if found else None
+
+        return reports_app(lambda: Lake(load_settings()), readable, batch_of)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """As ASGI wants it."""
+        await self.app(scope, receive, send)
+
+
+class OnefoldPlugin(AirflowPlugin):
+    """What Airflow's UI shows of Onefold."""
+
+    name = "onefold"
+    fastapi_apps = [{"app": Reports(), "url_prefix": PREFIX, "name": "Onefold reports"}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Data quality",
+            "href": f"{PREFIX.strip('/')}/",
+            "destination": "nav",
+            "url_route": "data-quality",
+            "nav_top_level": True,
+        },
+        {
+            "name": "Report",
+            "href": f"{PREFIX.strip('/')}/runs/{{DAG_ID}}/{{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "onefold-report",
+        },
+    ]

@@ -1,0 +1,204 @@
+"""One real Kafka broker (KRaft, standalone) as a child process, from the pinned jars.
+
+    with Broker() as broker:
+        Producer({"bootstrap.servers": broker.bootstrap})
+
+`python -m sample.broker` runs one in the foreground until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import IO, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from onefold.spark.jars import jars
+
+HOST = "127.0.0.1"
+NODE_ID = 1
+START_SECONDS = 90
+STOP_SECONDS = 20
+# 16 bytes in URL-safe base64, Kafka's form of a UUID; no two of these brokers ever meet.
+CLUSTER_ID = "b25lZm9sZC1zYW1wbGUtMQ"
+JVM_OPTIONS = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+SINGLE_NODE = {
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "default.replication.factor": 1,
+    "min.insync.replicas": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": "false",
+}
+
+
+class BrokerNotStartedError(RuntimeError):
+    """The broker ended, or did not answer in time; the message holds the last lines of its log."""
+
+    def __init__(self, what: str, log: Path) -> None:
+        self.what = what
+        self.log = log
+        lines = log.read_text(errors="replace").splitlines()[-30:] if log.exists() else []
+        super().__init__(f"{what}. The last lines of its log:\n" + "\n".join(lines))
+
+
+class Broker:
+    """A broker between `__enter__` and `__exit__`; its data is gone afterwards.
+
+    `bootstrap` is where clients connect. With `advertise` (a port of this host) the broker listens
+    on one more port, `behind`, and tells the clients that come in there to go on through
+    `advertise`: the place for a proxy (see `sample.proxy`).
+    """
+
+    def __init__(self, *, advertise: int | None = None, log: Path | None = None) -> None:
+        self._advertise = advertise
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stack = ExitStack()
+        port, controller, behind = free_ports(3)
+        self.bootstrap = f"{HOST}:{port}"
+        self.behind = behind
+        self._controller = f"{HOST}:{controller}"
+
+    @property
+    def log(self) -> Path:
+        """The file that holds what the broker printed."""
+        if self._log is None:
+            raise RuntimeError("the broker has no log before it is started")
+        return self._log
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The broker's own process."""
+        if self._process is None:
+            raise RuntimeError("the broker is not started")
+        return self._process
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onefold-kafka-")))
+            self._log = self._log or home / "broker.log"
+            config = home / "server.properties"
+            config.write_text(self._properties(home / "data"))
+            output = stack.enter_context(self._log.open("wb"))
+            self._format(config, output)
+            stack.callback(self._stop)
+            command = [*java(), "kafka.Kafka", str(config)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+            self._await_answer()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _properties(self, data: Path) -> str:
+        listeners = {"PLAINTEXT": self.bootstrap, "CONTROLLER": self._controller}
+        advertised = {"PLAINTEXT": self.bootstrap}
+        if self._advertise is not None:
+            listeners["PROXIED"] = f"{HOST}:{self.behind}"
+            advertised["PROXIED"] = f"{HOST}:{self._advertise}"
+        properties: dict[str, object] = SINGLE_NODE | {
+            "process.roles": "broker,controller",
+            "node.id": NODE_ID,
+            "controller.quorum.bootstrap.servers": self._controller,
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join(f"{name}://{at}" for name, at in listeners.items()),
+            "advertised.listeners": ",".join(f"{name}://{at}" for name, at in advertised.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
+            "log.dirs": data,
+        }
+        return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+    def _format(self, config: Path, output: IO[bytes]) -> None:
+        command = [*java(), "kafka.tools.StorageTool", "format", "--standalone"]
+        command += ["--cluster-id", CLUSTER_ID, "--config", str(config)]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
+        if done.returncode:
+            raise BrokerNotStartedError("the broker's storage could not be formatted", self.log)
+
+    def _await_answer(self) -> None:
+        """Return once the broker answers a metadata request."""
+        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        deadline = time.monotonic() + START_SECONDS
+        while self.process.poll() is None:
+            try:
+                client.list_topics(timeout=1)
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    what = f"the broker did not answer within {START_SECONDS} s"
+                    raise BrokerNotStartedError(what, self.log) from None
+            else:
+                return
+        code = self.process.returncode
+        raise BrokerNotStartedError(f"the broker ended with code {code} while starting", self.log)
+
+    def _stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def java() -> list[str]:
+    """The start of a java command line with the broker's jars on the class path."""
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if program is None:
+        raise RuntimeError("no java found: install Java 17 or 21, or set JAVA_HOME")
+    classpath = os.pathsep.join(str(jar) for jar in jars("kafka"))
+    return [program, *JVM_OPTIONS, "-Dlog4j2.level=INFO", "-cp", classpath]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nothing listened on a moment ago, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Run a broker in the foreground and print its address."""
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        with Broker() as broker:
+            print(broker.bootstrap, flush=True)
+            return broker.process.wait()
+    except KeyboardInterrupt:
+        return 0
+    except BrokerNotStartedError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

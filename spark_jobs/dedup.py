@@ -1,0 +1,56 @@
+"""Dedup: one survivor per identity, and a verdict for every other record of the batch. Reads no table state."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.dedup.documents import Staged, staged_key
+from onefold.dedup.identity import identify
+from onefold.dedup.positions import fold_positions
+from onefold.dedup.staging import (
+    account,
+    commit_staging,
+    needed,
+    slots_for,
+    staged_columns,
+    write_staging,
+)
+from onefold.dedup.survivors import choose_survivors
+from onefold.lake import Lake, new_attempt
+from onefold.landing.land import manifest_of
+from onefold.records.decode import decode
+from onefold.records.read import read_records
+from onefold.spark.job import main_of
+from onefold.spark.tables import drop
+
+
+def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Staged:
+    """Stage a landed batch, or find its staging."""
+    if standing := lake.get(staged_key(lake, dataset, batch), Staged):
+        return standing
+    attempt = attempt or new_attempt()
+    manifest = manifest_of(lake, dataset, batch)
+    records = read_records(session, lake, dataset, manifest)
+    identified = identify(decode(records, dataset), dataset)
+    slots = slots_for(manifest, dataset.target.buckets)
+    judged = choose_survivors(needed(identified, dataset), dataset, slots)
+    table = write_staging(staged_columns(judged, dataset), dataset, attempt)
+    staged, inconsistent = account(session, dataset, batch, attempt, table)
+    if inconsistent:  # rare, and worth a second pass: one position stands with two contents
+        drop(session, table)
+        folded = choose_survivors(needed(fold_positions(identified), dataset), dataset, slots)
+        table = write_staging(staged_columns(folded, dataset), dataset, attempt)
+        staged, _ = account(session, dataset, batch, attempt, table)
+    return commit_staging(session, lake, dataset, staged)
+
+
+def main(argv: list[str]) -> int:
+    """Entry point of spark-submit."""
+    return main_of(run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

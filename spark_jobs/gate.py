@@ -1,0 +1,48 @@
+"""Gate: every check on the branch. Red means that `main` stays as it is and the branch is kept."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from onefold.catalog import StateTable
+from onefold.dataset import Dataset
+from onefold.errors import DataLossError, GateRedError
+from onefold.faults import fault_point
+from onefold.lake import Lake
+from onefold.quality.documents import GateResult
+from onefold.quality.gate import judge_branch
+from onefold.spark.job import main_of
+from onefold.upsert.commit_record import published_record
+from onefold.upsert.documents import upserted_of
+
+
+def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> GateResult:
+    """Judge an attempt (default: the batch's newest).
+
+    Raises:
+        GateRedError: a blocking check failed or errored; the result is written all the same.
+        DataLossError: offsets are missing and nothing explains them.
+    """
+    upserted = upserted_of(lake, dataset, batch, attempt)
+    published = published_record(lake, dataset, StateTable(lake, dataset).main.record, batch)
+    result = judge_branch(session, lake, dataset, upserted)
+    # After publication it is an audit: what was judged then stays as it was.
+    step = "audit" if published and published.attempt == upserted.attempt else "gate"
+    lake.put(lake.attempt(dataset, batch, upserted.attempt, step), result)
+    fault_point("after_gate")
+    if not result.green:
+        error = DataLossError if result.loss else GateRedError
+        report = lake.where(lake.report(dataset.name, batch, "html"))
+        raise error(dataset.name, batch, result.failures(), report)
+    return result
+
+
+def main(argv: list[str]) -> int:
+    """Entry point of spark-submit."""
+    return main_of(run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""Upsert: judge a staged batch against the published table once, and merge what it changes into a branch."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from onefold.catalog import StateTable
+from onefold.dataset import Dataset
+from onefold.dedup.documents import staged_of
+from onefold.faults import fault_point
+from onefold.lake import Lake, new_attempt
+from onefold.landing.offsets import Coverage
+from onefold.spark.job import main_of
+from onefold.upsert.apply import apply_batch
+from onefold.upsert.commit_record import CommitRecord, published_record
+from onefold.upsert.documents import Upserted
+from onefold.upsert.generation import check_generation
+from onefold.upsert.state import ensure_state
+
+
+def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:
+    """One attempt at a staged batch; none where the batch is published already."""
+    check_generation(lake, dataset)
+    attempt = attempt or new_attempt()
+    staged = staged_of(lake, dataset, batch)
+    ensure_state(session, dataset, session.table(staged.table))
+    table = StateTable(lake, dataset)
+    base = table.main
+    if published := published_record(lake, dataset, base.record, batch):
+        return Upserted(batch=batch, attempt=published.attempt, published=True)
+    record = lake.get(lake.record(dataset, base.record), CommitRecord)
+    coverage = record.coverage if record else Coverage()
+    upserted = apply_batch(session, lake, dataset, staged, table, attempt, coverage)
+    lake.put(lake.attempt(dataset, batch, attempt, "upsert"), upserted)
+    lake.put(lake.latest(dataset, batch), upserted)
+    fault_point("after_upsert")
+    return upserted
+
+
+def main(argv: list[str]) -> int:
+    """Entry point of spark-submit."""
+    return main_of(run, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,189 @@
+"""The Iceberg catalog without a JVM: what `main` is, branches, and the compare-and-set that publishes."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from sqlalchemy.exc import SQLAlchemyError
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+
+from onefold.dataset import Dataset
+from onefold.errors import ForeignCommitError, LakeUnavailableError
+from onefold.lake import CATALOG, Lake
+from onefold.storage import LocalStorage
+
+MAIN = "main"
+COMMIT_TRIES = 20
+"""How often a commit is tried while what it requires holds; other branches of the table move meanwhile."""
+RECORD_PROPERTY = "onefold.record"
+"""The summary property that names a snapshot's commit record."""
+ROOT = "root"
+"""The record name of a table's empty first snapshot."""
+
+
+def state_name(dataset: Dataset) -> str:
+    """The state table's name in its namespace."""
+    return f"{dataset.target.name}__state_{dataset.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A snapshot of a state table and the commit record that its summary names."""
+
+    snapshot: int
+    record: str
+
+
+class MainMovedError(Exception):
+    """A requirement of the commit does not hold any more."""
+
+
+class StateTable:
+    """A handle on one generation's state table, as of when it was opened."""
+
+    def __init__(self, lake: Lake, dataset: Dataset) -> None:
+        self.identifier = (dataset.target.namespace, state_name(dataset))
+        self._catalog = open_catalog(lake)
+        self.table: Table = self._catalog.load_table(self.identifier)
+
+    @property
+    def main(self) -> Head:
+        """What readers see.
+
+        Raises:
+            ForeignCommitError: its snapshot was not written by Onefold.
+        """
+        head = self.ref(MAIN)
+        assert head is not None
+        return head
+
+    def ref(self, name: str) -> Head | None:
+        """The head of a branch, or None where there is no such branch."""
+        ref = self.table.refs().get(name)
+        if ref is None:
+            return None
+        snapshot = self.table.snapshot_by_id(ref.snapshot_id)
+        record = snapshot.summary.additional_properties.get(RECORD_PROPERTY) if snapshot and snapshot.summary else None
+        if record is None:
+            raise ForeignCommitError(".".join(self.identifier), ref.snapshot_id)
+        return Head(ref.snapshot_id, record)
+
+    def snapshot_of(self, record: str) -> int | None:
+        """The snapshot that a commit record made, while the table still has it."""
+        for snapshot in self.table.snapshots():
+            summary = snapshot.summary
+            if summary and summary.additional_properties.get(RECORD_PROPERTY) == record:
+                return snapshot.snapshot_id
+        return None
+
+    def cut_branch(self, name: str, base: int) -> None:
+        """Create a branch at a snapshot."""
+        self._commit((AssertRefSnapshotId(ref=name, snapshot_id=None),), (_point(name, base),))
+
+    def drop_branch(self, name: str) -> None:
+        """Remove a branch, if it is there."""
+        if name in self.table.refs():
+            self._commit((), (RemoveSnapshotRefUpdate(ref_name=name),))
+
+    def publish(self, branch: str, head: int, base: int) -> None:
+        """Move `main` from `base` to the branch's `head` and remove the branch: one commit.
+
+        Raises:
+            MainMovedError: `main` is not at `base`, or the branch not at `head`.
+        """
+        requirements = (
+            AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
+            AssertRefSnapshotId(ref=branch, snapshot_id=head),
+        )
+        updates = (
+            _point(MAIN, head),
+            RemoveSnapshotRefUpdate(ref_name=branch),
+        )
+        self._commit(requirements, updates)
+
+    def _commit(self, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]) -> None:
+        wanted = (AssertTableUUID(uuid=self.table.metadata.table_uuid), *requirements)
+        for number in range(COMMIT_TRIES):
+            try:
+                self._catalog.commit_table(self.table, wanted, updates)
+            except CommitFailedException as error:
+                # The catalog also refuses when another *branch* of the table moved in that moment: what we
+                # require may still hold.
+                self.table = self._catalog.load_table(self.identifier)
+                self._hold(wanted, error)
+                time.sleep(random.uniform(0, 0.02 * (number + 1)))
+            else:
+                self.table = self._catalog.load_table(self.identifier)
+                return
+        problem = f"other branches moved at each of {COMMIT_TRIES} commits"
+        raise LakeUnavailableError(".".join(self.identifier), problem)
+
+    def _hold(self, requirements: tuple[TableRequirement, ...], error: Exception) -> None:
+        try:
+            for one in requirements:
+                one.validate(self.table.metadata)
+        except CommitFailedException:
+            raise MainMovedError(str(error)) from error
+
+
+def _point(branch: str, snapshot: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(
+        ref_name=branch,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot,
+        max_ref_age_ms=None,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
+    )
+
+
+def open_catalog(lake: Lake) -> SqlCatalog:
+    """The lake's catalog."""
+    uri = lake.catalog_uri
+    if uri.startswith("sqlite:///") and "?" not in uri:
+        uri += "?timeout=60"  # wait for another process's commit, as Spark's side does
+    properties = {"type": "sql", "uri": uri, "warehouse": lake.warehouse}
+    try:
+        if isinstance(lake.storage, LocalStorage):
+            lake.storage.root.mkdir(parents=True, exist_ok=True)
+        catalog = _load(properties)
+    except (OSError, SQLAlchemyError) as error:
+        raise LakeUnavailableError(
+            lake.catalog_uri, f"the catalog cannot be opened: {str(error).splitlines()[0]}"
+        ) from error
+    assert isinstance(catalog, SqlCatalog)
+    return catalog
+
+
+@retry(
+    retry=retry_if_exception_type(SQLAlchemyError),
+    stop=stop_after_attempt(4),
+    wait=wait_random(0.05, 0.5),
+    reraise=True,
+)
+def _load(properties: dict[str, str]) -> Catalog:
+    # Two processes that open a new lake both create the tables; the second finds them when it looks again.
+    return load_catalog(CATALOG, **properties)
+
+
+def find_state(lake: Lake, dataset: Dataset) -> StateTable | None:
+    """The state table of the dataset's generation, or None while nothing was upserted."""
+    try:
+        return StateTable(lake, dataset)
+    except NoSuchTableError:
+        return None

@@ -1,0 +1,39 @@
+"""What people see: progress and notes on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_WIDTH = None if sys.stdout.isatty() else 140
+OUT = Console(highlight=False, width=_WIDTH)
+NOTES = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output, exactly."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing yet") -> None:
+    """A table of rows with equal keys."""
+    listed = list(rows)
+    if not listed:
+        OUT.print(f"{title}: {empty}", markup=False, soft_wrap=True)
+        return
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name in listed[0]:
+        table.add_column(name, overflow="fold")
+    for row in listed:
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    OUT.print(table)
+
+
+def note(text: str) -> None:
+    """A line beside the result."""
+    NOTES.print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,69 @@
+"""Spark steps in this process: one session, opened when the first step needs it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class InProcess:
+    """Launches Spark steps in one session of this process; the JVM's own words go to a log file."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self._session: SparkSession | None = None
+
+    @property
+    def log(self) -> Path:
+        """Where Spark writes."""
+        store = self.lake.storage
+        folder = store.root if isinstance(store, LocalStorage) else self.lake.settings.path(".onefold")
+        return folder / "logs" / "spark.log"
+
+    @property
+    def session(self) -> SparkSession:
+        """The session, opened at the first call; Great Expectations is imported meanwhile."""
+        if self._session is None:
+            threading.Thread(
+                target=importlib.import_module, args=("onefold.quality.expectations",), daemon=True
+            ).start()
+            with self._quiet():
+                from onefold.spark.session import open_session
+
+                self._session = open_session(self.lake)
+        return self._session
+
+    def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
+        """Run one step; its document."""
+        module = importlib.import_module(f"spark_jobs.{step}")
+        return module.run(self.session, self.lake, dataset, batch, attempt)
+
+    def close(self) -> None:
+        """Stop the session, if there is one."""
+        if self._session is not None:
+            self._session.stop()
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """The JVM inherits standard error: give it the log file while it starts."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        ours = os.dup(2)
+        with self.log.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(ours, 2)
+                os.close(ours)

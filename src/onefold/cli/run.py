@@ -1,0 +1,88 @@
+"""A batch from plan to report in one process: what `onefold run` and the demo do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onefold.catalog import find_state
+from onefold.cli.process import InProcess
+from onefold.dataset import Dataset
+from onefold.errors import GateRedError
+from onefold.faults import fault_point
+from onefold.lake import Lake, new_attempt
+from onefold.landing.land import land_batch
+from onefold.landing.plan import ObjectsPlan, RangesPlan, taken_plans
+from onefold.publish import Published, publish_batch
+from onefold.publish.publish import find_published
+from onefold.quality.documents import GateResult
+from onefold.quality.suites import load_suite
+from onefold.report import report_batch
+from onefold.upsert.commit_record import chain
+from onefold.upsert.documents import Upserted
+from onefold.upsert.generation import check_generation
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRun:
+    """How a batch ended. `red` holds the gate's error, if it was."""
+
+    batch: str
+    published: Published | None
+    red: GateRedError | None
+    report: str
+
+
+def unfinished(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]:
+    """Plans that the dataset took up and landed, whose process ended before they were published or judged red."""
+    table = find_state(lake, dataset)
+    published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
+    plans = taken_plans(lake, dataset.name, dataset.source_id)
+    return [
+        plan
+        for plan in plans
+        if not plan.empty
+        and plan.batch not in published
+        and lake.storage.stat(Lake.manifest(plan.source, plan.batch))
+        and not _red(lake, dataset, plan.batch)
+    ]
+
+
+def _red(lake: Lake, dataset: Dataset, batch: str) -> bool:
+    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    gate = lake.get(lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
+    return gate is not None and not gate.green
+
+
+def run_batch(
+    lake: Lake, dataset: Dataset, plan: RangesPlan | ObjectsPlan, spark: InProcess, say: Say = lambda _: None
+) -> BatchRun:
+    """Land, dedup, upsert, gate, publish and report a planned batch; a published one is only found."""
+    check_generation(lake, dataset)
+    load_suite(lake.settings.expectations_folder, dataset)  # a suite that cannot be read is said first
+    batch = plan.batch
+    say("land")
+    land_batch(lake, dataset, batch)
+    table = find_state(lake, dataset)
+    if table and (found := find_published(lake, dataset, table, batch)):
+        return BatchRun(batch, found, None, report_batch(lake, dataset, batch))
+
+    def launch(step: str, batch: str, attempt: str) -> dict[str, object]:
+        return spark.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
+
+    try:
+        say("dedup")
+        spark.run("dedup", dataset, batch)
+        say("upsert")
+        upserted = spark.run("upsert", dataset, batch, new_attempt())
+        if not upserted.published:
+            say("gate")
+            spark.run("gate", dataset, batch, upserted.attempt)
+        say("publish")
+        published = publish_batch(lake, dataset, batch, upserted.attempt, launch)
+    except GateRedError as red:
+        return BatchRun(batch, None, red, report_batch(lake, dataset, batch))
+    fault_point("after_publish")
+    return BatchRun(batch, published, None, report_batch(lake, dataset, batch))

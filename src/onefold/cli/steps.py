@@ -1,0 +1,64 @@
+"""`onefold step`: one step alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from onefold.cli.intervals import intervals_between
+from onefold.cli.process import InProcess
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+from onefold.lake import Lake, new_attempt
+from onefold.landing.land import land_batch, plan_batch
+from onefold.publish import publish_batch
+from onefold.report import describe, report_batch
+from onefold.upsert.documents import upserted_of
+
+STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish", "report")
+
+
+def one_step(
+    lake: Lake,
+    dataset: Dataset,
+    name: str,
+    batch: str | None,
+    attempt: str | None,
+    start: datetime | None,
+    end: datetime | None,
+    export: str | None,
+) -> BaseModel:
+    """Run one step; its document.
+
+    Raises:
+        UsageError: no such step, or no batch given.
+    """
+    if name not in STEPS:
+        raise UsageError(f"no step {name!r} (there are {', '.join(STEPS)})")
+    if name == "plan":
+        intervals = intervals_between(dataset, start, end) if start or end else [None]
+        if len(intervals) > 1:
+            raise UsageError("a plan is of one interval (use `onefold run` for several)")
+        return plan_batch(lake, dataset, intervals[0], export)
+    if batch is None:
+        raise UsageError(f"step {name} needs --batch")
+    if name == "land":
+        return land_batch(lake, dataset, batch, attempt)
+    if name == "report":
+        report_batch(lake, dataset, batch)
+        return describe(lake, dataset, batch)
+    spark = InProcess(lake)
+
+    def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
+        return spark.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
+
+    try:
+        if name == "publish":
+            newest = attempt or upserted_of(lake, dataset, batch).attempt
+            return publish_batch(lake, dataset, batch, newest, launch)
+        document: BaseModel = spark.run(name, dataset, batch, attempt or (new_attempt() if name == "upsert" else None))
+        return document
+    finally:
+        spark.close()

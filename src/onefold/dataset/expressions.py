@@ -1,0 +1,228 @@
+"""Expressions of a dataset file, parsed into a small tree; they are never pasted into SQL.
+
+`header.message-id`, `long(header.version)`, `value.type = 'entry' and amount is not null`.
+A bare name means `value.NAME`. What a tree means for Spark is `onefold.records.expressions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lark import Lark, Transformer
+from lark.exceptions import UnexpectedInput, VisitError
+
+ROOTS = ("key", "value", "header", "timestamp", "offset", "topic", "partition")
+CASTS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
+FUNCTIONS = (*CASTS, "lower", "upper", "trim")
+DEEPEST = 40
+"""How deep an expression may nest: what compiles it, here and in Spark, recurses."""
+
+_GRAMMAR = r"""
+?start: disjunction
+?disjunction: conjunction ("or"i conjunction)+ -> any_of | conjunction
+?conjunction: negation ("and"i negation)+ -> all_of | negation
+?negation: "not"i negation -> negate | comparison
+?comparison: operand OPERATOR operand -> compare
+    | operand "is"i "null"i -> is_null
+    | operand "is"i "not"i "null"i -> is_not_null
+    | operand "in"i "(" literal ("," literal)* ")" -> member
+    | operand
+?operand: literal | call | path | "(" disjunction ")"
+call: NAME "(" operand ")"
+path: NAME ("." SEGMENT)*
+?literal: STRING -> text | NUMBER -> number | "true"i -> true | "false"i -> false
+OPERATOR: "=" | "!=" | "<>" | "<=" | ">=" | "<" | ">"
+NAME: /(?!(and|or|not|is|in|null|true|false)\b)[A-Za-z_][A-Za-z0-9_]*/i
+SEGMENT: /[A-Za-z_][A-Za-z0-9_-]*/
+STRING: /'(?:[^']|'')*'/
+NUMBER: /-?\d+(?:\.\d+)?/
+%ignore /\s+/
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A reference: `root` is one of `ROOTS`, `name` the header, field or key part ('' for the root itself)."""
+
+    root: str
+    name: str = ""
+
+    @property
+    def column(self) -> str:
+        """The column name that a target table gives it."""
+        return self.name or self.root
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A string, a boolean, or a number as its text."""
+
+    value: str | bool
+    number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One of `FUNCTIONS` on one argument."""
+
+    function: str
+    argument: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`left operator right`, with SQL's three-valued logic."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """`and` or `or` over two or more terms."""
+
+    operator: str
+    terms: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """`not term`."""
+
+    term: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """`term is null`, or `is not null`."""
+
+    term: Expression
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`term in (literals)`."""
+
+    term: Expression
+    items: tuple[Literal, ...]
+
+
+Expression = Path | Literal | Call | Compare | Junction | Negation | NullTest | Member
+
+
+class _Build(Transformer[Any, Expression]):
+    def path(self, words: list[Any]) -> Path:
+        root, *rest = (str(word) for word in words)
+        if root in ROOTS and (rest or root not in ("value", "header")):
+            if len(rest) > 1:
+                raise ValueError(f"{'.'.join((root, *rest))!r} goes deeper than one level")
+            if rest and root not in ("key", "value", "header"):
+                raise ValueError(f"{root!r} has no parts")
+            return Path(root, *rest)
+        if rest:
+            raise ValueError(f"{root!r} is none of {', '.join(ROOTS)}")
+        return Path("value", root)
+
+    def call(self, words: list[Any]) -> Call:
+        name, argument = str(words[0]), words[1]
+        if name not in FUNCTIONS:
+            raise ValueError(f"no function {name!r} (there are {', '.join(FUNCTIONS)})")
+        return Call(name, argument)
+
+    def text(self, words: list[Any]) -> Literal:
+        return Literal(str(words[0])[1:-1].replace("''", "'"))
+
+    def number(self, words: list[Any]) -> Literal:
+        return Literal(str(words[0]), number=True)
+
+    def true(self, _words: list[Any]) -> Literal:
+        return Literal(True)
+
+    def false(self, _words: list[Any]) -> Literal:
+        return Literal(False)
+
+    def compare(self, words: list[Any]) -> Compare:
+        left, operator, right = words
+        return Compare("!=" if operator == "<>" else str(operator), left, right)
+
+    def is_null(self, words: list[Any]) -> NullTest:
+        return NullTest(words[0], negated=False)
+
+    def is_not_null(self, words: list[Any]) -> NullTest:
+        return NullTest(words[0], negated=True)
+
+    def member(self, words: list[Any]) -> Member:
+        return Member(words[0], tuple(words[1:]))
+
+    def negate(self, words: list[Any]) -> Negation:
+        return Negation(words[0])
+
+    def all_of(self, words: list[Any]) -> Junction:
+        return Junction("and", tuple(words))
+
+    def any_of(self, words: list[Any]) -> Junction:
+        return Junction("or", tuple(words))
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(_GRAMMAR, parser="lalr")
+
+
+@cache
+def parse(text: str) -> Expression:
+    """Parse one expression.
+
+    Raises:
+        ValueError: it cannot be read; the message points at the place.
+    """
+    try:
+        tree = _Build().transform(_parser().parse(text))
+        depth = _depth(tree)
+    except UnexpectedInput as error:
+        column = getattr(error, "column", 0)
+        raise ValueError(f"{text!r} cannot be read at character {column}") from error
+    except VisitError as error:
+        raise ValueError(f"{text!r}: {error.orig_exc}") from error
+    except RecursionError:
+        depth = DEEPEST + 1
+    if depth > DEEPEST:
+        raise ValueError(f"{text[:40]!r}… nests deeper than {DEEPEST} levels")
+    return tree
+
+
+def _depth(expression: Expression) -> int:
+    match expression:
+        case Call(_, argument):
+            below = [argument]
+        case Compare(_, left, right):
+            below = [left, right]
+        case Junction(_, terms):
+            below = [*terms]
+        case Negation(term) | NullTest(term, _) | Member(term, _):
+            below = [term]
+        case _:
+            below = []
+    return 1 + max(map(_depth, below), default=0)
+
+
+def paths(expression: Expression) -> Iterator[Path]:
+    """Every reference in a tree."""
+    match expression:
+        case Path():
+            yield expression
+        case Call(_, argument):
+            yield from paths(argument)
+        case Compare(_, left, right):
+            yield from paths(left)
+            yield from paths(right)
+        case Junction(_, terms):
+            for term in terms:
+                yield from paths(term)
+        case Negation(term) | NullTest(term, _) | Member(term, _):
+            yield from paths(term)

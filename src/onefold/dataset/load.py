@@ -1,0 +1,114 @@
+"""Read dataset files; every complaint names the file, the line and the nearest key."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from onefold.dataset.model import Dataset, NotBuiltError
+from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
+
+
+def load_dataset(file: Path) -> Dataset:
+    """One dataset file.
+
+    Raises:
+        InvalidDatasetError: with the file, the line and the key at fault.
+        NotSupportedYetError: it asks for something that is not built yet.
+    """
+    tree = _read(file)
+    try:
+        return Dataset.model_validate(tree)
+    except ValidationError as error:
+        raise _complaint(file, tree, error) from None
+
+
+def find_dataset(folder: Path, name: str) -> Dataset:
+    """The dataset called `name` in `folder`; its file is `<name>.yaml`.
+
+    Raises:
+        UnknownDatasetError: there is no such file.
+    """
+    file = folder / f"{name}.yaml"
+    if not file.is_file() or "/" in name:
+        raise UnknownDatasetError(name, str(folder), tuple(found.stem for found in dataset_files(folder)))
+    return load_dataset(file)
+
+
+def dataset_files(folder: Path) -> list[Path]:
+    """The dataset files of a folder, by name."""
+    return sorted(folder.glob("*.yaml"))
+
+
+def _read(file: Path) -> CommentedMap:
+    try:
+        tree = YAML(typ="rt").load(file.read_text(encoding="utf-8"))
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise InvalidDatasetError(str(file), line, "", f"not YAML: {error.problem}") from None
+    except YAMLError as error:  # a character that YAML does not take; it has no mark
+        raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
+    if not isinstance(tree, CommentedMap):
+        raise InvalidDatasetError(str(file), 1, "", "not a mapping of keys such as name, source, value, apply")
+    if tree.get("name") != file.stem:
+        problem = f"the name must be that of the file, {file.stem!r}"
+        raise InvalidDatasetError(str(file), _line(tree, ("name",)), "name", problem)
+    return tree
+
+
+def _complaint(file: Path, tree: CommentedMap, error: ValidationError) -> InvalidDatasetError:
+    # A misspelt key also leaves a missing one: the misspelling is said first. What is not built yet is said only
+    # when nothing is plainly wrong.
+    found = sorted(error.errors(), key=lambda one: (_not_built(one), one["type"] != "extra_forbidden"))
+    first = found[0]
+    place = tuple(part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-")))
+    key, line = ".".join(str(part) for part in place), _line(tree, place)
+    if _not_built(first):
+        problem = str(first["ctx"]["error"]).removeprefix("not_supported_yet: ")
+        return NotSupportedYetError(str(file), line, key or "dataset", problem)
+    if first["type"] == "extra_forbidden":
+        return InvalidDatasetError(str(file), line, key, _unknown(place))
+    problem = first["msg"].removeprefix("Value error, ")
+    if not place and ": " in problem:  # a check across keys names its place itself
+        key, problem = problem.split(": ", 1)
+        line = _line(tree, tuple(key.split(".")))
+    return InvalidDatasetError(str(file), line, key, problem)
+
+
+def _not_built(one: Any) -> bool:
+    return isinstance(one.get("ctx", {}).get("error"), NotBuiltError)
+
+
+def _unknown(place: tuple[Any, ...]) -> str:
+    model: type[BaseModel] | None = Dataset
+    for part in place[:-1]:
+        field = model.model_fields.get(part) if model else None
+        model = _model_in(field.annotation) if field else None
+    known = [field.alias or name for name, field in model.model_fields.items()] if model else []
+    near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+    return f"unknown key; did you mean {near[0]!r}?" if near else f"unknown key (there are {', '.join(known)})"
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    kinds = [annotation, *getattr(annotation, "__args__", ())]
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+
+
+def _line(tree: Any, place: tuple[Any, ...]) -> int | None:
+    line: int | None = None
+    for part in place:
+        if not isinstance(tree, CommentedMap) or part not in tree:
+            break
+        if part not in (tree.lc.data or {}):  # it comes from a merge key
+            break
+        line = tree.lc.key(part)[0] + 1
+        tree = tree[part]
+    return line

@@ -1,0 +1,414 @@
+"""The dataset file as frozen models: what a user may say, and what each key means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal, Self
+
+from croniter import croniter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from onefold.dataset.expressions import Expression, Path, parse, paths
+from onefold.dataset.types import FieldType, parse_type
+
+SAFE_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+Name = Annotated[str, Field(pattern=SAFE_NAME, max_length=64)]
+
+
+class NotBuiltError(ValueError):
+    """What is asked for stands in the language but is not built yet."""
+
+
+def not_built(what: str) -> NotBuiltError:
+    """The error for a key or value that a later version will know."""
+    return NotBuiltError(f"not_supported_yet: {what}")
+
+
+def _readable(text: Any) -> Any:
+    if isinstance(text, str):
+        parse(text)
+    return text
+
+
+ExpressionText = Annotated[str, BeforeValidator(_readable)]
+
+
+def _duration(text: Any) -> Any:
+    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+    if isinstance(text, str) and text[:-1].isdigit() and text[-1:] in units:
+        return timedelta(**{units[text[-1]]: int(text[:-1])})
+    if isinstance(text, timedelta):
+        return text
+    raise ValueError(f"{text!r} is no duration such as 30s, 10m, 2h or 1d")
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+
+
+class Origin(_Model):
+    """What an export does not say of itself: the cluster, and which incarnation of its topics."""
+
+    cluster: Name = Field(description="The Kafka cluster's name in positions")
+    incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created anew")
+
+
+class Exports(_Model):
+    """Export files as a source."""
+
+    path: str = Field(min_length=1, description="A folder, or s3://bucket/prefix/")
+    layout: str = Field(description="connect | kcat")
+    origin: Origin
+    holes: Literal["none", "transactional", "compacted"] = Field(
+        default="none", description="What explains a missing offset"
+    )
+
+    @model_validator(mode="after")
+    def _built(self) -> Self:
+        if self.layout in ("segments", "parquet", "avro", "aiven"):
+            raise not_built(f"layout {self.layout} (connect and kcat are)")
+        if self.layout not in ("connect", "kcat"):
+            raise ValueError(f"no layout {self.layout!r} (connect, kcat)")
+        return self
+
+    @property
+    def exact(self) -> bool:
+        """Whether each record carries its own offset."""
+        return self.layout == "kcat"
+
+
+class Source(_Model):
+    """Where the records come from."""
+
+    exports: Exports | None = None
+    kafka: dict[str, Any] | None = None
+    filter: ExpressionText | None = Field(default=None, description="Records that are wanted")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.kafka is not None:
+            raise not_built("a live topic as source (export files are)")
+        if self.exports is None:
+            raise ValueError("name a source: exports (or kafka)")
+        return self
+
+    @property
+    def export(self) -> Exports:
+        """The export; today's only source."""
+        assert self.exports is not None
+        return self.exports
+
+
+class Schedule(_Model):
+    """When Airflow runs it."""
+
+    cron: str = Field(description="Five cron fields, UTC")
+    start: datetime = Field(description="The first interval's start")
+    settle: Duration = Field(default=timedelta(minutes=10), description="How long an object must be unchanged")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _instants(cls, given: Any) -> Any:
+        start = given.get("start") if isinstance(given, dict) else None
+        if isinstance(start, date) and not isinstance(start, datetime):
+            start = datetime(start.year, start.month, start.day, tzinfo=UTC)
+        if isinstance(start, datetime):
+            given = {**given, "start": start if start.tzinfo else start.replace(tzinfo=UTC)}
+        return given
+
+    @field_validator("cron")
+    @classmethod
+    def _readable_cron(cls, cron: str) -> str:
+        if len(cron.split()) != 5 or not croniter.is_valid(cron):
+            raise ValueError(f"{cron!r} is no schedule of five cron fields, such as '0 * * * *'")
+        return cron
+
+
+class KeyFormat(_Model):
+    """How the Kafka key is read."""
+
+    format: Literal["json", "string", "bytes"] = "string"
+
+
+class Value(_Model):
+    """How the value is read."""
+
+    format: str = "json"
+    fields: dict[Name, str] = Field(min_length=1, description="Field name to type, `?` for optional")
+    unknown_fields: Literal["ignore", "stop"] = "ignore"
+
+    @model_validator(mode="after")
+    def _built(self) -> Self:
+        if self.unknown_fields != "ignore":
+            raise not_built("value.unknown_fields stop (ignore is)")
+        if self.format != "json":
+            if self.format.split("+")[0] in ("json", "avro", "protobuf"):
+                raise not_built(f"value format {self.format} (json is)")
+            raise ValueError(f"no value format {self.format!r} (json)")
+        for name, text in self.fields.items():
+            try:
+                parse_type(text)
+            except ValueError as error:
+                if type(error).__name__ == "UnsupportedTypeError":
+                    raise not_built(str(error)) from error
+                raise ValueError(f"{name}: {error}") from error
+            if name.startswith("_"):
+                raise ValueError(f"{name}: names that start with _ are Onefold's own")
+        return self
+
+
+class Identity(_Model):
+    """What makes two records the same message; position is always on."""
+
+    producer: dict[str, Any] | None = None
+    message_id: ExpressionText | None = None
+    business_key: list[ExpressionText] | None = Field(default=None, min_length=1)
+    within: str | None = None
+
+    @model_validator(mode="after")
+    def _built(self) -> Self:
+        if self.producer is not None:
+            raise not_built("identity.producer")
+        if self.within is not None:
+            raise not_built("identity.within")
+        return self
+
+
+class Version(_Model):
+    """What orders the versions of a key."""
+
+    from_: ExpressionText = Field(alias="from", description="The version's expression")
+    guard: str = "newer"
+    tie: Literal["conflict", "last", "first"] = "conflict"
+    first: int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _single(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("from"), list):
+            raise not_built("a composite version")
+        return given
+
+    @model_validator(mode="after")
+    def _built(self) -> Self:
+        if self.guard == "contiguous" or self.first is not None:
+            raise not_built("guard contiguous (newer is)")
+        if self.guard != "newer":
+            raise ValueError(f"no guard {self.guard!r} (newer)")
+        return self
+
+
+class Apply(_Model):
+    """What a record does to the table."""
+
+    mode: str
+    key: list[ExpressionText] | None = Field(default=None, min_length=1)
+    version: Version | None = None
+    delete_when: str | None = Field(default=None, description="tombstone, or an expression")
+    add: dict[str, str] | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.mode in ("increment", "history"):
+            raise not_built(f"mode {self.mode} (append and upsert are)")
+        if self.mode == "append":
+            if self.key or self.version or self.delete_when or self.add:
+                raise ValueError("append takes no key, version, delete_when or add: its identity decides")
+        elif self.mode == "upsert":
+            if not self.key or not self.version:
+                raise ValueError("upsert needs a key and a version")
+            if self.add:
+                raise ValueError("add belongs to mode increment")
+            if self.delete_when not in (None, "tombstone"):
+                parse(str(self.delete_when))
+        else:
+            raise ValueError(f"no mode {self.mode!r} (append, upsert)")
+        return self
+
+
+class Target(_Model):
+    """Where readers find it."""
+
+    table: str = Field(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$", description="namespace.name")
+    buckets: int = Field(default=8, ge=1, le=4096, description="Buckets of the key's digest")
+
+    @property
+    def namespace(self) -> str:
+        """The namespace part."""
+        return self.table.split(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The name part."""
+        return self.table.split(".")[1]
+
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+
+
+class Quality(_Model):
+    """What the gate asks."""
+
+    max_duplicate_rate: Rate | None = Field(default=None, description="Of the records not covered before")
+    max_rejected_rate: Rate = Field(default=0.01, description="Of the records not covered before")
+    max_conflicts: int = Field(default=0, ge=0)
+    min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
+    freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")
+    suite: str | None = Field(default=None, pattern=r"^[\w.-]+\.ya?ml$", description="A file in expectations/")
+
+
+class Dataset(_Model):
+    """One dataset file."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+    description: str = ""
+    owner: str = ""
+    source: Source
+    schedule: Schedule | None = None
+    key: KeyFormat = KeyFormat()
+    value: Value
+    identity: Identity = Identity()
+    apply: Apply
+    target: Target
+    quality: Quality = Quality()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for place, text in self.expressions():
+            for path in paths(parse(text)):
+                self._check(place, text, path)
+        if self.apply.mode == "append" and len(self.levels) == 1 and not self.source.export.exact:
+            raise ValueError(
+                f"identity: positions of layout {self.source.export.layout} are inferred and cannot decide; "
+                "declare message_id or business_key"
+            )
+        if self.apply.delete_when == "tombstone":
+            self._check_tombstones()
+        taken = [name for name, _ in self.key_columns if name in self.value.fields]
+        if taken:
+            raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
+        self._check_column_names()
+        return self
+
+    def _check_column_names(self) -> None:
+        """Names that differ only in case, or not at all, would be one column."""
+        seen: dict[str, str] = {}
+        for name in (*self.value.fields, *(name for name, _ in self.key_columns)):
+            if other := seen.get(name.lower()):
+                raise ValueError(f"value.fields: {other} and {name} would be one column of the table")
+            seen[name.lower()] = name
+
+    def expressions(self) -> list[tuple[str, str]]:
+        """Every expression of the file, with the key that holds it."""
+        found = [("source.filter", self.source.filter), ("identity.message_id", self.identity.message_id)]
+        found += [("identity.business_key", text) for text in self.identity.business_key or ()]
+        found += [("apply.key", text) for text in self.apply.key or ()]
+        if self.apply.version:
+            found.append(("apply.version.from", self.apply.version.from_))
+        if self.apply.delete_when != "tombstone":
+            found.append(("apply.delete_when", self.apply.delete_when))
+        return [(place, text) for place, text in found if text is not None]
+
+    def _check(self, place: str, text: str, path: Path) -> None:
+        if path.root == "value" and path.name not in self.value.fields:
+            known = ", ".join(self.value.fields)
+            raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known})")
+        if path.root == "key" and bool(path.name) != (self.key.format == "json"):
+            wanted = "key.NAME needs key.format json" if path.name else "a json key is used by its parts, key.NAME"
+            raise ValueError(f"{place}: {text!r}: {wanted}")
+        if path.root == "key" and self.key.format == "bytes":
+            raise ValueError(f"{place}: {text!r}: a key of bytes cannot be used in an expression")
+        if path.root in ("offset", "timestamp") and not self.source.export.exact:
+            raise ValueError(f"{place}: {text!r}: layout {self.source.export.layout} carries no {path.root}")
+
+    def _check_tombstones(self) -> None:
+        assert self.apply.key
+        assert self.apply.version
+        if any(path.root != "key" for text in self.apply.key for path in paths(parse(text))):
+            raise ValueError("apply.delete_when: tombstone needs every key part from key.* (a null value holds none)")
+        if any(path.root in ("value", "key") for path in paths(parse(self.apply.version.from_))):
+            raise ValueError(
+                "apply.delete_when: tombstone needs the version from header.*, timestamp or offset "
+                "(a null value holds none)"
+            )
+
+    @cached_property
+    def fields(self) -> dict[str, FieldType]:
+        """The declared value fields, in order."""
+        return {name: parse_type(text) for name, text in self.value.fields.items()}
+
+    @cached_property
+    def key_columns(self) -> list[tuple[str, Expression]]:
+        """Columns that the table has beside the value's fields: key parts that are no value field."""
+        named = [(parse(text), text) for text in self.apply.key or ()]
+        return [
+            (next(iter(paths(tree))).column, tree)
+            for tree, _ in named
+            if not (isinstance(tree, Path) and tree.root == "value")
+        ]
+
+    @cached_property
+    def levels(self) -> tuple[str, ...]:
+        """The identity levels in force, narrow to wide."""
+        declared = {"message_id": self.identity.message_id, "business_key": self.identity.business_key}
+        return ("position", *(name for name, given in declared.items() if given))
+
+    @cached_property
+    def deciding(self) -> str:
+        """The level that decides: append: the widest declared; upsert: (key, version)."""
+        return "key_version" if self.apply.mode == "upsert" else self.levels[-1]
+
+    def level_expressions(self, level: str) -> list[Expression]:
+        """The expressions of a declared level (`position` has none)."""
+        if level == "message_id":
+            return [parse(str(self.identity.message_id))]
+        return [parse(text) for text in self.identity.business_key or ()]
+
+    @cached_property
+    def key_expressions(self) -> list[Expression]:
+        """What a row of the table is keyed by; empty when the position decides."""
+        if self.apply.mode == "upsert":
+            return [parse(text) for text in self.apply.key or ()]
+        return [] if self.deciding == "position" else self.level_expressions(self.deciding)
+
+    @cached_property
+    def key_names(self) -> list[str]:
+        """The names of the key's parts, as `explain --key` takes them."""
+        return [next(iter(paths(tree))).column for tree in self.key_expressions]
+
+    @cached_property
+    def meaning(self) -> dict[str, Any]:
+        """What the generation is the digest of: everything that can change a row."""
+        export = self.source.export
+        return {
+            "origin": export.origin.model_dump(),
+            "layout": export.layout,
+            "holes": export.holes,
+            "filter": self.source.filter,
+            "key": self.key.format,
+            "value.format": self.value.format,
+            "value.fields": {name: str(kind) for name, kind in self.fields.items()},
+            "identity": self.identity.model_dump(exclude_none=True),
+            "apply": self.apply.model_dump(exclude_none=True, by_alias=True),
+            "buckets": self.target.buckets,
+        }
+
+    @cached_property
+    def generation(self) -> str:
+        """Twelve hex digits of the meaning's SHA-256."""
+        canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @cached_property
+    def source_id(self) -> str:
+        """Names the source: datasets that read the same export share its landing."""
+        export = self.source.export
+        words = json.dumps([export.path, export.layout, export.origin.model_dump()], sort_keys=True)
+        return f"{FilePath(export.path.rstrip('/')).name or 'root'}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"

@@ -1,0 +1,1 @@
+"""One survivor per identity, and a verdict for every record: a pure function of the batch."""

@@ -1,0 +1,66 @@
+"""What dedup leaves: the staging document, committed under batch, generation and code. Knows no pyspark."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.dataset import Dataset
+from onefold.errors import StepMissingError
+from onefold.lake import Lake
+from onefold.landing.offsets import Range
+
+
+class StagedPartition(BaseModel):
+    """One partition's offsets in a batch; `quarantined` ones were rejected and are not covered."""
+
+    model_config = ConfigDict(frozen=True)
+
+    present: list[Range]
+    quarantined: list[Range]
+
+
+class Staged(BaseModel):
+    """What dedup made of a batch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    generation: str
+    code: str = Field(description="Digest of the code that judged it")
+    attempt: str
+    table: str
+    records: int = Field(description="Rows of the staging table: one a record")
+    partitions: dict[str, StagedPartition] = Field(description="By TopicPartition.key; exact layouts only")
+    objects: dict[str, int] = Field(description="Records by landed object's name")
+
+
+def staged_key(lake: Lake, dataset: Dataset, batch: str) -> str:
+    """Where the staging of a batch is committed, for the code that runs now."""
+    return f"{lake.batch(dataset, batch)}/staged-{code_digest()}.json"
+
+
+def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:
+    """The staging of a batch.
+
+    Raises:
+        StepMissingError: dedup has not run, or not with this code.
+    """
+    staged = lake.get(staged_key(lake, dataset, batch), Staged)
+    if staged is None:
+        raise StepMissingError(batch, "this step", "dedup (with the code that is installed now)")
+    return staged
+
+
+@cache
+def code_digest() -> str:
+    """Twelve hex digits over the source that judges a record: the rooms dataset, records and dedup."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for room in ("dataset", "records", "dedup"):
+        for file in sorted((root / room).glob("*.py")):
+            digest.update(f"{room}/{file.name}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:12]

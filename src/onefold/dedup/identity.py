@@ -1,0 +1,69 @@
+"""What a record is the same as: key digest, version, narrower identities, content hash."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dataset.expressions import parse
+from onefold.dedup import columns as C
+from onefold.records import envelope as E
+from onefold.records.canonical import content_hash, key_digest, key_text
+from onefold.records.decode import FILTERED, REJECTED, REJECTED_TYPE, rejected
+from onefold.records.expressions import KEY_VARIANT, Compiled, compile_expression
+
+
+def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
+    """Add `_key`, `_version`, `_order`, `_hash`, the narrower levels and the key's columns to decoded records.
+
+    A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
+    """
+    keys = [compile_expression(tree) for tree in dataset.key_expressions]
+    columns: dict[str, Column] = {name: compile_expression(tree).value for name, tree in dataset.key_columns}
+    candidates = [
+        F.col(REJECTED),
+        *(_of_key(dataset, key, name) for key, name in zip(keys, dataset.key_names, strict=True)),
+    ]
+    if dataset.apply.version:
+        version = compile_expression(parse(dataset.apply.version.from_))
+        columns[C.VERSION] = version.value
+        candidates.append(_null_or_wrong(version, "null_version", dataset.apply.version.from_))
+    for level in dataset.levels[1:]:
+        if level != dataset.deciding:
+            given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
+            columns[_LEVELS[level]] = _level(level, given)
+            candidates += [_failed(part, level) for part in given]
+    # Only what is wanted is judged by its identity.
+    judged = F.when(F.col(FILTERED), F.col(REJECTED)).otherwise(F.coalesce(*candidates))
+    columns[REJECTED] = judged.cast(REJECTED_TYPE)
+    columns[C.ORDER] = E.order_struct()
+    columns[C.HASH] = content_hash(dataset.fields, F.col(C.DELETED))
+    known = decoded.withColumns(columns)
+    usable = F.col(REJECTED).isNull() & ~F.col(FILTERED)
+    # Where no wider identity is declared, the position is the key.
+    parts = [key.value for key in keys] or [F.col(name) for name in E.POSITION]
+    return known.withColumn(C.KEY, F.when(usable, key_digest(key_text(part) for part in parts))).drop(KEY_VARIANT)
+
+
+_LEVELS = {"message_id": C.MESSAGE_ID, "business_key": C.BUSINESS_KEY}
+
+
+def _of_key(dataset: Dataset, key: Compiled, name: str) -> Column:
+    reason = "null_key" if dataset.apply.mode == "upsert" else "null_identity"
+    return _null_or_wrong(key, reason, name)
+
+
+def _null_or_wrong(given: Compiled, reason: str, name: str) -> Column:
+    return F.coalesce(_failed(given, name), F.when(given.value.isNull(), rejected(reason, f"{name} is null")))
+
+
+def _failed(given: Compiled, name: str) -> Column:
+    return F.when(given.failed, rejected("wrong_type", f"{name} cannot be cast"))
+
+
+def _level(level: str, parts: list[Compiled]) -> Column:
+    """A narrower level as text: the message id as it is, a business key as its digest in hex; null if a part is."""
+    if level == "message_id":
+        return key_text(parts[0].value)
+    return F.lower(F.hex(key_digest(key_text(part.value) for part in parts)))

@@ -1,0 +1,105 @@
+"""Staging: a batch, judged by itself, as a table bucketed like the target.
+
+It is a pure function of (batch, generation, code): written once under a digest of all three and reused.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.documents import Staged, StagedPartition, code_digest, staged_key
+from onefold.dedup.positions import has_inconsistent_positions, offsets_of
+from onefold.faults import fault_point
+from onefold.lake import Lake
+from onefold.landing.manifest import Manifest
+from onefold.records import envelope as E
+from onefold.records.decode import FILTERED, REJECTED
+from onefold.spark.tables import bucketed, drop, scratch_table
+
+_SLOT_BYTES = 64 << 20
+"""Landed bytes that one task of the exchange gets, about."""
+PAYLOAD_VERDICTS = ("conflict",)
+"""Losers that keep their fields, so that both sides of a conflict can be shown."""
+
+
+def slots_for(manifest: Manifest, buckets: int) -> int:
+    """Into how many parts each bucket is shuffled, by the batch's size."""
+    landed = sum(one.size for one in manifest.of_role("values"))
+    return max(1, math.ceil(landed / (_SLOT_BYTES * buckets)))
+
+
+def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
+    """The staging table's columns (`onefold.dedup.columns`), payload and bytes only where they are needed."""
+    refused = F.col(REJECTED).isNotNull()
+    kept = F.col(C.SURVIVOR) | F.col(C.VERDICT).isin(*PAYLOAD_VERDICTS)
+    own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
+    own += [name for name in (C.VERSION, C.MESSAGE_ID) if name in judged.columns]
+    payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
+    return judged.select(
+        *own,
+        *(F.when(kept, F.col(name)).alias(name) for name in payload),
+        *(F.col(name) for name in (C.SURVIVOR, C.VERDICT, C.REASON, C.WINNER, C.DETAIL, E.OBJECT, E.LINE)),
+        F.when(refused, F.col(E.KEY_BYTES)).alias(C.RAW_KEY),
+        F.when(refused, F.col(E.VALUE_BYTES)).alias(C.RAW_VALUE),
+        F.when(refused, F.col(E.HEADERS)).alias(C.RAW_HEADERS),
+    )
+
+
+def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
+    """What must travel through the exchange: bytes only of what was rejected."""
+    refused = F.col(REJECTED).isNotNull()
+    identified = identified.withColumns(
+        {name: F.when(refused, F.col(name)) for name in (E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS)}
+    )
+    own = [C.KEY, C.ORDER, C.HASH, C.DELETED, C.VERSION, C.MESSAGE_ID, C.BUSINESS_KEY, FILTERED, REJECTED]
+    payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
+    named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name != E.UNREADABLE]
+    return identified.select(*dict.fromkeys(named))
+
+
+def write_staging(staged: DataFrame, dataset: Dataset, attempt: str) -> str:
+    """Write a staging table; its full name. No exchange: rows lie in their buckets already."""
+    table = scratch_table(dataset.name, "staged", attempt)
+    bucketed(staged, table, dataset.target.buckets)
+    return table
+
+
+def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, table: str) -> tuple[Staged, bool]:
+    """Count a staging table: records by object, offsets by partition; and whether a position is inconsistent."""
+    rows = session.table(table)
+    objects = {row[E.OBJECT]: row["count"] for row in rows.groupBy(E.OBJECT).count().collect()}
+    records = sum(objects.values())
+    partitions, inconsistent = {}, False
+    if dataset.source.export.exact:
+        found = offsets_of(rows)
+        partitions = {
+            where.key: StagedPartition(present=one.present, quarantined=one.quarantined) for where, one in found.items()
+        }
+        distinct = sum(end - start for one in found.values() for start, end in (*one.present, *one.quarantined))
+        inconsistent = distinct < records and has_inconsistent_positions(rows)
+    staged = Staged(
+        batch=batch,
+        generation=dataset.generation,
+        code=code_digest(),
+        attempt=attempt,
+        table=table,
+        records=records,
+        partitions=partitions,
+        objects=objects,
+    )
+    return staged, inconsistent
+
+
+def commit_staging(session: SparkSession, lake: Lake, dataset: Dataset, staged: Staged) -> Staged:
+    """Make a staging table the batch's; where another driver was first, its staging stands and ours goes."""
+    fault_point("before_staged")
+    standing = lake.put_first(staged_key(lake, dataset, staged.batch), staged)
+    if standing.table != staged.table:
+        drop(session, staged.table)
+    fault_point("after_dedup")
+    return standing

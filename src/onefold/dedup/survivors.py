@@ -1,0 +1,182 @@
+"""Choose survivors: one exchange by the deciding identity, window functions over it, a verdict for every loser.
+
+Append: the smallest record in the total order stands. Upsert: per (key, version) the largest (tie `first`: the
+smallest), and of a key the highest version. Rejected and filtered records pass through with their verdict.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.positions import INCONSISTENT
+from onefold.records import envelope as E
+from onefold.records.decode import FILTERED, REJECTED
+
+_SLOT = "_slot"
+
+
+def choose_survivors(identified: DataFrame, dataset: Dataset, slots: int = 1) -> DataFrame:
+    """Add `_survivor`, `_verdict`, `_reason` and `_winner` to identified records.
+
+    `slots` is how many parts each bucket of the target is shuffled into: records of one key share one slot,
+    so that what a task writes falls into few buckets. Exactly one exchange.
+    """
+    bucket = F.expr(f"{BUCKET_FUNCTION}({dataset.target.buckets}, {C.KEY})")
+    part = F.pmod(F.xxhash64(C.KEY), F.lit(slots)).cast("int")
+    # Records without a key stay where they are spread; they meet nobody.
+    spread = F.pmod(F.xxhash64(*E.POSITION, E.LINE), F.lit(dataset.target.buckets * slots)).cast("int")
+    slot = F.coalesce(bucket * F.lit(slots) + part, spread)
+    placed = identified.withColumn(_SLOT, slot).repartition(dataset.target.buckets * slots, _SLOT)
+    return judge_batch(placed, dataset, (_SLOT,)).drop(_SLOT)
+
+
+BUCKET_FUNCTION = "onefold.system.bucket"
+
+
+def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = ()) -> DataFrame:
+    """`choose_survivors` on records that are placed already; `within` columns are part of every group."""
+    judged = (_upsert if dataset.apply.mode == "upsert" else _append)(records, dataset, within)
+    refused = F.col(REJECTED).isNotNull()
+    keyed = F.col(C.KEY).isNotNull()
+    inconsistent = F.col(REJECTED)["reason"] == INCONSISTENT
+    verdict = (
+        F.when(inconsistent, "conflict")
+        .when(refused, "rejected")
+        .when(F.col(FILTERED), "filtered")
+        .when(keyed, F.col(C.VERDICT))
+    )
+    reason = F.when(refused, F.col(REJECTED)["reason"]).when(F.col(FILTERED), "filter").when(keyed, F.col(C.REASON))
+    return judged.withColumns(
+        {
+            C.SURVIVOR: keyed & F.col(C.SURVIVOR),
+            C.VERDICT: verdict,
+            C.REASON: reason,
+            C.WINNER: F.when(keyed & verdict.isNotNull(), F.col(C.WINNER)),
+            C.DETAIL: F.col(REJECTED)["detail"],
+        }
+    )
+
+
+def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
+    group = Window.partitionBy(*within, C.KEY).orderBy(*_ascending())
+    number = F.row_number().over(group)
+    rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    first_hash, first_order = F.first(C.HASH).over(rows), F.first(C.ORDER).over(rows)
+    reasons = [F.when(_repeats(group), F.lit("position"))]
+    reasons += [F.when(_not_first(level, (*within, C.KEY), _ascending()), F.lit(level)) for level in _narrow(dataset)]
+    lost = number > 1
+    # Equal positions are folded first: a record read twice says nothing new, whoever stands for its key.
+    same = (F.col(C.HASH) == first_hash) | _repeats(group)
+    return records.withColumns(
+        {
+            C.SURVIVOR: ~lost,
+            C.VERDICT: F.when(lost, F.when(same, "duplicate").otherwise("conflict")),
+            C.REASON: F.when(
+                lost,
+                F.when(same, F.coalesce(*reasons, F.lit(dataset.deciding))).otherwise(
+                    F.when(_clashes(group, dataset), INCONSISTENT).otherwise("same_identity")
+                ),
+            ),
+            C.WINNER: F.when(lost, first_order),
+        }
+    )
+
+
+def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
+    assert dataset.apply.version
+    tie = dataset.apply.version.tie
+    preference = [F.col(C.VERSION).desc(), *(_ascending() if tie == "first" else _descending())]
+    group = Window.partitionBy(*within, C.KEY).orderBy(*preference)
+    rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # One sort serves both the key and its versions: a version starts where it differs from the row before.
+    starts = F.coalesce(F.lag(C.VERSION).over(group) != F.col(C.VERSION), F.lit(True))
+    with_starts = records.withColumns(
+        {
+            "_number": F.row_number().over(group),
+            "_starts": starts,
+            "_repeats": _repeats(group),
+            "_clashes": _clashes(group, dataset),
+            "_top": F.first(C.ORDER).over(rows),
+        }
+    )
+    head = F.when(F.col("_starts"), F.struct(F.col(C.ORDER).alias("order"), F.col(C.HASH).alias("hash")))
+    ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
+    lost, tied = F.col("_number") > 1, ~F.col("_starts")
+    same = F.col(C.HASH) == F.col("_head.hash")
+    reasons = [F.when(F.col("_repeats"), F.lit("position"))]
+    resent = F.lit(None).cast(_STRUCT_OF_ORDER_AND_HASH)
+    for level in _narrow(dataset):
+        if level == "message_id":
+            # The same id under one key with equal content is a retry, whatever its version.
+            resent = F.first(F.struct(F.col(C.ORDER).alias("order"), F.col(C.HASH).alias("hash"))).over(
+                Window.partitionBy(*within, C.KEY, C.MESSAGE_ID).orderBy(*preference)
+            )
+        reasons.append(F.when(_not_first(level, (*within, C.KEY, C.VERSION), preference[1:]), F.lit(level)))
+    retry = (
+        F.col(C.MESSAGE_ID).isNotNull() & (resent["order"] != F.col(C.ORDER)) & (resent["hash"] == F.col(C.HASH))
+        if C.MESSAGE_ID in records.columns
+        else F.lit(False)
+    )
+    duplicate = tied & (same | F.col("_repeats"))
+    tie_verdict = "conflict" if tie == "conflict" else "superseded"
+    return ranked.withColumns(
+        {
+            C.SURVIVOR: ~lost,
+            C.VERDICT: F.when(duplicate | (lost & retry), "duplicate")
+            .when(tied & F.col("_clashes"), "conflict")
+            .when(tied, tie_verdict)
+            .when(lost, "superseded"),
+            C.REASON: F.when(duplicate, F.coalesce(*reasons, F.lit("key_version")))
+            .when(lost & retry, "message_id")
+            .when(tied & F.col("_clashes"), INCONSISTENT)
+            .when(tied, "same_version")
+            .when(lost, "in_batch"),
+            C.WINNER: F.when(tied, F.col("_head.order")).when(lost & retry, resent["order"]).when(lost, F.col("_top")),
+        }
+    ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head")
+
+
+_STRUCT_OF_ORDER_AND_HASH = (
+    "struct<order:struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>,"
+    "hash:binary>"
+)
+
+
+def _ascending() -> list[Column]:
+    return [*(part.asc() for part in E.total_order()), F.col(C.HASH).asc()]
+
+
+def _descending() -> list[Column]:
+    # Of two contents at one position the smaller hash stands, in either direction.
+    return [*(part.desc() for part in E.total_order()), F.col(C.HASH).asc()]
+
+
+def _narrow(dataset: Dataset) -> list[str]:
+    """The declared levels below the deciding one that need a look of their own."""
+    return [level for level in dataset.levels[1:] if level != dataset.deciding]
+
+
+def _same_position(group: WindowSpec) -> Column:
+    """Whether the row before in the order has the same position; equal positions are neighbours."""
+    before = F.lag(F.struct(*E.POSITION)).over(group)
+    return F.coalesce(before == F.struct(*E.POSITION), F.lit(False))
+
+
+def _repeats(group: WindowSpec) -> Column:
+    """The same position with the same content: read or written twice."""
+    return _same_position(group) & F.coalesce(F.lag(C.HASH).over(group) == F.col(C.HASH), F.lit(False))
+
+
+def _clashes(group: WindowSpec, dataset: Dataset) -> Column:
+    """The same position with other content; an inferred position never says so."""
+    differs = F.coalesce(F.lag(C.HASH).over(group) != F.col(C.HASH), F.lit(False))
+    return _same_position(group) & differs if dataset.source.export.exact else F.lit(False)
+
+
+def _not_first(level: str, group: tuple[str, ...], order: list[Column]) -> Column:
+    column = {"message_id": C.MESSAGE_ID, "business_key": C.BUSINESS_KEY}[level]
+    number = F.row_number().over(Window.partitionBy(*group, column).orderBy(*order))
+    return F.col(column).isNotNull() & (number > 1)

@@ -1,0 +1,306 @@
+"""Every error that Onefold raises on purpose, named for what the caller does next.
+
+`TerminalError`: the same call will fail again until somebody changes something; never retried.
+`TransientError`: the same call may go through later; retried with backoff.
+`UnknownOutcomeError`: the call may have taken effect; look first, never just retry.
+
+Each class takes fields, keeps them, and composes one message: what, where, what was kept, what to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+
+class OnefoldError(Exception):
+    """The root. `exit_code` is what the command line ends with (see `onefold --help`)."""
+
+    exit_code: ClassVar[int] = 1
+
+    def sentence(self) -> str:
+        """The message, composed from the fields."""
+        return type(self).__name__
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return type(self), tuple(getattr(self, name) for name in names)
+
+
+class TerminalError(OnefoldError):
+    """Trying again changes nothing."""
+
+
+class TransientError(OnefoldError):
+    """Trying again may help."""
+
+
+class UnknownOutcomeError(OnefoldError):
+    """It may have happened: look before doing it again."""
+
+
+@dataclass(eq=False)
+class InvalidDatasetError(TerminalError):
+    """A dataset file does not say what it must."""
+
+    exit_code: ClassVar[int] = 2
+    file: str
+    line: int | None
+    key: str
+    problem: str
+
+    def sentence(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        key = f" {self.key}:" if self.key else ""
+        return f"{where}:{key} {self.problem}. Nothing was run."
+
+
+@dataclass(eq=False)
+class NotSupportedYetError(InvalidDatasetError):
+    """A key of the dataset file is known, but what it asks for is not built yet."""
+
+    def sentence(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.key}: not_supported_yet: {self.problem}. Nothing was run."
+
+
+@dataclass(eq=False)
+class UnknownDatasetError(TerminalError):
+    """No dataset file has that name."""
+
+    exit_code: ClassVar[int] = 2
+    name: str
+    folder: str
+    known: tuple[str, ...]
+
+    def sentence(self) -> str:
+        known = ", ".join(self.known) or "none"
+        return f"no dataset {self.name!r} in {self.folder} (there: {known})"
+
+
+@dataclass(eq=False)
+class UsageError(TerminalError):
+    """The command or the settings ask for something that cannot be."""
+
+    exit_code: ClassVar[int] = 2
+    problem: str
+
+    def sentence(self) -> str:
+        return self.problem
+
+
+@dataclass(eq=False)
+class ChangedDatasetError(TerminalError):
+    """The dataset file means something else than what the published table was folded with."""
+
+    exit_code: ClassVar[int] = 2
+    dataset: str
+    changed: tuple[str, ...]
+    published: str
+    now: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: the dataset file has changed its meaning ({', '.join(self.changed)}): "
+            f"the published table is generation {self.published}, the file is {self.now}. "
+            "Nothing was run and the table is as it was. Take the change back, or give the dataset "
+            "a new name and target table."
+        )
+
+
+@dataclass(eq=False)
+class NothingToReadError(TerminalError):
+    """An export folder that does not exist or holds nothing in the dataset's layout."""
+
+    exit_code: ClassVar[int] = 2
+    dataset: str
+    place: str
+    problem: str
+
+    def sentence(self) -> str:
+        return f"{self.dataset}: {self.place}: {self.problem}. Nothing was planned."
+
+
+@dataclass(eq=False)
+class LandedBytesMissingError(TerminalError):
+    """A manifest names an object that is not in the landing any more, or is not what it was."""
+
+    exit_code: ClassVar[int] = 4
+    batch: str
+    object: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}: landed object {self.object}: {self.problem}. The published table is as "
+            "it was. Restore the object from a backup of the lake; landed bytes never change."
+        )
+
+
+@dataclass(eq=False)
+class ExportChangedError(TerminalError):
+    """An export object is not what the plan pinned."""
+
+    batch: str
+    object: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}: export object {self.object}: {self.problem}. Nothing of this batch was "
+            "landed. An export must not rewrite objects: bring the pinned object back, or plan again "
+            "from a folder that holds the new one (--export)."
+        )
+
+
+@dataclass(eq=False)
+class ObjectTooLargeError(TerminalError):
+    """An object of a layout that is read whole exceeds what a task can hold."""
+
+    object: str
+    size: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"{self.object} has {self.size} bytes; this layout is read object by object, at most "
+            f"{self.limit} bytes each. It is landed and kept. Export with a smaller flush size."
+        )
+
+
+@dataclass(eq=False)
+class StepMissingError(TerminalError):
+    """A step was asked for before the step that it builds on."""
+
+    exit_code: ClassVar[int] = 2
+    batch: str
+    step: str
+    needs: str
+
+    def sentence(self) -> str:
+        return f"batch {self.batch}: {self.step} needs {self.needs}, which has not run. Run it first."
+
+
+@dataclass(eq=False)
+class StaleGateError(TerminalError):
+    """The gate judged another staging, branch or head than the one that would be published."""
+
+    batch: str
+    attempt: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}, attempt {self.attempt}: {self.problem}. Nothing was published: "
+            "clear downstream of dedup (or run the batch again)."
+        )
+
+
+@dataclass(eq=False)
+class GateRedError(TerminalError):
+    """Checks of the gate failed: the branch is kept, `main` is untouched."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    batch: str
+    failed: tuple[str, ...]
+    report: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: batch {self.batch} is red: {'; '.join(self.failed)}. The published table is "
+            f"untouched, the batch is kept on its branch. Report: {self.report}"
+        )
+
+
+@dataclass(eq=False)
+class DataLossError(GateRedError):
+    """Offsets are missing and nothing explains them."""
+
+    exit_code: ClassVar[int] = 4
+
+
+@dataclass(eq=False)
+class ForeignCommitError(TerminalError):
+    """`main` holds a snapshot that Onefold did not write."""
+
+    exit_code: ClassVar[int] = 3
+    table: str
+    snapshot: int
+
+    def sentence(self) -> str:
+        return (
+            f"{self.table}: snapshot {self.snapshot} on main was not written by Onefold (foreign_commit). "
+            "Nothing was published. Roll the table back to the last snapshot that names a commit record."
+        )
+
+
+@dataclass(eq=False)
+class ContentionError(TransientError):
+    """Another writer moved `main` each time before this batch could."""
+
+    exit_code: ClassVar[int] = 5
+    table: str
+    batch: str
+    tries: int
+
+    def sentence(self) -> str:
+        return (
+            f"{self.table}: main moved {self.tries} times while batch {self.batch} was being published. "
+            "The batch is landed and staged; run it again."
+        )
+
+
+@dataclass(eq=False)
+class LakeUnavailableError(TransientError):
+    """The lake or the export cannot be read or written now."""
+
+    place: str
+    problem: str
+
+    def sentence(self) -> str:
+        return f"{self.place}: {self.problem}. What was written before stands; run the same command again."
+
+
+@dataclass(eq=False)
+class CommitOutcomeUnknownError(UnknownOutcomeError):
+    """The catalog did not answer a commit."""
+
+    table: str
+    attempt: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.table}: the catalog did not confirm attempt {self.attempt} ({self.problem}). It may be "
+            "published: run the batch again, which looks first."
+        )
+
+
+@dataclass(eq=False)
+class SparkStepError(TerminalError):
+    """A Spark step ended without a result of its own."""
+
+    step: str
+    batch: str
+    problem: str
+
+    def sentence(self) -> str:
+        return f"batch {self.batch}: the Spark step {self.step} failed: {self.problem}"
+
+
+@dataclass(eq=False)
+class SparkLostError(TransientError):
+    """The Spark process ended without leaving a result: killed, out of memory, its cluster gone."""
+
+    step: str
+    batch: str
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}: the Spark process of {self.step} ended without leaving a result (killed, out of "
+            "memory, or its master is gone: see its log). The published table is as it was; the step can be run again."
+        )

@@ -1,0 +1,31 @@
+"""Named places at which a test kills the process, to prove that a rerun ends right.
+
+Nothing happens unless `ONEFOLD_FAULT` names a place.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+FAULT_POINTS = (
+    "after_plan",
+    "before_manifest",
+    "after_land",
+    "before_staged",
+    "after_dedup",
+    "before_merge",
+    "after_merge",
+    "after_upsert",
+    "after_gate",
+    "before_commit",
+    "after_commit",
+    "after_publish",
+)
+
+
+def fault_point(name: str) -> None:
+    """Kill this process here, without any clean-up, if `ONEFOLD_FAULT` says so."""
+    assert name in FAULT_POINTS, name
+    if os.environ.get("ONEFOLD_FAULT") == name:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,165 @@
+"""The lake: one store, and the one place that knows what lies where in it.
+
+sources/<source>/cuts|plans|manifests/…       what was planned and landed (a source is shared by datasets)
+sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
+datasets/<dataset>/<generation>/…             staging, attempts, commit records
+reports/<dataset>/<batch>.html|json           the account of a batch
+warehouse/, catalog.db                        the Iceberg tables
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+from onefold.settings import Settings
+from onefold.storage import LocalStorage, Storage, open_storage
+
+Document = TypeVar("Document", bound=BaseModel)
+CATALOG = "onefold"
+"""The Iceberg catalog's name, for Spark and for pyiceberg."""
+STAGING = "onefold_staging"
+"""The namespace of staging, actions and verdict tables."""
+
+
+def new_attempt() -> str:
+    """A random id for one try at a step, so that two drivers never share an output."""
+    return secrets.token_hex(6)
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A store of objects with Onefold's layout."""
+
+    settings: Settings
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The store itself.
+
+        Raises:
+            UsageError: its path holds `#` or `?`, where Iceberg's readers would cut it off.
+        """
+        if {"#", "?"} & set(self.settings.lake_uri):
+            raise UsageError(f"the lake {self.settings.lake_uri}: its path cannot hold # or ?")
+        return open_storage(self.settings.lake_uri)
+
+    @property
+    def warehouse(self) -> str:
+        """Where the Iceberg tables lie, as Spark and pyiceberg name it."""
+        return self.storage.uri_of("warehouse")
+
+    @property
+    def catalog_uri(self) -> str:
+        """The catalog's database, as SQLAlchemy names it.
+
+        Raises:
+            UsageError: the lake is a bucket and no catalog is set (SQLite needs one host's disk).
+        """
+        if self.settings.catalog:
+            return self.settings.catalog
+        if not isinstance(self.storage, LocalStorage):
+            raise UsageError(f"the lake {self.storage.uri} is no local folder: set ONEFOLD_CATALOG")
+        return f"sqlite:///{self.storage.root / 'catalog.db'}"
+
+    def export(self, dataset: Dataset, folder: str | None = None) -> Storage:
+        """The store of a dataset's export files, or of a folder given in their place."""
+        place = folder or dataset.source.export.path
+        return open_storage(place if "://" in place else str(self.settings.path(place)))
+
+    # Documents: immutable JSON objects, by model.
+
+    def get(self, key: str, model: type[Document]) -> Document | None:
+        """A document, or None where there is none."""
+        data = self.storage.read(key)
+        return None if data is None else model.model_validate_json(data)
+
+    def put_first(self, key: str, document: Document) -> Document:
+        """Put a document where there is none; the one that stands there afterwards."""
+        data = document.model_dump_json(indent=1, by_alias=True).encode()
+        if self.storage.put_if_absent(key, data):
+            return document
+        standing = self.get(key, type(document))
+        assert standing is not None
+        return standing
+
+    def put(self, key: str, document: BaseModel) -> None:
+        """Put a document over what was there."""
+        self.storage.write(key, document.model_dump_json(indent=1, by_alias=True).encode())
+
+    # Where things lie.
+
+    @staticmethod
+    def plans(source: str) -> str:
+        """The prefix of a source's plans."""
+        return f"sources/{source}/plans/"
+
+    @staticmethod
+    def taken(dataset: str) -> str:
+        """The prefix of the marks that name the plans which a dataset has taken up (a source is shared)."""
+        return f"datasets/{dataset}/plans/"
+
+    @staticmethod
+    def cuts(source: str) -> str:
+        """The prefix of a source's cuts."""
+        return f"sources/{source}/cuts/"
+
+    @staticmethod
+    def manifest(source: str, batch: str) -> str:
+        """The key of a landing's manifest."""
+        return f"sources/{source}/manifests/{batch}.json"
+
+    @staticmethod
+    def landed(source: str, batch: str, attempt: str, name: str) -> str:
+        """The key of a landed object."""
+        return f"sources/{source}/landed/{batch}/{attempt}/{name}"
+
+    @staticmethod
+    def generation(dataset: Dataset) -> str:
+        """The key of the document that says which generation is published."""
+        return f"datasets/{dataset.name}/generation.json"
+
+    @staticmethod
+    def batch(dataset: Dataset, batch: str) -> str:
+        """The prefix of a batch's documents."""
+        return f"datasets/{dataset.name}/{dataset.generation}/batches/{batch}"
+
+    def attempt(self, dataset: Dataset, batch: str, attempt: str, step: str) -> str:
+        """The key of a step's result in one attempt."""
+        return f"{self.batch(dataset, batch)}/attempts/{attempt}/{step}.json"
+
+    def latest(self, dataset: Dataset, batch: str) -> str:
+        """The key of the newest attempt's upsert result, for whoever names no attempt."""
+        return f"{self.batch(dataset, batch)}/latest.json"
+
+    @staticmethod
+    def record(dataset: Dataset, attempt: str) -> str:
+        """The key of a commit record; its name is the attempt's."""
+        return f"datasets/{dataset.name}/{dataset.generation}/records/{attempt}.json"
+
+    @staticmethod
+    def report(dataset: str, batch: str, ending: str) -> str:
+        """The key of a batch's report."""
+        return f"reports/{dataset}/{batch}.{ending}"
+
+    def where(self, key: str) -> str:
+        """A key as a person opens it: a path, or an s3a:// URI."""
+        store = self.storage
+        return str(store.root / key) if isinstance(store, LocalStorage) else store.uri_of(key)
+
+
+def local_path(uri: str) -> Path:
+    """The path behind a file:// URI."""
+    return Path(uri.removeprefix("file://"))
+
+
+def as_json(document: BaseModel) -> dict[str, Any]:
+    """A document as plain JSON values."""
+    return document.model_dump(mode="json", by_alias=True)

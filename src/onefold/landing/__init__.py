@@ -1,0 +1,1 @@
+"""From what a source holds to immutable landed bytes: cuts, plans, landing, manifests, offset ranges."""

@@ -1,0 +1,90 @@
+"""The first two steps: plan a batch, land it. Both may be called again at any time."""
+
+from __future__ import annotations
+
+from onefold.dataset import Dataset
+from onefold.errors import LandedBytesMissingError, StepMissingError
+from onefold.faults import fault_point
+from onefold.lake import Lake, new_attempt
+from onefold.landing.manifest import Manifest
+from onefold.landing.plan import (
+    Interval,
+    ObjectsPlan,
+    RangesPlan,
+    plan_key,
+    plan_of,
+    put_plan,
+    read_plan,
+    take_plan,
+)
+from onefold.landing.source import ExportSource, Source
+
+
+def plan_batch(
+    lake: Lake, dataset: Dataset, interval: Interval | None = None, export: str | None = None, *, dry_run: bool = False
+) -> RangesPlan | ObjectsPlan:
+    """Decide what a batch reads, once: an interval that was planned before keeps its plan.
+
+    An interval's plan is the dataset's at once; any other one when it is landed, for if this process is killed
+    before, planning again must find the same objects. With `dry_run` nothing is written.
+    """
+    stored = read_plan(lake, plan_key(dataset.source_id, interval.name)) if interval else None
+    plan = stored or source_of(lake, dataset, export).plan(interval)
+    if dry_run or (plan.empty and not interval):
+        return plan
+    standing = stored or put_plan(lake, plan)
+    if interval:
+        take_plan(lake, dataset.name, standing)
+    fault_point("after_plan")
+    return standing
+
+
+def land_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Manifest:
+    """Copy what the plan names into the landing and commit it by a manifest.
+
+    A landing that stands already is checked (every object there, with its size) and returned.
+
+    Raises:
+        LandedBytesMissingError: the manifest stands, but an object is gone.
+        ExportChangedError: the export does not hold what was planned.
+    """
+    key = Lake.manifest(dataset.source_id, batch)
+    plan = plan_of(lake, dataset.source_id, batch)
+    if standing := lake.get(key, Manifest):
+        _check(lake, standing)
+        take_plan(lake, dataset.name, plan)
+        return standing
+    attempt = attempt or new_attempt()
+    place = plan.place if isinstance(plan, ObjectsPlan) else None
+    objects = source_of(lake, dataset, place).land(plan, batch, attempt)
+    fault_point("before_manifest")
+    manifest = lake.put_first(key, Manifest(batch=batch, source=plan.source, attempt=attempt, objects=objects))
+    take_plan(lake, dataset.name, plan)
+    fault_point("after_land")
+    return manifest
+
+
+def manifest_of(lake: Lake, dataset: Dataset, batch: str) -> Manifest:
+    """The manifest of a landed batch.
+
+    Raises:
+        StepMissingError: it has not been landed.
+    """
+    manifest = lake.get(Lake.manifest(dataset.source_id, batch), Manifest)
+    if manifest is None:
+        raise StepMissingError(batch, "this step", "a landing")
+    return manifest
+
+
+def source_of(lake: Lake, dataset: Dataset, place: str | None = None) -> Source:
+    """The source that a dataset names; `place` overrides where its export files lie."""
+    return ExportSource(lake, dataset, place)
+
+
+def _check(lake: Lake, manifest: Manifest) -> None:
+    for one in manifest.objects:
+        info = lake.storage.stat(one.key)
+        if info is None:
+            raise LandedBytesMissingError(manifest.batch, one.key, "is gone")
+        if info.size != one.size:
+            raise LandedBytesMissingError(manifest.batch, one.key, f"has {info.size} bytes, not {one.size}")

@@ -1,0 +1,43 @@
+"""The manifest commits a landing: exactly these objects, of one attempt. Nothing lists a prefix to learn it."""
+
+from __future__ import annotations
+
+import hashlib
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class LandedObject(BaseModel):
+    """One landed object."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="As the export called it")
+    key: str = Field(description="Where it lies in the lake")
+    size: int = Field(description="Bytes")
+    sha256: str
+    role: str = "values"
+    topic: str | None = Field(default=None, description="Where the object's name tells")
+    partition: int | None = None
+    start: int | None = Field(default=None, description="The first offset, as the object's name has it")
+
+    @property
+    def digest(self) -> str:
+        """Names the object's records wherever the object lies: what it is of, and its bytes."""
+        words = f"{self.topic}+{self.partition}+{self.start}:{self.sha256}"
+        return hashlib.sha256(words.encode()).hexdigest()[:32]
+
+
+class Manifest(BaseModel):
+    """What one batch landed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    source: str
+    attempt: str
+    objects: list[LandedObject]
+
+    def of_role(self, role: str) -> list[LandedObject]:
+        """The objects with a role: values, keys or headers."""
+        return [one for one in self.objects if one.role == role]

@@ -1,0 +1,119 @@
+"""Half-open offset ranges and their algebra; what a batch covers and what a table has covered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Range = tuple[int, int]
+"""`(start, end)`: start in, end out."""
+
+HoleKind = Literal["control", "aborted", "transactional", "compacted", "retention", "truncated", "log_gap"]
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The union, sorted, without empty ranges; neighbours become one."""
+    out: list[Range] = []
+    for start, end in sorted(ranges):
+        if start >= end:
+            continue
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
+
+
+def minus(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
+    """What of `ranges` is not in `taken`."""
+    out: list[Range] = []
+    cuts = merged(taken)
+    for start, end in merged(ranges):
+        at = start
+        for low, high in cuts:
+            if high <= at:
+                continue
+            if low >= end:
+                break
+            if low > at:
+                out.append((at, low))
+            at = max(at, high)
+        if at < end:
+            out.append((at, end))
+    return out
+
+
+def meet(ranges: Iterable[Range], others: Iterable[Range]) -> list[Range]:
+    """What is in both."""
+    mine = merged(ranges)
+    return minus(mine, minus(mine, others))
+
+
+def size(ranges: Iterable[Range]) -> int:
+    """How many offsets there are."""
+    return sum(end - start for start, end in ranges)
+
+
+class TopicPartition(BaseModel):
+    """A partition of one incarnation of a topic."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster: str
+    topic: str
+    incarnation: int
+    partition: int
+
+    @property
+    def key(self) -> str:
+        """As a key of a JSON object."""
+        return f"{self.cluster}/{self.topic}/{self.incarnation}/{self.partition}"
+
+    @classmethod
+    def of(cls, key: str) -> TopicPartition:
+        """The inverse of `key`."""
+        cluster, topic, incarnation, partition = key.split("/")
+        return cls(cluster=cluster, topic=topic, incarnation=int(incarnation), partition=int(partition))
+
+
+class Present(BaseModel):
+    """The offsets of one partition that were landed, and those that are explained as missing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    present: list[Range] = Field(default_factory=list, description="Landed and judged, without the quarantined")
+    holes: list[tuple[int, int, str]] = Field(default_factory=list, description="(start, end, kind)")
+
+    def with_(self, other: Present) -> Present:
+        """The union. An offset is landed or a hole, never both: landed wins."""
+        present = merged([*self.present, *other.present])
+        holes: list[tuple[int, int, str]] = []
+        taken, all_holes = present, [*self.holes, *other.holes]
+        for kind in sorted({kind for _, _, kind in all_holes}):  # of two kinds the first by name, in any order
+            free = minus([(start, end) for start, end, named in all_holes if named == kind], taken)
+            holes += [(start, end, kind) for start, end in free]
+            taken = merged([*taken, *free])
+        return Present(present=present, holes=sorted(holes))
+
+    @property
+    def covered(self) -> list[Range]:
+        """Landed or explained."""
+        return merged([*self.present, *((start, end) for start, end, _ in self.holes)])
+
+
+class Coverage(BaseModel):
+    """What a table has processed: offsets where they are exact, objects where they are inferred."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partitions: dict[str, Present] = Field(default_factory=dict, description="By TopicPartition.key")
+    objects: dict[str, int] = Field(default_factory=dict, description="Object digest to its records")
+
+    def with_(self, other: Coverage) -> Coverage:
+        """The union of two coverages: commutative, associative, idempotent."""
+        keys = sorted({*self.partitions, *other.partitions})
+        empty = Present()
+        partitions = {key: self.partitions.get(key, empty).with_(other.partitions.get(key, empty)) for key in keys}
+        return Coverage(partitions=partitions, objects=dict(sorted({**self.objects, **other.objects}.items())))

@@ -1,0 +1,154 @@
+"""A plan is one batch's input, exact and written once: offset ranges, or a pinned list of export objects."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from onefold.errors import StepMissingError, UsageError
+from onefold.lake import Lake, as_json
+from onefold.landing.cuts import OffsetRange
+
+
+class Interval(BaseModel):
+    """`[start, end)` in UTC."""
+
+    model_config = ConfigDict(frozen=True)
+
+    start: datetime
+    end: datetime
+
+    @property
+    def name(self) -> str:
+        """As a part of file names."""
+        return f"{self.start.astimezone(UTC):%Y%m%dT%H%M%SZ}-{self.end.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+
+
+class PinnedObject(BaseModel):
+    """An export object as it was when it was planned."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="Key below the export's place")
+    size: int = Field(description="Bytes")
+    etag: str
+    role: Literal["values", "keys", "headers"] = "values"
+
+
+class _Plan(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    interval: Interval | None = None
+
+    @property
+    def batch(self) -> str:
+        """The batch id: the interval (or `export`) and a digest of what is planned, nothing else."""
+        name = self.interval.name if self.interval else "export"
+        return f"{name}_{self.digest}"
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits over what the plan reads."""
+        words = as_json(self)
+        content = json.dumps(words.get("objects") or words.get("ranges") or [], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+class RangesPlan(_Plan):
+    """Exact half-open offset ranges of a live source."""
+
+    kind: Literal["ranges"] = "ranges"
+    ranges: list[OffsetRange]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to read."""
+        return all(one.start >= one.end for one in self.ranges)
+
+
+class ObjectsPlan(_Plan):
+    """Pinned export objects."""
+
+    kind: Literal["objects"] = "objects"
+    place: str = Field(description="The export's place, where the objects' names start")
+    objects: list[PinnedObject]
+    ignored: list[str] = Field(default_factory=list, description="Objects that are not of the layout")
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to read."""
+        return not self.objects
+
+
+Plan = Annotated[RangesPlan | ObjectsPlan, Field(discriminator="kind")]
+_PLAN: TypeAdapter[RangesPlan | ObjectsPlan] = TypeAdapter(Plan)
+
+
+def plan_key(source: str, name: str) -> str:
+    """Where a plan lies: under its interval, or under the digest of its listing."""
+    return f"{Lake.plans(source)}{name}.json"
+
+
+def read_plan(lake: Lake, key: str) -> RangesPlan | ObjectsPlan | None:
+    """A stored plan of either form."""
+    data = lake.storage.read(key)
+    return None if data is None else _PLAN.validate_json(data)
+
+
+def put_plan(lake: Lake, plan: RangesPlan | ObjectsPlan) -> RangesPlan | ObjectsPlan:
+    """Write a plan once; the one that stands, which another driver may have written."""
+    key = plan_key(plan.source, plan_name(plan))
+    if lake.storage.put_if_absent(key, plan.model_dump_json(indent=1).encode()):
+        return plan
+    standing = read_plan(lake, key)
+    assert standing is not None
+    return standing
+
+
+def plan_name(plan: RangesPlan | ObjectsPlan) -> str:
+    """The name under which a plan is stored: its interval's, or its batch's."""
+    return plan.interval.name if plan.interval else plan.batch
+
+
+class Taken(BaseModel):
+    """A mark: the dataset has taken up this plan of the source."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    plan: str
+
+
+def take_plan(lake: Lake, dataset: str, plan: RangesPlan | ObjectsPlan) -> None:
+    """Mark a plan as the dataset's. Datasets share a source and its landing, but each folds all of it."""
+    name = plan_name(plan)
+    lake.put_first(f"{Lake.taken(dataset)}{plan.source}/{name}.json", Taken(source=plan.source, plan=name))
+
+
+def taken_plans(lake: Lake, dataset: str, source: str) -> list[RangesPlan | ObjectsPlan]:
+    """The plans of a source that a dataset has taken up, in that order."""
+    marks = sorted(lake.storage.list(f"{Lake.taken(dataset)}{source}/"), key=lambda info: (info.modified, info.key))
+    names = (info.key.rpartition("/")[2].removesuffix(".json") for info in marks)
+    plans = (read_plan(lake, plan_key(source, name)) for name in names)
+    return [plan for plan in plans if plan is not None]
+
+
+def plan_of(lake: Lake, source: str, batch: str) -> RangesPlan | ObjectsPlan:
+    """The plan of a batch.
+
+    Raises:
+        UsageError: this is no batch id.
+        StepMissingError: there is no such plan.
+    """
+    name, _, digest = batch.rpartition("_")
+    if not name or "/" in batch:
+        raise UsageError(f"{batch!r} is no batch id (see `onefold batches`)")
+    plan = read_plan(lake, plan_key(source, batch if name == "export" else name))
+    if plan is None or plan.digest != digest:
+        raise StepMissingError(batch, "this step", "a plan")
+    return plan

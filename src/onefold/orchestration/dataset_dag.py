@@ -1,0 +1,117 @@
+"""One dataset file as a DAG: plan, land, dedup, upsert, gate, publish, report. Holds no logic of its own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException, AirflowTimetableInvalid
+
+from onefold.dataset import Dataset, find_dataset, load_dataset
+from onefold.errors import InvalidDatasetError
+from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
+from onefold.orchestration.description import doc_of
+from onefold.orchestration.interval import interval_of
+from onefold.orchestration.retries import BY_CAUSE
+from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
+from onefold.settings import load_settings
+
+UNSCHEDULED_START = datetime(2000, 1, 1, tzinfo=UTC)
+"""A start date before any record, for datasets without a schedule."""
+BATCH = "{{ ti.xcom_pull(task_ids='plan') }}"
+ATTEMPT = "{{ ti.xcom_pull(task_ids='upsert') }}"
+
+
+def dataset_dag(file: Path) -> DAG:
+    """The DAG of a dataset file; its id is the dataset's name.
+
+    Raises:
+        InvalidDatasetError: with file, line and key.
+    """
+    dataset = load_dataset(file)
+    name = dataset.name
+    with DAG(
+        dag_id=name,
+        description=dataset.description,
+        doc_md=doc_of(dataset),
+        schedule=_timetable(file, dataset),
+        start_date=dataset.schedule.start if dataset.schedule else UNSCHEDULED_START,
+        auto_register=False,  # onefold_datasets.py hands them over; checking a file must not
+        catchup=False,  # the past is a backfill
+        max_active_runs=1,  # safe without, but runs of one table only wait for each other at publish
+        tags={"onefold", dataset.apply.mode, dataset.target.namespace},
+        default_args={
+            "owner": dataset.owner or "onefold",
+            "retries": 2,
+            "retry_delay": timedelta(minutes=1),
+            "retry_exponential_backoff": True,
+            "retry_policy": BY_CAUSE,
+        },
+        params={"export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT)},
+    ) as dag:
+        planned, landed = plan(name), land(name, BATCH)
+        dedup = SparkStepOperator(task_id="dedup", step="dedup", dataset=name, batch=BATCH)
+        upsert = SparkStepOperator(task_id="upsert", step="upsert", dataset=name, batch=BATCH)
+        gate = SparkStepOperator(task_id="gate", step="gate", dataset=name, batch=BATCH, attempt=ATTEMPT)
+        publish = PublishOperator(
+            task_id="publish", dataset=name, batch=BATCH, attempt=ATTEMPT, outlets=[asset_of(dataset)]
+        )
+        # A teardown runs after a red gate too, and leaves the run's outcome to publish.
+        planned >> landed >> dedup >> upsert >> gate >> publish >> report(name).as_teardown()
+    return dag
+
+
+EXPORT = "A folder (or s3://bucket/prefix) to read instead of what is new in the dataset's own place."
+
+
+def asset_of(dataset: Dataset) -> Asset:
+    """The published table, for DAGs that run when it has changed."""
+    return Asset(name=dataset.target.table, uri=f"onefold://{dataset.target.table}", group="onefold")
+
+
+@task
+def plan(name: str) -> str:
+    """Decide what the run reads, once. Nothing new: the run's other tasks are skipped."""
+    context = get_current_context()
+    lake = Lake(load_settings())
+    dataset = find_dataset(lake.settings.datasets_folder, name)
+    planned = plan_batch(lake, dataset, interval_of(context), context["params"].get("export"))
+    if planned.empty:
+        raise AirflowSkipException(f"{name}: nothing new to read")
+    return planned.batch
+
+
+@task
+def land(name: str, batch: str) -> int:
+    """Copy what the plan names into the lake; the number of objects."""
+    lake = Lake(load_settings())
+    return len(land_batch(lake, find_dataset(lake.settings.datasets_folder, name), batch).objects)
+
+
+@task
+def report(name: str) -> str:
+    """Write the batch's report, whatever became of the batch; where it lies."""
+    from onefold.report import report_batch
+
+    batch = get_current_context()["ti"].xcom_pull(task_ids="plan")
+    if not batch:
+        raise AirflowSkipException(f"{name}: no batch was planned")
+    lake = Lake(load_settings())
+    place = report_batch(lake, find_dataset(lake.settings.datasets_folder, name), batch)
+    print(f"Report: {place}")
+    return place
+
+
+def _timetable(file: Path, dataset: Dataset) -> CronDataIntervalTimetable | None:
+    if dataset.schedule is None:
+        return None
+    timetable = CronDataIntervalTimetable(dataset.schedule.cron, timezone="UTC")
+    try:
+        timetable.validate()
+    except AirflowTimetableInvalid as error:
+        lines = enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        line = next((number for number, text in lines if "cron:" in text), None)
+        raise InvalidDatasetError(str(file), line, "schedule.cron", str(error)) from None
+    return timetable

@@ -1,0 +1,45 @@
+"""From the folder of dataset files to DAGs: the valid ones run, the others are shown as one import error.
+
+Airflow stops scheduling every DAG of a file that has an import error. So the DAGs and the error come from two
+files of `dags/`: `dataset_dags` leaves invalid dataset files out, `check_datasets` raises for them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airflow.sdk import DAG
+
+from onefold.dataset import dataset_files
+from onefold.errors import InvalidDatasetError, UsageError
+from onefold.orchestration.dataset_dag import dataset_dag
+from onefold.settings import load_settings
+
+
+def dataset_dags() -> list[DAG]:
+    """One DAG a valid dataset file."""
+    return _parse(load_settings().datasets_folder)[0]
+
+
+def check_datasets() -> None:
+    """Raise for what keeps dataset files from becoming DAGs.
+
+    Raises:
+        UsageError: the complaints, each with file, line and key; or the folder that holds no dataset file.
+    """
+    folder = load_settings().datasets_folder
+    if not dataset_files(folder):
+        raise UsageError(f"no dataset files in {folder} (ONEFOLD_DATASETS, below ONEFOLD_HOME)")
+    complaints = _parse(folder)[1]
+    if complaints:
+        raise UsageError("\n".join(str(one) for one in complaints))
+
+
+def _parse(folder: Path) -> tuple[list[DAG], list[InvalidDatasetError]]:
+    dags, complaints = [], []
+    for file in dataset_files(folder):
+        try:
+            dags.append(dataset_dag(file))
+        except InvalidDatasetError as error:
+            complaints.append(error)
+    return dags, complaints

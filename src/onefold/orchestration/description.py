@@ -1,0 +1,62 @@
+"""What a DAG says of itself, from its dataset file."""
+
+from __future__ import annotations
+
+from onefold.dataset import Dataset
+
+_DOC = """\
+### {name}
+{description}
+
+| | |
+| --- | --- |
+| publishes | `{table}` |
+| reads | `{path}` (layout {layout}) |
+| same message | {deciding}{narrower} |
+| mode | {mode} |
+| schedule | {schedule} |
+| owner | {owner} |
+
+**Checks that must be green**: no key twice, no null key, every offset explained, no version going down,
+{checks}.
+
+A red gate fails the run: the published table stays as it was, the batch is kept, and the task `report` says
+why. Clearing a task is safe: nothing is published twice. The past is a backfill. A run without a date reads
+everything new; the parameter `export` reads one folder instead.
+"""
+
+
+def doc_of(dataset: Dataset) -> str:
+    """The DAG's documentation, in Markdown."""
+    export, apply = dataset.source.export, dataset.apply
+    mode = apply.mode
+    if apply.key and apply.version:
+        mode += f" by {', '.join(apply.key)}: the newest {apply.version.from_} wins"
+        mode += f"; deleted by {apply.delete_when}" if apply.delete_when else ""
+    narrower = [level for level in dataset.levels if level != dataset.deciding]
+    return _DOC.format(
+        name=dataset.name,
+        description=dataset.description,
+        table=dataset.target.table,
+        path=export.path,
+        layout=export.layout,
+        deciding=dataset.deciding,
+        narrower=f" (reasons named by {', '.join(narrower)})" if narrower else "",
+        mode=mode,
+        schedule=f"`{dataset.schedule.cron}` UTC" if dataset.schedule else "none: trigger it",
+        owner=dataset.owner or "-",
+        checks=", ".join(_checks(dataset)),
+    )
+
+
+def _checks(dataset: Dataset) -> list[str]:
+    quality = dataset.quality
+    found = [
+        f"at most {quality.max_rejected_rate:.0%} rejected",
+        f"at most {quality.max_conflicts} conflicts",
+    ]
+    if quality.max_duplicate_rate is not None:
+        found.append(f"at most {quality.max_duplicate_rate:.0%} duplicates")
+    if quality.freshness is not None:
+        found.append(f"newest record within {quality.freshness}")
+    return [*found, f"the suite `expectations/{quality.suite}`"] if quality.suite else found

@@ -1,0 +1,153 @@
+"""Spark steps as Airflow operators: submitted through a Spark connection, ended by their own errors."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, BaseHook, Connection, Context
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from onefold.dataset import find_dataset
+from onefold.errors import SparkLostError, UsageError
+from onefold.lake import Lake, new_attempt
+from onefold.settings import load_settings
+from onefold.spark.result import result_key, result_of
+from onefold.spark.settings import session_settings
+
+
+class SparkLauncher(SparkSubmitOperator):
+    """Runs a Spark step through the connection `conn_id`; `on_kill` ends the one that is running."""
+
+    template_fields: Sequence[str] = ("batch", "attempt")
+
+    def __init__(
+        self,
+        *,
+        dataset: str,
+        batch: str,
+        attempt: str | None = None,
+        conn_id: str = "spark_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(conn_id=conn_id, **kwargs)
+        self.dataset, self.batch, self.attempt = dataset, batch, attempt
+        self.given_conf = dict(self.conf or {})
+
+    def launch(self, context: Context, lake: Lake, step: str, batch: str, attempt: str) -> dict[str, Any]:
+        """Run a step; its document.
+
+        Raises:
+            UsageError: there is no such connection, or it names no master.
+            SparkLostError: the process ended without a result of its own.
+            OnefoldError: the error that the step ended with.
+        """
+        connection = self._connection()
+        key = result_key(self.dataset, batch, attempt, step)
+        before = lake.storage.stat(key)
+        self.name = f"onefold {step} {self.dataset} {batch}"
+        self.application = str(application_of(step))
+        self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt]
+        self.conf = {**session_settings(lake), **self.given_conf}
+        self._spark_binary = self._spark_binary or spark_binary(connection)
+        self.env_vars = python_environment(connection)
+        self._hook = None  # one hook a submission: it keeps what on_kill must end
+        try:
+            super().execute(context)
+        except AirflowException:
+            if lake.storage.stat(key) == before:  # an older result is not this process's
+                raise SparkLostError(step, batch) from None
+        return result_of(lake, self.dataset, batch, attempt, step)
+
+    def _connection(self) -> Connection:
+        try:
+            connection = BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            raise UsageError(
+                f"there is no Airflow connection {self._conn_id!r}, which says where Spark runs. Nothing was "
+                "started. Add it (type Spark, host local[*] or spark://host:7077), or set "
+                f"AIRFLOW_CONN_{self._conn_id.upper()}."
+            ) from None
+        if not connection.host and connection.conn_type != "yarn":
+            raise UsageError(
+                f"the Airflow connection {self._conn_id!r} names no host, so no Spark master. Nothing was started."
+            )
+        return connection
+
+
+class SparkStepOperator(SparkLauncher):
+    """One step of one batch in Spark; the attempt it made is its XCom."""
+
+    ui_color = "#fdf1e3"
+
+    def __init__(self, *, step: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.step = step
+
+    def execute(self, context: Context) -> str:  # type: ignore[override]
+        """Run the step; the attempt that stands for the batch (upsert may find a published one)."""
+        attempt = self.attempt or new_attempt()
+        lake = Lake(load_settings())
+        document = self.launch(context, lake, self.step, self.batch, attempt)
+        return str(document.get("attempt") or attempt)
+
+
+class PublishOperator(SparkLauncher):
+    """Moves `main` to the audited head. Spark starts only where `main` has moved since upsert."""
+
+    ui_color = "#e3f5e6"
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Publish the attempt; what was published, also as the asset event's extra."""
+        from onefold.publish import publish_batch
+
+        lake = Lake(load_settings())
+        dataset = find_dataset(lake.settings.datasets_folder, self.dataset)
+
+        def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
+            return self.launch(context, lake, step, batch, attempt)
+
+        assert self.attempt is not None
+        published = publish_batch(lake, dataset, self.batch, self.attempt, launch)
+        extra: dict[str, Any] = {
+            "batch": published.batch,
+            "snapshot": published.snapshot,
+            "counts": published.counts,
+            "already": published.already,
+            "report": lake.where(lake.report(dataset.name, published.batch, "html")),
+        }
+        (outlet,) = self.outlets
+        assert isinstance(outlet, Asset)
+        context["outlet_events"][outlet].extra = extra
+        return {**extra, "attempt": published.attempt, "record": published.record}
+
+
+def application_of(step: str) -> Path:
+    """The file that spark-submit runs for a step, found without importing pyspark."""
+    found = importlib.util.find_spec("spark_jobs")
+    if found is None or found.origin is None:
+        raise UsageError("spark_jobs is not installed here: install onefold, or put it on PYTHONPATH")
+    return Path(found.origin).with_name(f"{step}.py")
+
+
+def spark_binary(connection: Connection) -> str | None:
+    """The spark-submit beside this Python; None where the connection names one or PATH has one."""
+    if connection.extra_dejson.get("spark-binary") or shutil.which("spark-submit"):
+        return None
+    return str(Path(sysconfig.get_path("scripts")) / "spark-submit")
+
+
+def python_environment(connection: Connection) -> dict[str, str] | None:
+    """The driver's Python, where the driver runs on this machine: this one."""
+    elsewhere = connection.extra_dejson.get("deploy-mode") == "cluster"
+    master = f"{connection.conn_type} {connection.host or ''}"
+    if elsewhere or "yarn" in master or "k8s" in master:
+        return None
+    return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}

@@ -1,0 +1,62 @@
+"""What the gate leaves: its checks and its judgement. Knows neither pyspark nor Great Expectations."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+BLOCKING, WARNING = "blocking", "warning"
+
+
+class Check(BaseModel):
+    """One check: what was asked, what was found."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    by: str = Field(description="great_expectations, spark or suite")
+    law: str = Field(default="", description="The law that it guards")
+    severity: str = BLOCKING
+    status: str = Field(description="passed, failed, errored or not_applicable")
+    observed: str = ""
+    expected: str = ""
+    detail: str = ""
+    waivable: bool = True
+
+    @property
+    def red(self) -> bool:
+        """Whether it stops the batch. A check that could not be made always does."""
+        return self.status == "errored" or (self.status == "failed" and self.severity == BLOCKING)
+
+
+class GateResult(BaseModel):
+    """The gate's judgement of one attempt. It speaks of exactly this branch, head, base and staging."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    attempt: str
+    branch: str
+    head: int
+    base: int
+    staging: str
+    code: str
+    green: bool
+    checks: list[Check]
+    loss: bool = Field(default=False, description="Unexplained holes: exit code 4")
+    facts: dict[str, Any] = {}
+    examples: dict[str, list[dict[str, Any]]] = {}
+    judged: datetime
+
+    def failures(self) -> tuple[str, ...]:
+        """The red checks as short sentences."""
+        return tuple(_sentence(check) for check in self.checks if check.red)
+
+
+def _sentence(check: Check) -> str:
+    if check.status == "errored":
+        return f"{check.name} could not be made: {check.detail}"
+    wanted = f", wanted {check.expected}" if check.expected else ""
+    return f"{check.name}: found {check.observed or check.detail}{wanted}"

@@ -1,0 +1,89 @@
+"""Run Great Expectations on data frames, and tell failed from errored."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+
+import great_expectations as gx
+import pandas as pd
+from great_expectations.data_context.types.base import ProgressBarsConfig
+from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+from pyspark.sql import DataFrame
+
+EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one expectation found."""
+
+    status: str
+    observed: str
+    detail: str = ""
+
+
+def expect(frame: DataFrame | pd.DataFrame, wanted: list[tuple[str, dict[str, Any]]]) -> list[Outcome]:
+    """Validate `frame` against (type, kwargs) pairs, in order.
+
+    `errored` is neither passed nor failed: the check could not be made.
+    """
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    suite = gx.ExpectationSuite(name="gate")
+    places: list[int | Outcome] = []
+    for type_, kwargs in wanted:
+        try:
+            suite.add_expectation_configuration(
+                ExpectationConfiguration(type=type_, kwargs={**kwargs}, meta={"n": len(places)})
+            )
+            places.append(len(places))
+        except Exception as error:  # an unknown type or arguments that it does not take
+            places.append(Outcome("errored", "", _first_line(error)))
+    results = _validate(context, frame, suite) if any(isinstance(place, int) for place in places) else {}
+    missing = Outcome("errored", "", "no result")
+    return [place if isinstance(place, Outcome) else results.get(place, missing) for place in places]
+
+
+def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite) -> dict[int, Outcome]:
+    if isinstance(frame, DataFrame):
+        source = context.data_sources.add_spark("spark", persist=False)
+    else:
+        source = context.data_sources.add_pandas("pandas")
+    asset = source.add_dataframe_asset("rows")
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    try:
+        found = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": EXAMPLES})
+    except Exception as error:  # the whole run could not be made: every check of it errored
+        return {number: Outcome("errored", "", _first_line(error)) for number in range(len(suite.expectations))}
+    return {result.expectation_config.meta["n"]: _outcome(result) for result in found.results}
+
+
+def _outcome(result: Any) -> Outcome:
+    raised = _exception(result.exception_info)
+    if raised:
+        return Outcome("errored", "", raised)
+    details = result.result or {}
+    observed = details.get("observed_value")
+    if observed is None and "unexpected_count" in details:
+        observed = f"{details['unexpected_count']} of {details.get('element_count', '?')} unexpected"
+    examples = details.get("partial_unexpected_list") or []
+    shown = ", ".join(str(value) for value in examples[:EXAMPLES])
+    return Outcome("passed" if result.success else "failed", "" if observed is None else str(observed), shown)
+
+
+def _exception(info: Any) -> str:
+    """The message of a check that raised; GX nests it by metric, or not."""
+    if not isinstance(info, dict):
+        return ""
+    if "raised_exception" in info:
+        return _first_line(info.get("exception_message")) if info["raised_exception"] else ""
+    return next((found for nested in info.values() if (found := _exception(nested))), "")
+
+
+def _first_line(error: Any) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

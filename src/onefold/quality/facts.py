@@ -1,0 +1,121 @@
+"""What is true of a branch: counted by plain Spark, over the batch's keys and the buckets they lie in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.lake import CATALOG
+from onefold.upsert import columns as U
+from onefold.upsert.documents import Upserted
+from onefold.upsert.state import read_state
+
+EXAMPLES = 20
+"""At most so many examples of each kind are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFacts:
+    """Counts of rows and keys; every one of the last five must be 0."""
+
+    rows_before: int
+    rows_after: int
+    inserted: int
+    verdicts: int
+    repeated_keys: int
+    null_keys: int
+    regressions: int
+    unapplied: int
+    unknown_columns: int
+    failing_keys: list[dict[str, str]]
+
+
+def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+    """The branch's rows for the keys of the actions, with what the base had and what was meant.
+
+    Adds `_base_order` (and `_base_version`) and `_new_order`.
+    """
+    names = [F.col(C.KEY), F.col(C.ORDER).alias("_new_order"), F.col(U.BASE + C.ORDER).alias("_base_order")]
+    if dataset.apply.mode == "upsert":
+        names.append(F.col(U.BASE + C.VERSION).alias("_base_version"))
+    actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(*names)
+    return read_state(session, dataset, upserted.head).join(actions, C.KEY)
+
+
+def live_rows(rows: DataFrame) -> DataFrame:
+    """Live rows, the published columns only."""
+    named = [name for name in rows.columns if not name.startswith("_")]
+    return rows.where(F.col(U.STATE) == "live").select(*named)
+
+
+def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame) -> BranchFacts:
+    """Count everything that the generated checks ask; `changed` is `changed_rows`, better cached."""
+    keys = changed.groupBy(C.KEY).count()
+    repeated = keys.where("count > 1")
+    stood = keys.agg(F.count("*").alias("keys"), F.count_if(F.col("count") > 1).alias("repeated")).first()
+    sums = changed.select(
+        F.count_if(_null_keys(dataset)).alias("null_keys"),
+        F.count_if(_worse(dataset)).alias("regressions"),
+        F.count_if(F.col(C.ORDER) != F.col("_new_order")).alias("unapplied"),
+    ).first()
+    assert sums is not None
+    assert stood is not None
+    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
+
+    def rows_at(snapshot: int) -> int:
+        rows = read_state(session, dataset, snapshot)
+        return rows.where(bucket.isin(upserted.buckets)).select(C.KEY).count() if upserted.buckets else 0
+
+    base, branch = (read_state(session, dataset, at).schema for at in (upserted.base, upserted.head))
+    return BranchFacts(
+        rows_before=rows_at(upserted.base),
+        rows_after=rows_at(upserted.head),
+        inserted=upserted.changes.get("insert", 0),
+        verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
+        repeated_keys=int(stood.repeated),
+        null_keys=int(sums.null_keys),
+        regressions=int(sums.regressions),
+        unapplied=int(sums.unapplied) + (sum(upserted.changes.values()) - int(stood.keys)),
+        unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
+        failing_keys=_failing(changed, repeated, dataset) if stood.repeated else [],
+    )
+
+
+def _null_keys(dataset: Dataset) -> Column:
+    """A live row without its key or its version."""
+    tests = F.col(C.KEY).isNull()
+    for name in key_columns(dataset):
+        tests = tests | F.col(name).isNull()
+    if dataset.apply.mode == "upsert":
+        tests = tests | F.col(C.VERSION).isNull()
+    return tests & (F.col(U.STATE) == "live")
+
+
+def key_columns(dataset: Dataset) -> list[str]:
+    """The parts of the key that readers see as columns."""
+    seen = {*dataset.fields, *(name for name, _ in dataset.key_columns)}
+    return [name for name in dataset.key_names if name in seen]
+
+
+def _worse(dataset: Dataset) -> Column:
+    """(version, order) went down for a key (L4); append: the order went up, for the smaller stands there."""
+    base = F.col("_base_order")
+    if dataset.apply.mode == "append":
+        return base.isNotNull() & (F.col(C.ORDER) > base)
+    assert dataset.apply.version
+    first = dataset.apply.version.tie == "first"
+    order_down = (F.col(C.ORDER) > base) if first else (F.col(C.ORDER) < base)
+    version, before = F.col(C.VERSION), F.col("_base_version")
+    return base.isNotNull() & ((version < before) | ((version == before) & order_down))
+
+
+def _failing(changed: DataFrame, repeated: DataFrame, dataset: Dataset) -> list[dict[str, str]]:
+    """Some keys that stand more than once, as readers see them."""
+    digests = [row[C.KEY] for row in repeated.select(C.KEY).limit(EXAMPLES).collect()]
+    names = key_columns(dataset) or [C.KEY]
+    shown = changed.where(F.col(C.KEY).isin(digests)).select(*(F.col(name).cast("string") for name in names))
+    return [row.asDict() for row in shown.distinct().limit(EXAMPLES).collect()]

@@ -1,0 +1,276 @@
+"""The gate: every check of a branch, generated and the user's, and what they say together."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.lake import Lake
+from onefold.landing.land import manifest_of
+from onefold.landing.offsets import size
+from onefold.landing.plan import plan_of
+from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
+from onefold.quality.expectations import Outcome, expect
+from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows
+from onefold.quality.suites import load_suite
+from onefold.records import envelope as E
+from onefold.records.read import count_landed
+from onefold.upsert import columns as U
+from onefold.upsert.documents import Upserted
+from onefold.upsert.state import read_state
+
+
+def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> GateResult:
+    """Run every check on an attempt's branch."""
+    changed = changed_rows(session, dataset, upserted).persist()
+    try:
+        facts = facts_of(session, dataset, upserted, changed)
+        landed = count_landed(session, lake, manifest_of(lake, dataset, upserted.batch))
+        checks = [
+            *_spark_checks(facts),
+            *_row_checks(dataset, changed),
+            *_account_checks(lake, dataset, upserted, facts, landed),
+            *_suite_checks(session, lake, dataset, upserted, changed),
+        ]
+    finally:
+        changed.unpersist()
+    return GateResult(
+        batch=upserted.batch,
+        attempt=upserted.attempt,
+        branch=upserted.branch,
+        head=upserted.head,
+        base=upserted.base,
+        staging=upserted.staging,
+        code=upserted.code,
+        green=not any(check.red for check in checks),
+        checks=checks,
+        loss=any(account.unexplained for account in upserted.accounts),
+        facts={"landed": landed, "rows_before": facts.rows_before, "rows_after": facts.rows_after},
+        examples={"failing_keys": facts.failing_keys, **examples_of(session, dataset, upserted)},
+        judged=datetime.now(UTC),
+    )
+
+
+def _spark_checks(facts: BranchFacts) -> list[Check]:
+    """The laws again, in plain Spark: no library between the count and the verdict."""
+    asked = [
+        ("every key at most once (plain Spark)", "L3", facts.repeated_keys, 0),
+        ("no row went back in version and order", "L4", facts.regressions, 0),
+        ("every action stands on the branch", "L5", facts.unapplied, 0),
+        ("rows after = rows before + inserted", "L2", facts.rows_after, facts.rows_before + facts.inserted),
+        ("columns as published", "L1", facts.unknown_columns, 0),
+    ]
+    return [
+        Check(
+            name=name,
+            by="spark",
+            law=law,
+            status="passed" if found == wanted else "failed",
+            observed=str(found),
+            expected=str(wanted),
+            waivable=False,
+        )
+        for name, law, found, wanted in asked
+    ]
+
+
+def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
+    """Uniqueness and nulls by Great Expectations, on the branch's live rows of the batch's keys.
+
+    By induction: the base was unique, so no key of the actions twice on the branch means no key twice at all.
+    """
+    keys = key_columns(dataset)
+    digest = F.hex(C.KEY).alias("key_digest")
+    rows = changed.where(F.col(U.STATE) == "live").select(digest, *keys)
+    wanted: list[tuple[str, str, str, dict[str, Any]]] = [
+        ("key digest unique", "L3", "expect_column_values_to_be_unique", {"column": "key_digest"})
+    ]
+    if len(keys) == len(dataset.key_names) and len(keys) > 1:
+        kwargs = {"column_list": keys, "ignore_row_if": "never"}
+        wanted.append((f"({', '.join(keys)}) unique", "L3", "expect_compound_columns_to_be_unique", kwargs))
+    elif len(keys) == len(dataset.key_names):
+        wanted.append((f"{keys[0]} unique", "L3", "expect_column_values_to_be_unique", {"column": keys[0]}))
+    wanted += [(f"{key} not null", "", "expect_column_values_to_not_be_null", {"column": key}) for key in keys]
+    outcomes = expect(rows, [(type_, kwargs) for _, _, type_, kwargs in wanted])
+    return [
+        _check(name, "great_expectations", outcome, law=law, waivable=not law)
+        for (name, law, _, _), outcome in zip(wanted, outcomes, strict=True)
+    ]
+
+
+def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int) -> list[Check]:
+    """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
+    quality, counts = dataset.quality, upserted.counts
+    fresh = upserted.landed - upserted.covered
+    duplicates = sum(counts.get("duplicate", {}).values()) - upserted.covered
+    conflicts = counts.get("conflict", {})
+    inconsistent = conflicts.get("inconsistent_position", 0)
+    rates = WARNING if fresh < quality.min_records else BLOCKING
+    line: dict[str, tuple[str, str, float, float | None, str, bool]] = {
+        # name: (title, law, value, at most / exactly, severity, waivable)
+        "verdicts": ("records landed = verdicts given", "L2", facts.verdicts, landed, BLOCKING, False),
+        "unexplained": (
+            "no unexplained offset",
+            "L2",
+            sum(size(one.unexplained) for one in upserted.accounts),
+            0,
+            BLOCKING,
+            False,
+        ),
+        "inconsistent": ("no position with two contents", "L1", inconsistent, 0, BLOCKING, False),
+        "conflicts": (
+            "conflicts",
+            "",
+            sum(conflicts.values()) - inconsistent,
+            quality.max_conflicts,
+            BLOCKING,
+            True,
+        ),
+        "duplicate_rate": (
+            "duplicate rate",
+            "",
+            duplicates / fresh if fresh else 0.0,
+            quality.max_duplicate_rate,
+            rates,
+            True,
+        ),
+        "rejected_rate": (
+            "rejected rate",
+            "",
+            sum(counts.get("rejected", {}).values()) / fresh if fresh else 0.0,
+            quality.max_rejected_rate,
+            rates,
+            True,
+        ),
+    }
+    age = _age_at_live_edge(lake, dataset, upserted)
+    if age is not None:
+        wanted_age = quality.freshness.total_seconds() if quality.freshness else None
+        line["age"] = ("age of the newest record, seconds", "", age, wanted_age, BLOCKING, True)
+    asked = {name: row for name, row in line.items() if row[3] is not None}
+    frame = pd.DataFrame({name: [float(row[2])] for name, row in asked.items()})
+    exact = {"verdicts"}
+    wanted = [
+        (
+            "expect_column_values_to_be_between",
+            {
+                "column": name,
+                "max_value": float(row[3] or 0),
+                "min_value": float(row[3] or 0) if name in exact else None,
+            },
+        )
+        for name, row in asked.items()
+    ]
+    checks = []
+    for (title, law, value, limit, severity, waivable), outcome in zip(
+        asked.values(), expect(frame, wanted), strict=True
+    ):
+        observed = Outcome(outcome.status, f"{value:g}", outcome.detail if outcome.status == "errored" else "")
+        expected = f"{limit:g}" if law == "L2" and limit else f"at most {limit:g}"
+        checks.append(
+            _check(
+                title, "great_expectations", observed, law=law, severity=severity, expected=expected, waivable=waivable
+            )
+        )
+    return checks
+
+
+def _age_at_live_edge(lake: Lake, dataset: Dataset, upserted: Upserted) -> float | None:
+    """Seconds between the end of a just finished interval and its newest record; None away from the live edge."""
+    interval = plan_of(lake, dataset.source_id, upserted.batch).interval
+    limit = dataset.quality.freshness
+    newest = upserted.newest
+    if interval is None or limit is None or newest is None or datetime.now(UTC) - interval.end > 2 * limit:
+        return None
+    return max(0.0, interval.end.timestamp() - newest / 1000)
+
+
+def _suite_checks(
+    session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted, changed: DataFrame
+) -> list[Check]:
+    suite = load_suite(lake.settings.expectations_folder, dataset)
+    checks: list[Check] = []
+    for over in ("changed", "table"):
+        asked = [one for one in suite.expectations if one.over == over] if suite else []
+        if not asked:
+            continue
+        rows = changed if over == "changed" else read_state(session, dataset, upserted.head)
+        outcomes = expect(live_rows(rows), [(one.type, one.kwargs) for one in asked])
+        for one, outcome in zip(asked, outcomes, strict=True):
+            arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in one.kwargs.items())
+            name = f"{one.type}({arguments})"
+            checks.append(_check(name, "suite", outcome, severity=one.meta.severity, expected=f"over {over} rows"))
+    return checks
+
+
+def _check(name: str, by: str, outcome: Outcome, **more: Any) -> Check:
+    return Check(name=name, by=by, status=outcome.status, observed=outcome.observed, detail=outcome.detail, **more)
+
+
+def examples_of(session: SparkSession, dataset: Dataset, upserted: Upserted) -> dict[str, list[dict[str, Any]]]:
+    """Some rejected records with their text, and some conflicts with both sides."""
+    return {
+        "rejected": _rejected(session, upserted) if "rejected" in upserted.counts else [],
+        "conflicts": _conflicts(session, dataset, upserted) if "conflict" in upserted.counts else [],
+    }
+
+
+def _rejected(session: SparkSession, upserted: Upserted) -> list[dict[str, Any]]:
+    actions = session.table(upserted.actions)
+    at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("topic", "partition", "offset")]
+    place = [*at, F.col(E.OBJECT).alias("object"), F.col(E.LINE).alias("line"), F.col(C.REASON).alias("reason")]
+    text = F.substring(F.col(C.RAW_VALUE).cast("string"), 1, 300)
+    order = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
+    rejected = actions.where(F.col(C.VERDICT) == "rejected").orderBy(*order).limit(EXAMPLES)
+    rejected = rejected.select(
+        *place,
+        F.col(C.DETAIL).alias("detail"),
+        F.coalesce(F.when(F.is_valid_utf8(text), text), F.hex(F.substring(C.RAW_VALUE, 1, 100))).alias("value"),
+    )
+    return [row.asDict() for row in rejected.collect()]
+
+
+def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
+    """Both sides of each conflict: the record judged, and the one that stands (in the batch or in the base)."""
+    staged = session.table(upserted.staging)
+    names = [name for name, _ in dataset.key_columns] + list(dataset.fields)
+    fields = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+    judged = (
+        session.table(upserted.actions)
+        .where(F.col(C.VERDICT) == "conflict")
+        .select(C.KEY, C.ORDER, C.REASON, U.SCOPE, U.OTHER, U.WON)
+        .orderBy(C.ORDER)
+        .limit(EXAMPLES)
+    )
+    mine = staged.select(F.col(C.ORDER), F.col(C.HASH), fields.alias("fields")).dropDuplicates([C.ORDER])
+    others = staged.where(C.SURVIVOR).select(F.col(C.ORDER).alias(U.OTHER), fields.alias("in_batch"))
+    stored = read_state(session, dataset, upserted.base).select(F.col(C.KEY), fields.alias("stored"))
+    rows = (
+        judged.join(mine, C.ORDER, "left")
+        .join(others.dropDuplicates([U.OTHER]), U.OTHER, "left")
+        .join(stored, C.KEY, "left")
+        .orderBy(C.ORDER)
+        .collect()
+    )
+    return [
+        {
+            "reason": row[C.REASON],
+            "scope": row[U.SCOPE],
+            "won": row[U.WON],
+            "record": _side(row[C.ORDER], row.fields),
+            "other": _side(row[U.OTHER], row.stored if row[U.SCOPE] == "stored" else row.in_batch),
+        }
+        for row in rows
+    ]
+
+
+def _side(order: Any, fields: str | None) -> dict[str, Any]:
+    place = {name: order[name] for name in ("topic", "partition", "offset")} if order else {}
+    return {**place, "fields": json.loads(fields, parse_float=str) if fields else None}

@@ -1,0 +1,78 @@
+"""The users' quality suites: YAML in Great Expectations' names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from onefold.dataset import Dataset
+from onefold.errors import InvalidDatasetError
+
+_OVER_ROWS = ("expect_column_values_", "expect_column_pair_values_", "expect_multicolumn_")
+_OVER_TABLE = ("_to_be_unique", "_to_be_unique_within_record")
+
+
+class Meta(BaseModel):
+    """What Onefold reads of an expectation's `meta`; other keys are the user's."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    severity: Literal["blocking", "warning"] = "blocking"
+    over: Literal["changed", "table"] | None = Field(
+        default=None,
+        description="Rows that the batch changed, or the whole table; default: row by row checks the changed "
+        "rows (the others were checked when they changed), anything else the table",
+    )
+
+
+class Expectation(BaseModel):
+    """One expectation of a suite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: str = Field(pattern=r"^expect_[a-z_]+$")
+    kwargs: dict[str, Any] = {}
+    meta: Meta = Meta()
+
+    @property
+    def over(self) -> str:
+        """`changed` or `table`."""
+        if self.meta.over:
+            return self.meta.over
+        by_row = self.type.startswith(_OVER_ROWS) and not self.type.endswith(_OVER_TABLE)
+        return "changed" if by_row else "table"
+
+
+class Suite(BaseModel):
+    """A suite file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    expectations: list[Expectation]
+
+
+def load_suite(folder: Path, dataset: Dataset) -> Suite | None:
+    """The dataset's suite, or None where it names none.
+
+    Raises:
+        InvalidDatasetError: the file is missing or is no suite.
+    """
+    if dataset.quality.suite is None:
+        return None
+    file = folder / dataset.quality.suite
+    try:
+        return Suite.model_validate(YAML(typ="safe").load(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InvalidDatasetError(str(file), None, "quality.suite", f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
+    except YAMLError as error:
+        raise InvalidDatasetError(str(file), None, "", f"not YAML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InvalidDatasetError(str(file), None, key, first["msg"]) from None

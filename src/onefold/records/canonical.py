@@ -1,0 +1,57 @@
+"""Canonical digests: of a key, and of a record's content. Equal values give equal digests, whatever wrote them.
+
+Per value: name, type tag, length, text. Decimals without trailing zeros, timestamps as microseconds, -0.0 as
+0, nulls left out; so an added nullable field does not change what was digested before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from onefold.dataset.types import FieldType
+
+HASH_VERSION = 1
+
+
+def content_hash(fields: dict[str, FieldType], deleted: Column) -> Column:
+    """SHA-256 (binary) of the declared fields, by name; a delete is content of its own."""
+    parts = [_part(name, kind, F.col(name)) for name, kind in sorted(fields.items())]
+    state = F.when(deleted, F.lit("deleted")).otherwise(F.lit("row"))
+    return _digest([F.lit(f"v{HASH_VERSION}:"), state, *parts])
+
+
+def key_digest(parts: Iterable[Column]) -> Column:
+    """SHA-256 (binary) of a compound key, by position; every part is text already (see `key_text`)."""
+    texts = [F.concat(F.length(part).cast("string"), F.lit(":"), part) for part in parts]
+    return _digest(texts)
+
+
+def key_text(part: Column) -> Column:
+    """A key part as text; null stays null."""
+    return part.cast("string")
+
+
+def _digest(texts: Iterable[Column]) -> Column:
+    return F.unhex(F.sha2(F.concat(*texts), 256))
+
+
+def _part(name: str, kind: FieldType, column: Column) -> Column:
+    text = _text(kind, column)
+    tagged = F.concat(F.lit(f"{name}:{kind.name}:"), F.octet_length(text).cast("string"), F.lit(":"), text)
+    return F.coalesce(tagged, F.lit(""))
+
+
+def _text(kind: FieldType, column: Column) -> Column:
+    match kind.name:
+        case "timestamp":
+            return F.unix_micros(column).cast("string")
+        case "decimal":
+            text = column.cast("string")
+            return F.when(text.contains("."), F.regexp_replace(text, r"\.?0+$", "")).otherwise(text)
+        case "double":
+            return F.when(column == 0, F.lit("0.0")).otherwise(column.cast("string"))
+        case _:
+            return column.cast("string")

@@ -1,0 +1,43 @@
+"""The envelope: what every layout's reader gives, one row a record.
+
+| column | type | |
+| --- | --- | --- |
+| `_cluster`, `_topic` | string | |
+| `_incarnation`, `_partition` | int | null topic and partition: an unreadable line of an export |
+| `_offset` | long | exact, or inferred from object and line |
+| `_timestamp` | long | milliseconds since 1970; null where the layout has none |
+| `_key_bytes`, `_value_bytes` | binary | as Kafka had them; null is null |
+| `_headers` | array<struct<key: string, value: string>> | in their order |
+| `_object` | string | name of the landed object |
+| `_line` | int | 1-based line, where positions are inferred |
+| `_unreadable` | string | why the line is no record; its bytes are in `_value_bytes` |
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET = "_cluster", "_topic", "_incarnation", "_partition", "_offset"
+TIMESTAMP, KEY_BYTES, VALUE_BYTES, HEADERS = "_timestamp", "_key_bytes", "_value_bytes", "_headers"
+OBJECT, LINE, UNREADABLE = "_object", "_line", "_unreadable"
+
+POSITION = (CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET)
+TOTAL_ORDER = (TIMESTAMP, *POSITION)
+"""The declared total order (L7); every choice of a winner ends in it. Rows carry it as `_order`."""
+
+ENVELOPE = (*TOTAL_ORDER, KEY_BYTES, VALUE_BYTES, HEADERS, OBJECT, LINE, UNREADABLE)
+
+HEADERS_TYPE = "array<struct<key:string,value:string>>"
+
+
+def total_order() -> list[Column]:
+    """What rows are sorted by; a record without a timestamp is one of -1, as Kafka has it."""
+    return [F.coalesce(F.col(TIMESTAMP), F.lit(-1).cast("long")), *(F.col(name) for name in POSITION)]
+
+
+def order_struct() -> Column:
+    """The total order as one comparable column."""
+    return F.struct(
+        *(part.alias(name.removeprefix("_")) for name, part in zip(TOTAL_ORDER, total_order(), strict=True))
+    )

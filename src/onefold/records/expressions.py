@@ -1,0 +1,121 @@
+"""Expressions of a dataset file as Spark columns over decoded records.
+
+Header values and string keys are text, and an expression casts. A cast is strict: text that is no such value
+makes the record `wrong_type`, never NULL by accident.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from onefold.dataset.expressions import (
+    Call,
+    Compare,
+    Expression,
+    Junction,
+    Literal,
+    Member,
+    Negation,
+    NullTest,
+    Path,
+)
+from onefold.records import envelope as E
+
+KEY_VARIANT = "_key_variant"
+"""The parsed JSON key, while records are decoded."""
+
+_SQL_TYPES = {"long": "bigint", "int": "int", "double": "double", "boolean": "boolean", "date": "date"}
+_WHOLE_NUMBER = r"^[+-]?\d+\z"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A column, and the condition under which a cast in it failed."""
+
+    value: Column
+    failed: Column
+
+
+def compile_expression(expression: Expression) -> Compiled:
+    """The column of an expression, over the envelope and the decoded fields."""
+    never = F.lit(False)
+    match expression:
+        case Path(root, name):
+            return Compiled(_path(root, name), never)
+        case Literal(literal, number):
+            column = F.lit(literal)
+            return Compiled(column.cast(_number_type(str(literal))) if number else column, never)
+        case Call(function, argument):
+            inner = compile_expression(argument)
+            value = _call(function, inner.value)
+            lost = inner.value.isNotNull() & value.isNull()
+            return Compiled(value, inner.failed | lost)
+        case Compare(operator, left, right):
+            one, other = compile_expression(left), compile_expression(right)
+            return Compiled(_compare(operator, one.value, other.value), one.failed | other.failed)
+        case Junction(operator, terms):
+            first, *rest = (compile_expression(term) for term in terms)
+            value, failed = first.value, first.failed
+            for term in rest:
+                value = value & term.value if operator == "and" else value | term.value
+                failed = failed | term.failed
+            return Compiled(value, failed)
+        case Negation(term):
+            inner = compile_expression(term)
+            return Compiled(~inner.value, inner.failed)
+        case NullTest(term, negated):
+            inner = compile_expression(term)
+            return Compiled(inner.value.isNotNull() if negated else inner.value.isNull(), inner.failed)
+        case Member(term, items):
+            inner = compile_expression(term)
+            return Compiled(inner.value.isin([compile_expression(item).value for item in items]), inner.failed)
+
+
+def _path(root: str, name: str) -> Column:
+    if root == "value":
+        return F.col(name)
+    if root == "header":
+        named = F.filter(E.HEADERS, lambda header: header.key == name)
+        return F.get(named, F.size(named) - 1)["value"]  # of equal names the last counts
+    if root == "key":
+        if not name:
+            text = F.col(E.KEY_BYTES).cast("string")
+            return F.when(F.is_valid_utf8(text), text)
+        part = F.try_variant_get(KEY_VARIANT, f"$.{name}", "variant")
+        kind = F.schema_of_variant(part)
+        scalar = kind.isin("STRING", "BIGINT") | kind.startswith("DECIMAL")
+        return F.when(scalar, F.try_variant_get(KEY_VARIANT, f"$.{name}", "string"))
+    if root == "timestamp":
+        return F.timestamp_millis(E.TIMESTAMP)
+    return F.col(f"_{root}")
+
+
+def _number_type(text: str) -> str:
+    return "bigint" if "." not in text else "decimal(38,10)"
+
+
+def _call(function: str, value: Column) -> Column:
+    if function in ("lower", "upper", "trim"):
+        return getattr(F, function)(value.cast("string"))  # type: ignore[no-any-return]
+    if function == "string":
+        return value.cast("string")
+    if function == "timestamp":
+        return value.try_cast("timestamp")
+    text = F.trim(value.cast("string"))
+    if function in ("long", "int"):  # a cast alone would cut '1.9' to 1
+        return F.when(text.rlike(_WHOLE_NUMBER), text.try_cast(_SQL_TYPES[function]))
+    return text.try_cast(_SQL_TYPES[function])
+
+
+def _compare(operator: str, left: Column, right: Column) -> Column:
+    return {
+        "=": left == right,
+        "!=": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[operator]

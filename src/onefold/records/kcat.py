@@ -1,0 +1,72 @@
+"""JSON lines as `kcat -J` prints them: one object a record, with its own offset."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from onefold.dataset.model import Origin
+from onefold.records import envelope as E
+from onefold.records.landed import literal
+
+_RECORD = "struct<topic:string,partition:int,offset:bigint,ts:bigint,headers:array<string>,key:string,payload:string>"
+_ENDS_EARLY = r"\}\s*\]"
+"""Only text with a closing bracket of its own can end our array before the line ends."""
+
+
+def read_kcat(session: SparkSession, objects: list[tuple[str, str]], origin: Origin) -> DataFrame:
+    """The envelope (`onefold.records.envelope`) of kcat's JSON lines; `objects` are (name, URI).
+
+    A line that is not exactly one JSON object with topic, partition and offset is a row with `_unreadable`
+    and the line's bytes. Objects of any size are split.
+    """
+    lines = session.read.option("lineSep", "\n").text(literal(uri for _, uri in objects))
+    return parse_lines(lines.select("value", F.col("_metadata.file_path").alias("path")), objects, origin)
+
+
+def parse_lines(lines: DataFrame, objects: list[tuple[str, str]], origin: Origin) -> DataFrame:
+    """The envelope of lines (`value` string, `path` string)."""
+    record = F.col("record")
+    good = record.topic.isNotNull() & record.partition.isNotNull() & record.offset.isNotNull()
+    readable = good & F.is_valid_utf8("value")  # kcat prints such bytes raw; the position can still be told
+    why = F.when(~F.is_valid_utf8("value"), "the line is not UTF-8").otherwise(
+        F.lit("not a line of kcat -J with topic, partition and offset")
+    )
+    return _whole(lines).select(
+        F.when(good, record.ts).alias(E.TIMESTAMP),
+        F.lit(origin.cluster).alias(E.CLUSTER),
+        F.when(good, record.topic).alias(E.TOPIC),
+        F.lit(origin.incarnation).alias(E.INCARNATION),
+        F.when(good, record.partition).alias(E.PARTITION),
+        F.when(good, record.offset).alias(E.OFFSET),
+        F.when(readable, record.key.cast("binary")).alias(E.KEY_BYTES),
+        F.when(readable, record.payload).otherwise(F.col("value")).cast("binary").alias(E.VALUE_BYTES),
+        F.when(readable, _pairs(record.headers)).alias(E.HEADERS),
+        object_name(F.col("path"), objects).alias(E.OBJECT),
+        F.lit(None).cast("int").alias(E.LINE),
+        F.when(~F.coalesce(readable, F.lit(False)), why).alias(E.UNREADABLE),
+    )
+
+
+def object_name(path: Column, objects: list[tuple[str, str]]) -> Column:
+    """The object's name for the path that Spark read it from."""
+    names = F.create_map(*(F.lit(word) for name, uri in objects for word in (uri.rsplit("/", 1)[-1], name)))
+    return names[F.substring_index(path, "/", -1)]
+
+
+def _whole(lines: DataFrame) -> DataFrame:
+    """Add `record`: the line as exactly one JSON object, or null; never the first of two, never junk's start."""
+    text = F.make_valid_utf8("value")
+    parsed = lines.withColumn("array", F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{_RECORD}>"))
+    member = F.from_json(F.concat(F.lit('{"line":'), text, F.lit("}")), f"line {_RECORD}")
+    whole = F.when(text.rlike(_ENDS_EARLY), member["line"].isNotNull()).otherwise(F.lit(True))
+    return parsed.withColumn("record", F.when((F.size("array") == 1) & whole, F.get("array", F.lit(0)))).drop("array")
+
+
+def _pairs(headers: Column) -> Column:
+    """kcat's flat list [name, value, name, value, …] as pairs."""
+    flat = F.coalesce(headers, F.array().cast(T.ArrayType(T.StringType())))
+    index = F.sequence(F.lit(0), F.floor(F.size(flat) / 2).cast("int") - 1)
+    pairs = F.transform(index, lambda i: F.struct(flat[i * 2].alias("key"), flat[i * 2 + 1].alias("value")))
+    return F.when(F.size(flat) > 1, pairs).otherwise(F.array().cast(E.HEADERS_TYPE))

@@ -1,0 +1,27 @@
+"""From a manifest to the envelope, by the dataset's layout."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.landing.manifest import Manifest
+from onefold.records.connect import read_connect
+from onefold.records.kcat import read_kcat
+from onefold.records.landed import literal
+
+
+def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
+    """The envelope (`onefold.records.envelope`) of every landed record of a batch."""
+    export = dataset.source.export
+    placed = [(one, lake.storage.uri_of(one.key)) for one in manifest.objects]
+    if export.layout == "connect":
+        return read_connect(session, placed, export.origin)
+    return read_kcat(session, [(one.name, uri) for one, uri in placed], export.origin)
+
+
+def count_landed(session: SparkSession, lake: Lake, manifest: Manifest) -> int:
+    """The records in the landed bytes, counted without any decoding: both layouts hold one a line."""
+    uris = [lake.storage.uri_of(one.key) for one in manifest.of_role("values")]
+    return session.read.option("lineSep", "\n").text(literal(uris)).count() if uris else 0

@@ -1,0 +1,113 @@
+"""The account of one batch as a document: what became of each record, what was checked, what readers see now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.catalog import find_state
+from onefold.dataset import Dataset
+from onefold.dedup.documents import Staged, staged_key
+from onefold.lake import Lake
+from onefold.landing.manifest import Manifest
+from onefold.landing.plan import Interval, ObjectsPlan, plan_of
+from onefold.publish.publish import find_published
+from onefold.quality.documents import Check, GateResult
+from onefold.upsert.coverage import PartitionAccount
+from onefold.upsert.documents import Upserted
+
+Status = Literal["published", "red", "unpublished"]
+
+
+class LandedLine(BaseModel):
+    """One landed object of values."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    size: int = Field(description="Bytes")
+    records: int | None = Field(description="Records, once staged")
+
+
+class Report(BaseModel):
+    """Everything that the page shows. `status` is `unpublished` while steps are missing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    description: str
+    owner: str
+    table: str
+    mode: str
+    deciding: str = Field(description="The identity level that decides")
+    exact: bool = Field(description="Whether positions are exact, so that holes can be told")
+    batch: str
+    interval: Interval | None
+    attempt: str | None
+    status: Status
+    why: list[str] = Field(description="Sentences: why it is not published, or what to know")
+    snapshot: int | None
+    landed: int | None
+    covered: int = Field(description="Records at positions that the table had processed before")
+    objects: list[LandedLine]
+    ignored: list[str]
+    counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
+    changes: dict[str, int]
+    accounts: list[PartitionAccount]
+    checks: list[Check]
+    examples: dict[str, list[dict[str, Any]]]
+    written: datetime
+
+
+def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
+    """Gather the documents that the steps of a batch left, whichever there are."""
+    plan = plan_of(lake, dataset.source_id, batch)
+    manifest = lake.get(Lake.manifest(dataset.source_id, batch), Manifest)
+    staged = lake.get(staged_key(lake, dataset, batch), Staged)
+    table = find_state(lake, dataset)
+    published = find_published(lake, dataset, table, batch) if table else None
+    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    attempt = published.attempt if published else (latest.attempt if latest else None)
+    upserted = lake.get(lake.attempt(dataset, batch, attempt, "upsert"), Upserted) if attempt else None
+    gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult) if attempt else None
+    records = staged.objects if staged else {}
+    return Report(
+        dataset=dataset.name,
+        description=dataset.description,
+        owner=dataset.owner,
+        table=dataset.target.table,
+        mode=dataset.apply.mode,
+        deciding=dataset.deciding,
+        exact=dataset.source.export.exact,
+        batch=batch,
+        interval=plan.interval,
+        attempt=attempt,
+        status="published" if published else ("red" if gate and not gate.green else "unpublished"),
+        why=_why(published is not None, gate, upserted, manifest),
+        snapshot=published.snapshot if published else None,
+        landed=upserted.landed if upserted else (staged.records if staged else None),
+        covered=upserted.covered if upserted else 0,
+        objects=[
+            LandedLine(name=one.name, size=one.size, records=records.get(one.name, 0) if staged else None)
+            for one in (manifest.of_role("values") if manifest else [])
+        ],
+        ignored=plan.ignored if isinstance(plan, ObjectsPlan) else [],
+        counts=upserted.counts if upserted else {},
+        changes=upserted.changes if upserted else {},
+        accounts=upserted.accounts if upserted else [],
+        checks=gate.checks if gate else [],
+        examples=gate.examples if gate else {},
+        written=datetime.now(UTC),
+    )
+
+
+def _why(published: bool, gate: GateResult | None, upserted: Upserted | None, manifest: Manifest | None) -> list[str]:
+    if published:
+        return []
+    if gate and not gate.green:
+        return [*gate.failures(), "The batch is kept on its branch."]
+    steps = (("landed", manifest), ("upserted", upserted), ("gated", gate))
+    missing = next((name for name, document in steps if document is None), "published")
+    return [f"The batch has not been {missing} yet."]

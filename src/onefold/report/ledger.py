@@ -1,0 +1,215 @@
+"""Questions about what was published, answered from the catalog and the lake without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
+
+from onefold.catalog import StateTable, find_state, open_catalog
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+from onefold.lake import STAGING, Lake
+from onefold.landing.manifest import Manifest
+from onefold.landing.offsets import Coverage, merged
+from onefold.landing.plan import read_plan, taken_plans
+from onefold.quality.documents import GateResult
+from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.upsert.documents import Upserted
+
+
+def records_of(lake: Lake, dataset: Dataset) -> list[CommitRecord]:
+    """The published commit records, newest first."""
+    table = find_state(lake, dataset)
+    return list(chain(lake, dataset, table.main.record)) if table else []
+
+
+def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int | None = None) -> list[dict[str, Any]]:
+    """The published rows, now or as of a batch; JSON values, decimals as text, times in ISO 8601.
+
+    Raises:
+        UsageError: the batch is not published, or its snapshot is gone.
+    """
+    table = find_state(lake, dataset)
+    if table is None and batch:
+        raise _not_published(dataset, batch)
+    if table is None:
+        return []
+    snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
+    names = [name for name in table.table.schema().column_names if not name.startswith("_") and "." not in name]
+    found = table.table.scan(
+        row_filter=equal("_state", "live"), selected_fields=tuple(names), snapshot_id=snapshot, limit=limit
+    )
+    return [_plain(row) for row in found.to_arrow().to_pylist()]
+
+
+def _snapshot_at(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> int:
+    record = next((one for one in chain(lake, dataset, table.main.record) if one.batch == batch), None)
+    if record is None:
+        raise _not_published(dataset, batch)
+    snapshot = table.snapshot_of(record.name)
+    if snapshot is None:
+        raise UsageError(f"{dataset.name}: the snapshot of batch {batch} has expired")
+    return snapshot
+
+
+def _not_published(dataset: Dataset, batch: str) -> UsageError:
+    return UsageError(f"{dataset.name}: batch {batch} is not published (see `onefold batches {dataset.name}`)")
+
+
+def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
+    """Every batch of the dataset, in the order of planning: counts, gate, whether it is published."""
+    published = {record.batch: record for record in records_of(lake, dataset)}
+    taken = {plan.batch for plan in taken_plans(lake, dataset.name, dataset.source_id)}
+    listed = sorted(lake.storage.list(lake.plans(dataset.source_id)), key=lambda info: (info.modified, info.key))
+    rows = []
+    for info in listed:
+        plan = read_plan(lake, info.key)
+        if plan is None or plan.empty:
+            continue
+        manifest = lake.get(lake.manifest(dataset.source_id, plan.batch), Manifest)
+        if plan.batch not in {*taken, *published} and (manifest or plan.interval):
+            continue  # another dataset's, of the same source
+        record = published.get(plan.batch)
+        latest = lake.get(lake.latest(dataset, plan.batch), Upserted)
+        attempt = record.attempt if record else (latest.attempt if latest else None)
+        gate = lake.get(lake.attempt(dataset, plan.batch, attempt, "gate"), GateResult) if attempt else None
+        upserted = record or latest
+        counts = upserted.counts if upserted else {}
+        interval = plan.interval.model_dump(mode="json") if plan.interval else None
+        rows.append(
+            {
+                "batch": plan.batch,
+                "interval": interval,
+                "landed": upserted.landed if upserted else (0 if manifest is None else None),
+                "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
+                "gate": None if gate is None else ("green" if gate.green else "red"),
+                "published": record is not None,
+            }
+        )
+    return rows
+
+
+def verdicts_of(
+    lake: Lake, dataset: Dataset, batch: str, reason: str | None = None, limit: int | None = None
+) -> tuple[list[dict[str, Any]], bool]:
+    """The verdicts of a batch in the order of its positions, and whether they are published.
+
+    Raises:
+        UsageError: the batch was never upserted.
+    """
+    record = next((one for one in records_of(lake, dataset) if one.batch == batch), None)
+    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    attempt = record.attempt if record else (latest.attempt if latest else None)
+    if attempt is None:
+        raise UsageError(f"{dataset.name}: no verdicts for batch {batch} (see `onefold batches {dataset.name}`)")
+    wanted: BooleanExpression = equal("attempt", attempt)
+    if reason:
+        wanted = And(wanted, equal("reason", reason))
+    names = ("topic", "partition", "offset", "verdict", "reason", "scope", "survivor", "detail", "object", "line")
+    rows = sorted(_verdict_rows(lake, dataset, wanted, names), key=_position)
+    return rows[:limit] if limit else rows, record is not None
+
+
+def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]:
+    """Every published record that touched a key, in the total order, with its verdict and batch."""
+    attempts = [record.attempt for record in records_of(lake, dataset)]
+    if not attempts:
+        return []
+    names = (
+        "timestamp",
+        "topic",
+        "partition",
+        "offset",
+        "version",
+        "message_id",
+        "verdict",
+        "reason",
+        "scope",
+        "survivor",
+        "won",
+        "batch",
+    )
+    wanted = And(equal("key", digest), one_of("attempt", attempts))
+    rows = _verdict_rows(lake, dataset, wanted, names)
+    return sorted(rows, key=lambda row: (str(row["timestamp"] or ""), *_position(row)))
+
+
+def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
+    """Per partition: covered ranges, holes by kind, quarantined offsets; per object where positions are inferred."""
+    records = records_of(lake, dataset)
+    coverage = records[0].coverage if records else Coverage()
+    quarantined = _quarantined(lake, dataset, [record.attempt for record in records])
+    rows: list[dict[str, Any]] = []
+    for key, offsets in coverage.partitions.items():
+        cluster, topic, incarnation, partition = key.split("/")
+        rows.append(
+            {
+                "cluster": cluster,
+                "topic": topic,
+                "incarnation": int(incarnation),
+                "partition": int(partition),
+                "covered": [list(one) for one in offsets.covered],
+                "holes": [{"start": start, "end": end, "kind": kind} for start, end, kind in offsets.holes],
+                "quarantined": quarantined.get((topic, int(partition)), []),
+            }
+        )
+    if coverage.objects:
+        rows.append({"objects": len(coverage.objects), "records": sum(coverage.objects.values())})
+    return rows
+
+
+def _quarantined(lake: Lake, dataset: Dataset, attempts: list[str]) -> dict[tuple[str, int], list[list[int]]]:
+    if not attempts:
+        return {}
+    wanted = And(equal("verdict", "rejected"), one_of("attempt", attempts))
+    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for row in _verdict_rows(lake, dataset, wanted, ("topic", "partition", "offset")):
+        if row["offset"] is not None:
+            found.setdefault((row["topic"], row["partition"]), []).append((row["offset"], row["offset"] + 1))
+    return {where: [list(one) for one in merged(ranges)] for where, ranges in found.items()}
+
+
+def _verdict_rows(
+    lake: Lake, dataset: Dataset, wanted: BooleanExpression, names: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    table = open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
+    for batch in table.scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
+        ordered = pa.Table.from_batches([batch]).select(list(names))
+        yield from (_plain(row) for row in ordered.to_pylist())
+
+
+def equal(name: str, value: Any) -> BooleanExpression:
+    """`name = value`."""
+    return EqualTo(name, value)  # type: ignore[call-arg, misc]  # its own signature takes them by position
+
+
+def one_of(name: str, values: list[str]) -> BooleanExpression:
+    """`name in (values)`."""
+    return In(name, values)  # type: ignore[call-arg, misc]
+
+
+def _position(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple((row[name] is not None, row[name]) for name in ("topic", "partition", "offset"))
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: _value(value) for name, value in row.items()}
+
+
+def _value(value: Any) -> Any:
+    match value:
+        case Decimal():
+            return f"{value:f}"
+        case datetime() | date():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case dict():
+            return _plain(value)
+        case _:
+            return value

@@ -1,0 +1,88 @@
+"""Settings: `onefold.toml` in the project's folder, overridden by `ONEFOLD_*`. Read once, passed down."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tomllib import TOMLDecodeError
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from onefold.errors import UsageError
+
+
+class Settings(BaseSettings):
+    """Where things lie and how Spark runs. The defaults need no server."""
+
+    model_config = SettingsConfigDict(env_prefix="ONEFOLD_", env_nested_delimiter="__", frozen=True, extra="forbid")
+
+    home: Path = Field(
+        default_factory=Path.cwd,
+        description="The project's folder: relative paths in settings and dataset files start here",
+    )
+    lake: str = Field(default=".lake", description="A folder, or s3a://bucket/prefix")
+    datasets: Path = Field(default=Path("datasets"), description="The folder of the dataset files")
+    expectations: Path = Field(default=Path("expectations"), description="The folder of the users' quality suites")
+    catalog: str | None = Field(
+        default=None,
+        description="SQLAlchemy URI of the catalog's database; default: catalog.db in the lake's folder",
+    )
+    spark_master: str = Field(default="local[*]", description="Spark master of in-process steps")
+    spark_conf: dict[str, str] = Field(default_factory=dict, description="More Spark settings")
+    publish_tries: int = Field(default=5, ge=1, description="How often a moved main is met with a new attempt")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        home = Path(os.environ.get("ONEFOLD_HOME", "."))
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=home / "onefold.toml")
+        return init_settings, env_settings, toml
+
+    def path(self, place: str | Path) -> Path:
+        """A path of the settings or of a dataset file, made absolute from the project's folder."""
+        return (self.home / place).absolute()
+
+    @property
+    def lake_uri(self) -> str:
+        """The lake as an absolute path, or as its s3a:// URI."""
+        return self.lake if "://" in self.lake else str(self.path(self.lake))
+
+    @property
+    def datasets_folder(self) -> Path:
+        """The folder of the dataset files, absolute."""
+        return self.path(self.datasets)
+
+    @property
+    def expectations_folder(self) -> Path:
+        """The folder of the users' suites, absolute."""
+        return self.path(self.expectations)
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings once.
+
+    Raises:
+        UsageError: a setting has a value that it cannot have; the message names it.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"setting {name}: {first['msg']}") from error
+    except (SettingsError, TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"the settings cannot be read: {error}") from error

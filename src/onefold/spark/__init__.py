@@ -1,0 +1,1 @@
+"""The Spark session, the tables it opens and the jars it needs."""

@@ -1,0 +1,121 @@
+"""Fetch the pinned jars once into a folder, so that no session pays for their resolution again.
+
+Ivy (inside Spark) resolves them from Maven with the user's own Ivy settings; every file is then held
+against the checksum in `jars.lock`, which travels with the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "spark": (
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        "org.xerial:sqlite-jdbc:3.50.3.0",
+    ),
+    "kafka": (
+        "org.apache.kafka:kafka_2.13:4.1.2",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without it the broker logs nothing
+    ),
+}
+"""Jar sets by name: `spark` is what every session needs, `kafka` a broker for recording and tests."""
+
+LOCK = Path(__file__).with_name("jars.lock")
+
+
+def jar_home() -> Path:
+    """The folder that holds one folder of jars a set (`ONEFOLD_JARS`, else `.jars` in the project)."""
+    return Path(os.environ.get("ONEFOLD_JARS", ".jars")).absolute()
+
+
+def locked(jar_set: str) -> dict[str, str]:
+    """The file names and SHA-256 digests that `jars.lock` gives for one set."""
+    rows = (line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#"))
+    return {name: digest for group, name, digest in rows if group == jar_set}
+
+
+def jars(jar_set: str = "spark") -> list[Path]:
+    """The jars of a set, fetched first where they are missing; each is held against its checksum once."""
+    folder = jar_home() / jar_set
+    wanted = locked(jar_set)
+    if not all((folder / name).exists() for name in wanted):
+        fetch(jar_set, folder)
+    found = sorted(folder / name for name in wanted)
+    if jar_set == "kafka":  # spark-submit leaves out what Spark ships itself
+        found += sorted((_spark_home() / "jars").glob("scala-library-*.jar"))
+    return found
+
+
+def fetch(jar_set: str, folder: Path) -> None:
+    """Resolve a set into `folder`, whole or not at all; a wrong checksum is an error, never a warning."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        resolved = _resolve(PACKAGES[jar_set], Path(scratch))
+        for name, digest in locked(jar_set).items():
+            found = digest_of(resolved / name) if (resolved / name).exists() else "missing"
+            if found != digest:
+                raise SystemExit(
+                    f"jar {name}: expected SHA-256 {digest}, found {found}. Nothing was kept; "
+                    "check the Maven mirror in use, then run `python -m onefold.spark.jars` again."
+                )
+        shutil.rmtree(folder, ignore_errors=True)
+        resolved.rename(folder)
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, as hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _resolve(packages: tuple[str, ...], scratch: Path) -> Path:
+    """Let spark-submit resolve `packages` with an Ivy home of its own; the folder of jars it leaves."""
+    nothing = scratch / "nothing.py"
+    nothing.write_text("")
+    ivy = scratch / "ivy"
+    home = _spark_home()
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
+    command += ["--packages", ",".join(packages), "--conf", f"spark.jars.ivy={ivy}", str(nothing)]
+    environ = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+    folder = ivy / "jars"
+    if done.returncode or not folder.is_dir():
+        raise SystemExit(f"the jars could not be fetched:\n{done.stderr[-3000:]}")
+    for jar in folder.iterdir():  # Ivy names them group_artifact-version.jar
+        jar.chmod(0o644)
+    return folder
+
+
+def _spark_home() -> Path:
+    """The folder of the installed pyspark, found without importing it (`python3` of PATH may be another)."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise SystemExit("pyspark is not installed here: install requirements.lock first.")
+    return Path(spec.origin).parent
+
+
+def main(argv: list[str]) -> int:
+    """`python -m onefold.spark.jars [--lock] [SET…]`: fetch sets (default `spark`), or write the lock anew."""
+    sets = [word for word in argv if not word.startswith("-")]
+    if "--lock" in argv:
+        lines = ["# jar set, file, SHA-256: written by `python -m onefold.spark.jars --lock`"]
+        for name, packages in PACKAGES.items():
+            with tempfile.TemporaryDirectory() as scratch:
+                found = sorted(_resolve(packages, Path(scratch)).iterdir())
+                lines += [f"{name} {jar.name} {digest_of(jar)}" for jar in found]
+        LOCK.write_text("\n".join(lines) + "\n")
+        return 0
+    for name in sets or ["spark"]:
+        print(f"jars for {name}: {len(jars(name))} in {jar_home() / name}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

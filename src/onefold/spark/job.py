@@ -1,0 +1,58 @@
+"""A Spark step as a process: arguments in, a small result document out, for whoever submitted it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+from pyspark.sql import SparkSession
+
+from onefold import errors
+from onefold.dataset import Dataset, find_dataset
+from onefold.lake import Lake
+from onefold.settings import load_settings
+from onefold.spark.result import StepResult, result_key
+from onefold.spark.session import open_session
+
+Run = Callable[[SparkSession, Lake, Dataset, str, str], BaseModel]
+
+
+def main_of(run: Run, argv: list[str]) -> int:
+    """Run one step for `--dataset --batch --attempt` and leave its `StepResult` in the lake; the exit code."""
+    step = run.__module__.rpartition(".")[2] if run.__module__ != "__main__" else _step_name()
+    parser = argparse.ArgumentParser(prog=step, description=f"Onefold's Spark step {step}")
+    parser.add_argument("--dataset", required=True, help="name of the dataset")
+    parser.add_argument("--batch", required=True, help="batch id")
+    parser.add_argument("--attempt", required=True, help="id of this try")
+    args = parser.parse_args(argv)
+    lake = Lake(load_settings())
+    try:
+        dataset = find_dataset(lake.settings.datasets_folder, args.dataset)
+        with_session = open_session(lake, f"onefold {step} {args.dataset} {args.batch}")
+        document = run(with_session, lake, dataset, args.batch, args.attempt)
+        result = StepResult(step=step, document=document.model_dump(mode="json"))
+    except errors.OnefoldError as error:
+        fields: dict[str, Any] = {field.name: getattr(error, field.name) for field in dataclasses.fields(error)}  # type: ignore[arg-type]
+        result = StepResult(step=step, error=type(error).__name__, fields=json.loads(json.dumps(fields)))
+        print(error, file=sys.stderr)
+        lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
+        return error.exit_code
+    except Exception as error:
+        lines = traceback.format_exception_only(error)[-1].strip().splitlines()
+        result = StepResult(
+            step=step, error="SparkStepError", fields={"step": step, "batch": args.batch, "problem": lines[0]}
+        )
+        lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
+        raise
+    lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
+    return 0
+
+
+def _step_name() -> str:
+    return sys.argv[0].rpartition("/")[2].removesuffix(".py")

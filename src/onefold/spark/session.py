@@ -1,0 +1,25 @@
+"""One SparkSession with the lake's catalog."""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import SparkSession
+
+from onefold.lake import Lake
+from onefold.spark.settings import session_settings
+
+
+def open_session(lake: Lake, name: str = "onefold") -> SparkSession:
+    """The process's session: an active one with the lake's catalog, or a new one.
+
+    Under spark-submit the master comes from there; otherwise from the settings.
+    """
+    builder = SparkSession.builder.appName(name)
+    if not os.environ.get("SPARK_ENV_LOADED"):  # set by spark-submit's scripts
+        builder = builder.master(lake.settings.spark_master)
+    for key, value in session_settings(lake).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

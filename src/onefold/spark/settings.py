@@ -1,0 +1,54 @@
+"""What every Spark step is started with, in this process or by spark-submit. Knows no pyspark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onefold.errors import UsageError
+from onefold.lake import CATALOG, Lake
+from onefold.spark.jars import jars
+
+# Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
+_COMPILE_ALL = "-XX:-DontCompileHugeMethods"
+
+SETTINGS = {
+    "spark.driver.extraJavaOptions": _COMPILE_ALL,
+    "spark.executor.extraJavaOptions": _COMPILE_ALL,
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.variant.allowDuplicateKeys": "true",  # of duplicate JSON names the last counts
+    # Tables that are bucketed alike are joined bucket by bucket, without an exchange.
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    # The embedded catalog's files and small batches: no more tasks than there is data for.
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session_settings(lake: Lake) -> dict[str, str]:
+    """Every setting that a Spark step needs, for a session in this process and for spark-submit alike."""
+    name = f"spark.sql.catalog.{CATALOG}"
+    return {
+        **SETTINGS,
+        "spark.jars": ",".join(str(jar) for jar in jars()),
+        name: "org.apache.iceberg.spark.SparkCatalog",
+        f"{name}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        f"{name}.uri": jdbc_uri(lake.catalog_uri),
+        f"{name}.jdbc.schema-version": "V1",
+        f"{name}.warehouse": lake.warehouse,
+        f"{name}.cache-enabled": "false",
+        **lake.settings.spark_conf,
+    }
+
+
+def jdbc_uri(uri: str) -> str:
+    """The catalog's database, as JDBC names it."""
+    if not uri.startswith("sqlite:///"):
+        raise UsageError(f"catalog {uri!r}: only sqlite:/// is supported yet")
+    path = Path(uri.removeprefix("sqlite:///"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return f"jdbc:sqlite:{path}?busy_timeout=60000"

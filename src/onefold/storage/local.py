@@ -1,0 +1,127 @@
+"""A folder as a store: atomic by rename, put-if-absent by hard link."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from onefold.errors import LakeUnavailableError
+from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage, safe_key
+
+CHUNK = 1 << 20
+
+
+class LocalStorage:
+    """Objects as files below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+
+    @property
+    def uri(self) -> str:
+        return str(self.root)
+
+    def uri_of(self, key: str) -> str:
+        return f"file://{self._path(key)}"  # unquoted: Hadoop takes a path as it is
+
+    def read(self, key: str) -> bytes | None:
+        with self._complaints():
+            try:
+                return self._path(key).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def open(self, key: str) -> BinaryIO:
+        with self._complaints():
+            return self._path(key).open("rb")
+
+    def write(self, key: str, data: bytes) -> None:
+        with self._complaints(), self._scratch(key) as (scratch, path):
+            _write(scratch, data)
+            scratch.replace(path)
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        with self._complaints(), self._scratch(key) as (scratch, path):
+            _write(scratch, data)
+            try:
+                os.link(scratch, path)
+            except FileExistsError:
+                return False
+            return True
+
+    def stat(self, key: str) -> ObjectInfo | None:
+        path = self._path(key)
+        with self._complaints():
+            return self._info(path) if path.is_file() else None
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        with self._complaints():
+            below = self.root / safe_key(prefix) if prefix else self.root
+            for folder, folders, names in os.walk(below, onerror=_unless_absent):
+                folders[:] = sorted(name for name in folders if not name.startswith("."))
+                for name in sorted(names):
+                    if not name.startswith("."):  # scratch files of writers, and editors' leavings
+                        yield self._info(Path(folder) / name)
+
+    def copy_from(self, source: Storage, info: ObjectInfo, key: str) -> str:
+        digest, size = hashlib.sha256(), 0
+        with self._complaints(), self._scratch(key) as (scratch, path):
+            with source.open(info.key) as given, scratch.open("wb") as taken:
+                while chunk := given.read(CHUNK):
+                    digest.update(chunk)
+                    size += len(chunk)
+                    taken.write(chunk)
+                taken.flush()
+                os.fsync(taken.fileno())
+            now = source.stat(info.key)
+            if now is None or now.etag != info.etag or size != info.size:
+                raise PreconditionFailedError(info.key)
+            scratch.replace(path)
+        return digest.hexdigest()
+
+    def _path(self, key: str) -> Path:
+        return self.root / safe_key(key)
+
+    def _info(self, path: Path) -> ObjectInfo:
+        found = path.stat()
+        # A file has no entity tag: its size and change time stand in for one.
+        etag = f"{found.st_size:x}-{found.st_mtime_ns:x}"
+        changed = datetime.fromtimestamp(found.st_mtime, tz=UTC)
+        return ObjectInfo(path.relative_to(self.root).as_posix(), found.st_size, etag, changed)
+
+    @contextmanager
+    def _scratch(self, key: str) -> Iterator[tuple[Path, Path]]:
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_name(f".{uuid.uuid4().hex}")
+        try:
+            yield scratch, path
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    @contextmanager
+    def _complaints(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            place = error.filename or self.root
+            raise LakeUnavailableError(str(place), error.strerror or str(error)) from error
+
+
+def _unless_absent(error: OSError) -> None:
+    """A folder that is not there is empty; one that cannot be read is not."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,80 @@
+"""What a store of objects can do, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One listed object: its key, bytes, entity tag and when it was last changed (UTC)."""
+
+    key: str
+    size: int
+    etag: str
+    modified: datetime
+
+
+class Storage(Protocol):
+    """A tree of immutable objects under one root; keys are relative and cannot leave it."""
+
+    @property
+    def uri(self) -> str:
+        """The root, as people and Spark name it."""
+        ...
+
+    def uri_of(self, key: str) -> str:
+        """Where Spark reads the object."""
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """The object's bytes, or None where there is none."""
+        ...
+
+    def open(self, key: str) -> BinaryIO:
+        """A stream of the object's bytes."""
+        ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """Put an object, whole or not at all, over what was there."""
+        ...
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        """Put an object only where there is none; False: another writer was first."""
+        ...
+
+    def stat(self, key: str) -> ObjectInfo | None:
+        """What a listing would say of the object, or None."""
+        ...
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Every object below a prefix, by key."""
+        ...
+
+    def copy_from(self, source: Storage, info: ObjectInfo, key: str) -> str:
+        """Copy `info` of `source` to `key`, unchanged; its SHA-256 as hex.
+
+        Raises:
+            PreconditionFailedError: the source object is not the one that `info` describes any more.
+        """
+        ...
+
+
+class PreconditionFailedError(Exception):
+    """The object is not what the caller pinned."""
+
+
+def safe_key(key: str) -> str:
+    """The key, if it stays below the root.
+
+    Raises:
+        ValueError: it is absolute, or climbs.
+    """
+    path = PurePosixPath(key)
+    if path.is_absolute() or ".." in path.parts or "\\" in key or "\0" in key:
+        raise ValueError(f"{key!r} leaves its root")
+    return key

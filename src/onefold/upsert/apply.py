@@ -1,0 +1,250 @@
+"""Upsert: pin the base, look up once, write the actions, then merge them into a branch cut at the base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.catalog import RECORD_PROPERTY, Head, StateTable
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.documents import Staged
+from onefold.faults import fault_point
+from onefold.lake import CATALOG, STAGING, Lake
+from onefold.landing.land import manifest_of
+from onefold.landing.offsets import Coverage, Range, TopicPartition
+from onefold.landing.plan import plan_of
+from onefold.records import envelope as E
+from onefold.spark.tables import PROPERTIES, bucketed, scratch_table
+from onefold.upsert import columns as U
+from onefold.upsert.commit_record import CommitRecord
+from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
+from onefold.upsert.documents import Upserted
+from onefold.upsert.judge import base_columns, judge
+from onefold.upsert.state import branch_table, read_state
+
+
+def look_up(session: SparkSession, dataset: Dataset, staged: DataFrame, base: int) -> DataFrame:
+    """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike."""
+    known = base_columns(read_state(session, dataset, base), dataset)
+    if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
+        known = F.broadcast(known)
+    return judge(staged, known, dataset)
+
+
+def mark_covered(
+    session: SparkSession, rows: DataFrame, ranges: list[tuple[TopicPartition, Range]], objects: list[str]
+) -> DataFrame:
+    """Add `_covered`: the record's position, or its object, was processed by a published batch."""
+    if objects:
+        return rows.withColumn(U.COVERED, F.col(E.OBJECT).isin(objects))
+    if not ranges:
+        return rows.withColumn(U.COVERED, F.lit(False))
+    names = ("cluster", "topic", "incarnation", "partition")
+    known = session.createDataFrame(
+        [(*(getattr(where, name) for name in names), *one) for where, one in ranges],
+        "k_cluster string, k_topic string, k_incarnation int, k_partition int, k_start long, k_end long",
+    )
+    at = F.col(C.ORDER)
+    inside: Column = (at["offset"] >= F.col("k_start")) & (at["offset"] < F.col("k_end"))
+    for name in names:
+        inside = inside & (at[name] == F.col(f"k_{name}"))
+    joined = rows.join(F.broadcast(known), inside, "left")
+    return joined.withColumn(U.COVERED, F.col("k_start").isNotNull()).drop(*known.columns)
+
+
+def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
+    """Write what the look-up said, once; payload only of rows that change. The table's full name."""
+    payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
+    changes = F.col(U.ACTION).isNotNull()
+    table = scratch_table(dataset.name, "actions", attempt)
+    bucketed(
+        judged.withColumns({name: F.when(changes, F.col(name)) for name in payload}), table, dataset.target.buckets
+    )
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCounts:
+    """What the actions amount to."""
+
+    verdicts: dict[str, dict[str, int]]
+    covered: int
+    changes: dict[str, int]
+    newest: int | None
+    buckets: list[int]
+
+
+def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
+    """Records by verdict and reason, rows by action, the buckets they touch: one pass over narrow columns."""
+    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
+    touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
+    groups = actions.groupBy(C.VERDICT, C.REASON, U.COVERED, U.ACTION, touched)
+    rows = groups.agg(F.count("*").alias("count"), F.max(f"{C.ORDER}.timestamp").alias("newest")).collect()
+    verdicts: dict[str, dict[str, int]] = {}
+    changes: dict[str, int] = {}
+    covered = 0
+    for row in sorted(rows, key=lambda row: (str(row[C.VERDICT]), str(row[C.REASON]))):
+        reasons = verdicts.setdefault(row[C.VERDICT], {})
+        reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
+        covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == "duplicate" else 0
+        if row[U.ACTION]:
+            changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
+    newest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
+    buckets = sorted({row.bucket for row in rows if row.bucket is not None})
+    return ActionCounts(verdicts, covered, changes, newest, buckets)
+
+
+def verdict_table(dataset: Dataset) -> str:
+    """The table of all verdicts of a generation; those of an attempt count once its record is in the chain."""
+    return f"{CATALOG}.{STAGING}.{dataset.name}__verdicts_{dataset.generation}"
+
+
+def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str) -> str:
+    """Append one row a record of the batch to the verdict table."""
+    table = verdict_table(dataset)
+    other = F.col(U.OTHER)
+    survivor = F.when(
+        other.isNotNull() & ~F.col(C.VERDICT).isin("applied", "rejected", "filtered"),
+        F.struct(other["topic"].alias("topic"), other["partition"].alias("partition"), other["offset"].alias("offset")),
+    )
+    version = F.col(C.VERSION).cast("string") if C.VERSION in actions.columns else F.lit(None).cast("string")
+    message = F.col(C.MESSAGE_ID) if C.MESSAGE_ID in actions.columns else F.lit(None).cast("string")
+    rows = actions.select(
+        F.lit(batch).alias("batch"),
+        F.lit(attempt).alias("attempt"),
+        *(
+            F.col(f"{C.ORDER}.{name}").alias(name)
+            for name in ("cluster", "topic", "incarnation", "partition", "offset")
+        ),
+        F.when(F.col(f"{C.ORDER}.timestamp") >= 0, F.timestamp_millis(f"{C.ORDER}.timestamp")).alias("timestamp"),
+        F.col(C.VERDICT).alias("verdict"),
+        F.col(C.REASON).alias("reason"),
+        F.col(U.SCOPE).alias("scope"),
+        survivor.alias("survivor"),
+        F.col(U.WON).alias("won"),
+        F.col(C.DETAIL).alias("detail"),
+        F.col(C.KEY).alias("key"),
+        version.alias("version"),
+        message.alias("message_id"),
+        F.col(E.OBJECT).alias("object"),
+        F.col(E.LINE).alias("line"),
+        F.col(C.RAW_KEY).alias("raw_key"),
+        F.col(C.RAW_VALUE).alias("raw_value"),
+        F.col(C.RAW_HEADERS).alias("raw_headers"),
+    )
+    session = rows.sparkSession
+    if not session.catalog.tableExists(table):
+        ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.schema.fields)
+        properties = ", ".join(f"'{name}'='{value}'" for name, value in PROPERTIES.items())
+        session.sql(
+            f"CREATE TABLE IF NOT EXISTS {table} ({ddl}) USING iceberg PARTITIONED BY (attempt) "
+            f"TBLPROPERTIES ({properties})"
+        )
+    rows.writeTo(table).append()
+    return table
+
+
+def write_record(lake: Lake, dataset: Dataset, upserted: Upserted, base: Head, coverage: Coverage) -> CommitRecord:
+    """Write the attempt's commit record; it means nothing until `main` points to it."""
+    record = CommitRecord(
+        name=upserted.attempt,
+        parent=base.record,
+        dataset=dataset.name,
+        generation=dataset.generation,
+        batch=upserted.batch,
+        interval=plan_of(lake, dataset.source_id, upserted.batch).interval,
+        attempt=upserted.attempt,
+        staging=upserted.staging,
+        verdicts=upserted.verdicts,
+        landed=upserted.landed,
+        counts=upserted.counts,
+        coverage=coverage,
+        written=datetime.now(UTC),
+    )
+    return lake.put_first(Lake.record(dataset, upserted.attempt), record)
+
+
+def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
+    """Merge the actions into the attempt's branch: one statement, one snapshot that names the commit record.
+
+    Pure inserts, and batches that change nothing, append.
+    """
+    target = branch_table(dataset, upserted.branch)
+    columns = session.table(target).columns
+    state = F.when(F.col(C.DELETED), "deleted").otherwise("live")
+    changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
+    rows = changes.withColumn(U.STATE, state).select(*columns)
+    if not upserted.changes.get("update"):
+        rows.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
+        return
+    rows.createOrReplaceTempView("onefold_actions")
+    assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
+    names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
+    buckets = upserted.buckets
+    wanted = ", ".join(str(bucket) for bucket in buckets)
+    # Literal buckets: the merge has no run-time filter that would leave the other buckets' files unread.
+    condition = f"t.{C.KEY} = s.{C.KEY}"
+    if len(buckets) < dataset.target.buckets:
+        condition += f" AND {CATALOG}.system.bucket({dataset.target.buckets}, t.{C.KEY}) IN ({wanted})"
+    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
+    session.conf.set(setting, upserted.attempt)
+    try:
+        session.sql(
+            f"MERGE INTO {target} t USING onefold_actions s ON {condition} "
+            f"WHEN MATCHED THEN UPDATE SET {assignments} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+        )
+    finally:
+        session.conf.unset(setting)  # or it would name this record in every other table the session writes
+        session.catalog.dropTempView("onefold_actions")
+
+
+def apply_batch(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Dataset,
+    staged: Staged,
+    table: StateTable,
+    attempt: str,
+    before: Coverage,
+) -> Upserted:
+    """All of upsert behind the pinned base; `before` is the coverage that the base's record holds."""
+    base = table.main
+    manifest = manifest_of(lake, dataset, staged.batch)
+    own, accounts = account_for(dataset, staged, manifest, before)
+    rows = mark_covered(
+        session, session.table(staged.table), covered_ranges(staged, before), covered_objects(staged, manifest, before)
+    )
+    actions = write_actions(look_up(session, dataset, rows, base.snapshot), dataset, attempt)
+    counts = count_actions(session.table(actions), dataset)
+    verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
+    upserted = Upserted(
+        batch=staged.batch,
+        attempt=attempt,
+        base=base.snapshot,
+        base_record=base.record,
+        branch=f"attempt_{attempt}",
+        staging=staged.table,
+        code=staged.code,
+        actions=actions,
+        verdicts=verdicts,
+        landed=staged.records,
+        covered=counts.covered,
+        counts=counts.verdicts,
+        changes=counts.changes,
+        buckets=counts.buckets,
+        accounts=accounts,
+        newest=counts.newest,
+    )
+    write_record(lake, dataset, upserted, base, before.with_(own))
+    table.cut_branch(upserted.branch, base.snapshot)
+    fault_point("before_merge")
+    merge(session, dataset, upserted)
+    fault_point("after_merge")
+    head = StateTable(lake, dataset).ref(upserted.branch)
+    assert head is not None
+    assert head.record == attempt, "the merge's snapshot must name its commit record"
+    return upserted.model_copy(update={"head": head.snapshot})

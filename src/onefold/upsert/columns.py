@@ -1,0 +1,15 @@
+"""The columns that the look-up adds to a staged batch, and those of the state and verdict tables.
+
+The *actions* table has one row a record of the batch: the staging columns with the final verdict, and for a
+row that changes its key `_action` (insert | update) with the payload.
+
+The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
+`_hash`, `_message_id` (where declared), `_state` (live | deleted), the key's columns, the value's fields.
+"""
+
+ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"
+OTHER = "_other"
+"""Order of the record that a verdict names: the survivor, or the other side of a conflict."""
+
+BASE = "_base"
+"""Prefix of what the look-up found: `_base_order`, `_base_hash`, …"""

@@ -1,0 +1,63 @@
+"""Commit records: what each published batch did, as a chain of immutable documents that `main` points to.
+
+A snapshot's summary holds only the record's name (`onefold.record`). An attempt is published if its record is
+in the chain from `main`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.catalog import ROOT
+from onefold.dataset import Dataset
+from onefold.errors import LandedBytesMissingError
+from onefold.lake import Lake
+from onefold.landing.offsets import Coverage
+from onefold.landing.plan import Interval
+
+
+class CommitRecord(BaseModel):
+    """One batch's commit. `coverage` is the table's after it, not the batch's own."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="The attempt's id")
+    parent: str
+    dataset: str
+    generation: str
+    batch: str
+    interval: Interval | None
+    attempt: str
+    staging: str
+    verdicts: str = Field(description="The table that holds this attempt's verdicts")
+    landed: int
+    counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
+    coverage: Coverage
+    written: datetime
+
+    def by_verdict(self) -> dict[str, int]:
+        """Records by verdict."""
+        return {verdict: sum(reasons.values()) for verdict, reasons in self.counts.items()}
+
+
+def chain(lake: Lake, dataset: Dataset, head: str) -> Iterator[CommitRecord]:
+    """The commit records from `head` back to the table's beginning, newest first.
+
+    Raises:
+        LandedBytesMissingError: a record of the chain is gone from the lake.
+    """
+    name = head
+    while name != ROOT:
+        record = lake.get(Lake.record(dataset, name), CommitRecord)
+        if record is None:
+            raise LandedBytesMissingError(name, Lake.record(dataset, name), "the commit record is gone")
+        yield record
+        name = record.parent
+
+
+def published_record(lake: Lake, dataset: Dataset, head: str, batch: str) -> CommitRecord | None:
+    """The published record of a batch, if there is one in the chain."""
+    return next((record for record in chain(lake, dataset, head) if record.batch == batch), None)

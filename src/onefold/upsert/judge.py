@@ -1,0 +1,185 @@
+"""The one look-up: a staged batch against what the base has, and with it every record's final verdict.
+
+A pure function on columns. `better` is the only rule that moves a row: append keeps the smaller in the total
+order, upsert the larger (version, order). Everything else is naming.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.upsert import columns as U
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of a record and of the row that the base has for its key."""
+
+    has: Column
+    same: Column
+    same_order: Column
+    earlier: Column
+    same_id: Column
+    staged_order: Column
+    base_order: Column
+
+
+def base_columns(base: DataFrame, dataset: Dataset) -> DataFrame:
+    """What the look-up reads of the table: key, order and hash columns, never payload (L8)."""
+    names = [C.ORDER, C.HASH, U.STATE]
+    names += [C.VERSION] if dataset.apply.mode == "upsert" else []
+    names += [C.MESSAGE_ID] if C.MESSAGE_ID in base.columns else []
+    return base.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in names))
+
+
+def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
+    """Join staged rows (with `_covered`) to the base by key, and decide.
+
+    Takes the staging columns and `base_columns`; gives them back with the final `_verdict` and `_reason`,
+    and `_scope`, `_other`, `_won`, `_action`.
+    """
+    joined = staged.join(base, C.KEY, "left")
+    facts = _facts(joined)
+    decided = _upsert(facts, dataset) if dataset.apply.mode == "upsert" else _append(facts, dataset)
+    lost = ~F.col(C.SURVIVOR)
+    keyed = F.col(C.KEY).isNotNull()
+    stands = F.col(U.COVERED) & keyed
+    columns = {}
+    for name, (survivor, loser) in decided.items():
+        columns[name] = F.when(lost, loser).otherwise(survivor)
+    repeated = {C.VERDICT: F.lit("duplicate"), C.REASON: F.lit("position"), U.SCOPE: F.lit("stored")}
+    for name, value in repeated.items():
+        columns[name] = F.when(stands, value).otherwise(columns[name])
+    columns[U.ACTION] = F.when(keyed & ~lost & ~stands, columns[U.ACTION])
+    columns[U.WON] = F.coalesce(keyed & ~lost & ~stands & columns[U.WON], F.lit(False))
+    columns[U.OTHER] = F.when(stands, F.coalesce(F.col(U.BASE + C.ORDER), F.col(C.ORDER))).otherwise(columns[U.OTHER])
+    judged = joined.withColumns({f"_new{name}": column for name, column in columns.items()})
+    return judged.drop(*columns).withColumnsRenamed({f"_new{name}": name for name in columns})
+
+
+def _facts(joined: DataFrame) -> _Facts:
+    order, base_order = F.col(C.ORDER), F.col(U.BASE + C.ORDER)
+    same_id = F.lit(False)
+    if U.BASE + C.MESSAGE_ID in joined.columns:
+        same_id = F.coalesce(F.col(C.MESSAGE_ID) == F.col(U.BASE + C.MESSAGE_ID), F.lit(False))
+    return _Facts(
+        has=F.col(U.BASE + C.HASH).isNotNull(),
+        same=F.col(C.HASH) == F.col(U.BASE + C.HASH),
+        same_order=order == base_order,
+        earlier=order < base_order,
+        same_id=same_id,
+        staged_order=order,
+        base_order=base_order,
+    )
+
+
+def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
+    """The smaller in the total order stands, at one position the smaller hash."""
+    smaller_hash = F.col(C.HASH) < F.col(U.BASE + C.HASH)
+    better = f.earlier | (f.same_order & smaller_hash)
+    reason = F.when(f.same_order, "position").when(f.same_id, _narrower(dataset)).otherwise(F.lit(dataset.deciding))
+    # An inferred position orders and names, but never says that a position has two contents.
+    exact = F.lit(dataset.source.export.exact)
+    clash = F.when(f.same_order & exact, "inconsistent_position").otherwise(F.lit("same_identity"))
+    # A loser of the batch answers to whoever stands for its key in the end.
+    base_stands = f.has & (f.base_order <= F.col(C.WINNER))
+    was = F.col(C.VERDICT)
+    against_base = base_stands & F.col(C.KEY).isNotNull()
+    read_twice = (was == "duplicate") & (F.col(C.REASON) == "position")
+    same = f.same | read_twice
+    return {
+        C.VERDICT: (
+            F.when(~f.has, "applied").when(f.same, "duplicate").otherwise("conflict"),
+            F.when(against_base, F.when(same, "duplicate").otherwise("conflict")).otherwise(was),
+        ),
+        C.REASON: (
+            F.when(~f.has, "insert").when(f.same, reason).otherwise(clash),
+            F.when(
+                against_base,
+                F.when(same, F.when(was == "duplicate", F.col(C.REASON)).otherwise(reason)).otherwise(
+                    F.when(was == "conflict", F.col(C.REASON)).otherwise(F.lit("same_identity"))
+                ),
+            ).otherwise(F.col(C.REASON)),
+        ),
+        U.SCOPE: (
+            F.when(f.has, "stored").otherwise("in_batch"),
+            F.when(against_base & (F.when(same, "duplicate").otherwise("conflict") != was), "stored").otherwise(
+                "in_batch"
+            ),
+        ),
+        U.OTHER: (F.when(f.has, f.base_order), F.when(against_base, f.base_order).otherwise(F.col(C.WINNER))),
+        U.WON: (f.has & ~f.same & better, F.lit(False)),
+        U.ACTION: (F.when(~f.has, "insert").when(better, "update"), F.lit(None).cast("string")),
+    }
+
+
+def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
+    """The larger (version, order) stands; of equal versions the tie decides how the loser is called."""
+    assert dataset.apply.version
+    tie = dataset.apply.version.tie
+    version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
+    newer, tied = version > base_version, version == base_version
+    smaller_hash = f.same_order & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
+    later = f.earlier if tie == "first" else (f.staged_order > f.base_order)
+    better = newer | (tied & (later | smaller_hash))
+    retry = f.same_id & f.same
+    same_reason = F.when(f.same_order, "position").when(f.same_id, "message_id").otherwise("key_version")
+    fresh = (
+        F.when(F.col(C.DELETED), "delete")
+        .when(~f.has | (F.col(U.BASE + U.STATE) == "deleted"), "insert")
+        .otherwise("update")
+    )
+    inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.export.exact)
+    settled = F.when(later, "replace").otherwise("same_version")
+    was = F.col(C.VERDICT)
+    # A lower version of the batch may still meet its own version in the table.
+    meets = f.has & tied & (was == "superseded") & (F.col(C.REASON) == "in_batch")
+    if tie == "conflict":
+        tie_verdict, tie_reason = F.lit("conflict"), F.lit("same_version")
+        meets_verdict = F.when(f.same, "duplicate").otherwise("conflict")
+        meets_reason = F.when(f.same, same_reason).otherwise("same_version")
+    else:
+        tie_verdict, tie_reason = F.when(later, "applied").otherwise("superseded"), settled
+        meets_verdict = F.when(f.same, "duplicate").otherwise("superseded")
+        meets_reason = F.when(f.same, same_reason).otherwise("same_version")
+    return {
+        C.VERDICT: (
+            F.when(~f.has, "applied")
+            .when((tied & f.same) | retry, "duplicate")
+            .when(inconsistent, "conflict")
+            .when(tied, tie_verdict)
+            .when(newer, "applied")
+            .otherwise("superseded"),
+            F.when(meets, meets_verdict).otherwise(was),
+        ),
+        C.REASON: (
+            F.when(~f.has, fresh)
+            .when(tied & f.same, same_reason)
+            .when(retry, "message_id")
+            .when(inconsistent, "inconsistent_position")
+            .when(tied, tie_reason)
+            .when(newer, fresh)
+            .otherwise("stored"),
+            F.when(meets, meets_reason).otherwise(F.col(C.REASON)),
+        ),
+        U.SCOPE: (
+            F.when(f.has, "stored").otherwise("in_batch"),
+            F.when(meets, "stored").otherwise("in_batch"),
+        ),
+        U.OTHER: (
+            F.when(f.has, f.base_order),
+            F.when(meets, f.base_order).otherwise(F.col(C.WINNER)),
+        ),
+        U.WON: (f.has & tied & ~f.same & better, F.lit(False)),
+        U.ACTION: (F.when(~f.has, "insert").when(better, "update"), F.lit(None).cast("string")),
+    }
+
+
+def _narrower(dataset: Dataset) -> str:
+    """What an equal message id is called: its own level, or the deciding one where that is it."""
+    return "message_id" if "message_id" in dataset.levels else dataset.deciding

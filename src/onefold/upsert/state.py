@@ -1,0 +1,91 @@
+"""The state table of a generation and the view that readers see."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from onefold.catalog import RECORD_PROPERTY, ROOT, state_name
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.lake import CATALOG
+from onefold.records.canonical import key_digest, key_text
+from onefold.spark.tables import PROPERTIES, ensure_namespace
+from onefold.upsert import columns as U
+
+ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>"
+
+
+def state_table(dataset: Dataset) -> str:
+    """The state table's full name in Spark."""
+    return f"{CATALOG}.{dataset.target.namespace}.{state_name(dataset)}"
+
+
+def branch_table(dataset: Dataset, branch: str) -> str:
+    """A branch of the state table, as a table's name."""
+    return f"{state_table(dataset)}.branch_{branch}"
+
+
+def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
+    """The state table's columns, with the types that staging has."""
+    named = [C.KEY, C.VERSION, C.ORDER, C.HASH, C.MESSAGE_ID]
+    payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
+    known = {field.name: field for field in staged.schema.fields}
+    own = [known[name] for name in named if name in known]
+    state = T.StructField(U.STATE, T.StringType())
+    return [*own, state, *(known[name] for name in payload)]
+
+
+def ensure_state(session: SparkSession, dataset: Dataset, staged: DataFrame) -> None:
+    """Create the state table with an empty first snapshot (a branch needs a `main`) and the view, where absent."""
+    table = state_table(dataset)
+    ensure_namespace(session, dataset.target.namespace)
+    columns = state_columns(staged, dataset)
+    if not session.catalog.tableExists(table):
+        _create(session.createDataFrame([], T.StructType(columns)), table, dataset.target.buckets)
+    ensure_view(session, dataset, columns)
+
+
+def _create(empty: DataFrame, table: str, buckets: int) -> None:
+    """The table and its first snapshot in one commit: a slower driver cannot put another root behind a batch."""
+    writer = empty.writeTo(table).using("iceberg").partitionedBy(F.partitioning.bucket(buckets, C.KEY))
+    for name, value in PROPERTIES.items():
+        writer = writer.tableProperty(name, value)
+    try:
+        writer.option(f"snapshot-property.{RECORD_PROPERTY}", ROOT).create()
+    except Exception:  # another driver created it meanwhile
+        if not empty.sparkSession.catalog.tableExists(table):
+            raise
+
+
+def ensure_view(session: SparkSession, dataset: Dataset, columns: list[T.StructField]) -> None:
+    """The published name: live rows without Onefold's own columns."""
+    names = ", ".join(f"`{field.name}`" for field in columns if not field.name.startswith("_"))
+    session.sql(
+        f"CREATE VIEW IF NOT EXISTS {CATALOG}.{dataset.target.table} AS "
+        f"SELECT {names} FROM {state_table(dataset)} WHERE {U.STATE} = 'live'"
+    )
+
+
+def read_state(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFrame:
+    """The state table as of a snapshot."""
+    return session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
+
+
+def key_literal(session: SparkSession, dataset: Dataset, key: dict[str, str]) -> bytes:
+    """The key digest of a key given as text by part (`explain --key`).
+
+    Raises:
+        KeyError: a part is missing or unknown.
+    """
+    if set(key) != set(dataset.key_names):
+        raise KeyError(", ".join(dataset.key_names))
+    parts = []
+    for name in dataset.key_names:
+        given = F.lit(str(key[name]))
+        field = dataset.fields.get(name)
+        parts.append(key_text(given.try_cast(field.sql) if field else given))
+    row = session.range(1).select(key_digest(parts).alias("digest")).first()
+    assert row is not None
+    return bytes(row.digest)

@@ -1,0 +1,134 @@
+"""What all tests share: one SparkSession, lakes in temporary folders, and a random seed that is printed."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, Verbosity, settings
+
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROJECT = Path(__file__).parents[1]
+NEEDS_SESSION = ("property", "spark")
+"""Folders of tests that share the session."""
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
+}
+"""For some hundred rows: no more tasks than cores."""
+
+# Cases stand side by side in one Spark job and the smallest that fails is shown: nothing is left to shrink.
+settings.register_profile(
+    "onefold",
+    database=None,
+    deadline=None,
+    verbosity=Verbosity.quiet,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("onefold")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw hypothesis' seed here unless one is given, so that every run can be repeated."""
+    if config.getoption("hypothesis_seed", None) is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how to repeat this run."""
+    return f"hypothesis: repeat with --hypothesis-seed={config.getoption('hypothesis_seed')}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever lies in a folder that needs the session is marked so."""
+    for item in items:
+        if item.path.parent.name in NEEDS_SESSION and item.path.is_relative_to(PROJECT / "tests"):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one SparkSession of the test run, with the product's own settings and a lake of its own."""
+    from onefold.spark.session import open_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ.setdefault("ONEFOLD_JARS", str(PROJECT / ".jars"))
+    places = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "unused")}
+    session = open_session(_lake(folder, SMALL | places), "onefold tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def session_on(spark: SparkSession) -> Callable[[Lake], SparkSession]:
+    """Makes a session in the same JVM whose catalog is a lake's."""
+    from onefold.spark.settings import session_settings
+
+    def make(lake: Lake) -> SparkSession:
+        session = spark.newSession()
+        for name, value in session_settings(lake).items():
+            if name.startswith("spark.sql.catalog."):
+                session.conf.set(name, value)
+        return session
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def lake_in() -> Callable[[Path], Lake]:
+    """Makes an empty lake in a folder; relative paths of datasets start there too."""
+    return _lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """An empty lake."""
+    return _lake(tmp_path)
+
+
+@pytest.fixture
+def session(session_on: Callable[[Lake], SparkSession], lake: Lake) -> SparkSession:
+    """A session on the `lake` of this test."""
+    return session_on(lake)
+
+
+def _lake(folder: Path, conf: dict[str, str] = SMALL) -> Lake:
+    return Lake(Settings(home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf))
+
+
+@pytest.fixture(scope="session")
+def dataset() -> Callable[..., Dataset]:
+    """Makes a dataset of a kcat export, or of what is given; keys as in a dataset file."""
+
+    def make(name: str = "things", **keys: Any) -> Dataset:
+        exports = {
+            "path": "exports",
+            "layout": "kcat",
+            "origin": {"cluster": "c", "incarnation": 1},
+            "holes": "compacted",
+        }
+        given: dict[str, Any] = {
+            "name": name,
+            "source": {"exports": exports},
+            "value": {"fields": {"id": "string"}},
+            "apply": {"mode": "append"},
+            "target": {"table": f"tests.{name}", "buckets": 2},
+            "quality": {"max_rejected_rate": 1.0, "max_conflicts": 1000},
+        }
+        return Dataset.model_validate(given | keys)
+
+    return make

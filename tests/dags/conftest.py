@@ -1,0 +1,68 @@
+"""Airflow for tests: a home and a database of the session's own, always in another process.
+
+No other test gets airflow imported by these: everything runs in `probe.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+PROBE = Path(__file__).with_name("probe.py")
+Probe = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def airflow_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The settings of an Airflow with the project's DAGs, and of a lake, below a temporary folder."""
+    home = tmp_path_factory.mktemp("airflow")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "ONEFOLD"))}
+    return kept | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "0" * 128,
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "ONEFOLD_HOME": str(PROJECT),
+        "ONEFOLD_LAKE": str(home / "lake"),
+        "ONEFOLD_JARS": os.environ.get("ONEFOLD_JARS", str(PROJECT / ".jars")),
+        "PYTHONPATH": os.pathsep.join(str(PROJECT / folder) for folder in ("src", ".")),
+    }
+
+
+@pytest.fixture(scope="session")
+def airflow_database(airflow_environ: dict[str, str]) -> None:
+    """The metadata database, migrated once."""
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    done = subprocess.run(command, env=airflow_environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.fixture(scope="session")
+def probe(airflow_environ: dict[str, str]) -> Probe:
+    """Runs a function of `probe.py` in a process of its own; what it printed as JSON."""
+
+    def run(function: str, *words: str, **environ: str | None) -> Any:
+        changed = {name: value for name, value in (airflow_environ | environ).items() if value is not None}
+        command = [sys.executable, str(PROBE), function, *words]
+        done = subprocess.run(command, env=changed, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+        return json.loads(done.stdout.splitlines()[-1]) | {"log": done.stdout + done.stderr}
+
+    return run
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> Path:
+    """A copy of the dataset files, to add to."""
+    return Path(shutil.copytree(PROJECT / "datasets", tmp_path / "datasets"))

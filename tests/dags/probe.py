@@ -1,0 +1,138 @@
+"""What tests ask of Airflow, as a process: `probe.py FUNCTION [WORD…]` prints one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+HEAVY = ("pyspark", "great_expectations", "pyiceberg", "pandas", "pyarrow")
+
+
+def parsing() -> dict[str, Any]:
+    """What it costs to read the DAG file, beyond Airflow itself."""
+    from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, task  # noqa: F401
+
+    start = time.process_time()
+    import dags.onefold_datasets as file
+
+    seconds = time.process_time() - start
+    return {"seconds": seconds, "heavy": [name for name in HEAVY if name in sys.modules], "dags": sorted(file.dags)}
+
+
+def bag() -> dict[str, Any]:
+    """The DAGs and import errors that Airflow finds in the DAGs folder."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    found = DagBag(bundle_name="dags-folder")
+    return {"dags": {name: _facts(dag) for name, dag in found.dags.items()}, "errors": found.import_errors}
+
+
+def _facts(dag: Any) -> dict[str, Any]:
+    return {
+        "owner": dag.owner,
+        "tags": sorted(dag.tags),
+        "doc": dag.doc_md,
+        "description": dag.description,
+        "catchup": dag.catchup,
+        "max_active_runs": dag.max_active_runs,
+        "start": dag.start_date.isoformat(),
+        "timetable": type(dag.timetable).__name__,
+        "params": list(dag.params),
+        "tasks": [task.task_id for task in dag.topological_sort()],
+        "edges": sorted(f"{task.task_id}>{below}" for task in dag.tasks for below in task.downstream_task_ids),
+        "retries": {task.task_id: task.retries for task in dag.tasks},
+        "by_cause": [task.task_id for task in dag.tasks if task.retry_policy is not None],
+        "outlets": {task.task_id: [asset.name for asset in task.outlets] for task in dag.tasks if task.outlets},
+        "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
+    }
+
+
+def retries() -> dict[str, Any]:
+    """What the retry policy says to each error class."""
+    from onefold import errors
+    from onefold.orchestration.retries import BY_CAUSE
+
+    def decide(kind: type[BaseException]) -> str:
+        return BY_CAUSE.evaluate(kind.__new__(kind), try_number=1, max_tries=2).action.value
+
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    return {kind.__name__: decide(kind) for kind in (*kinds, ValueError)}
+
+
+def intervals() -> dict[str, Any]:
+    """The interval of a dated, a date-less, an empty and an export run."""
+    from datetime import UTC, datetime
+
+    from onefold.orchestration.interval import interval_of
+
+    start, end = datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 1, 6, tzinfo=UTC)
+    dated = {"data_interval_start": start, "data_interval_end": end, "params": {"export": None}}
+    contexts: dict[str, dict[str, Any]] = {
+        "dated": dated,
+        "dateless": {"params": {"export": None}},
+        "empty": dated | {"data_interval_end": start},
+        "export": dated | {"params": {"export": "folder"}},
+    }
+    found = {name: interval_of(context) for name, context in contexts.items()}
+    return {name: one.name if one else None for name, one in found.items()}
+
+
+def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:
+    """Run a DAG once, without a date, with real spark-submit; the outcome."""
+    from dags.onefold_datasets import dags
+
+    for task in dags[dag_id].tasks:
+        task.retries = int(retries or task.retries)
+    done = dags[dag_id].test(logical_date=None, run_conf=json.loads(conf))
+    return {
+        "state": str(done.state),
+        "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
+        "events": _events(done),
+        "main": _main(dag_id),
+    }
+
+
+def _events(done: Any) -> list[dict[str, Any]]:
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    query = select(AssetEvent).where(AssetEvent.source_run_id == done.run_id)
+    with create_session() as session:
+        return [{"asset": one.name, "task": one.source_task_id, "extra": one.extra} for one in session.scalars(query)]
+
+
+def _main(name: str) -> int | None:
+    from onefold.catalog import find_state
+    from onefold.dataset import find_dataset
+    from onefold.lake import Lake
+    from onefold.settings import load_settings
+
+    lake = Lake(load_settings())
+    table = find_state(lake, find_dataset(lake.settings.datasets_folder, name))
+    return table.main.snapshot if table else None
+
+
+def pages(*paths: str) -> dict[str, Any]:
+    """What the API server answers whoever is not logged in, and a logged-in admin."""
+    from airflow.api_fastapi.app import create_app
+    from fastapi.testclient import TestClient
+
+    with TestClient(create_app()) as client:
+        anonymous = {path: client.get(path).status_code for path in paths}
+        from airflow.api_fastapi.app import get_auth_manager
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+        token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="admin", role="admin"))
+        client.headers["Authorization"] = f"Bearer {token}"
+        admin = {path: client.get(path).status_code for path in paths}
+        views = next(one for one in client.get("/api/v2/plugins").json()["plugins"] if one["name"] == "onefold")
+    return {"anonymous": anonymous, "admin": admin, "views": [one["name"] for one in views["external_views"]]}
+
+
+if __name__ == "__main__":
+    answer = globals()[sys.argv[1]](*sys.argv[2:])
+    print()
+    print(json.dumps(answer, default=str))

@@ -1,0 +1,85 @@
+"""The report pages, without Airflow: who sees what, and that no path leads out of the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import HTTPException
+from fastapi.testclient import TestClient
+
+from onefold.lake import Lake
+from onefold.settings import load_settings
+from onefold.ui.reports import reports_app
+
+ALLOWED = {"accounts", "~bad"}
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    lake = Lake(load_settings(home=tmp_path, lake="lake"))
+    for dataset, batch in (("accounts", "export_a"), ("accounts", "export_b"), ("salaries", "export_c")):
+        lake.storage.write(lake.report(dataset, batch, "html"), f"<p>{dataset} {batch}</p>".encode())
+    lake.storage.write("secret.html", b"out of reach")
+    runs = {("accounts", "manual__2026-01-01T00:00:00+00:00"): "export_b"}
+    app = reports_app(lambda: lake, lambda: ALLOWED, lambda dataset, run: runs.get((dataset, run)))
+    with TestClient(app) as client:
+        yield client
+
+
+def test_the_list_shows_the_datasets_that_one_may_read_and_no_other(client: TestClient) -> None:
+    page = client.get("/").text
+
+    assert "reports/accounts/export_a" in page
+    assert "reports/accounts/export_b" in page
+    assert "salaries" not in page
+
+
+def test_a_report_is_served_without_scripts_or_other_hosts(client: TestClient) -> None:
+    answer = client.get("/reports/accounts/export_a")
+
+    assert answer.text == "<p>accounts export_a</p>"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "script-src" not in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_report_that_one_may_not_read_and_one_that_is_not_there_look_alike(client: TestClient) -> None:
+    assert client.get("/reports/salaries/export_c").status_code == 403
+    assert client.get("/reports/salaries/none").status_code == 403
+    assert client.get("/reports/accounts/none").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/reports/accounts/..%2f..%2fsecret",
+        "/reports/accounts/%2e%2e%2f%2e%2e%2fsecret",
+        "/reports/..%2f..%2fsecret/export_a",
+        "/reports/~bad/export_a",
+        "/runs/..%2f..%2fsecret/x",
+    ],
+)
+def test_no_path_leaves_the_reports(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+
+    assert answer.status_code in (403, 404)
+    assert "out of reach" not in answer.text
+
+
+def test_a_run_shows_its_batch_or_says_why_there_is_none(client: TestClient) -> None:
+    assert client.get("/runs/accounts/manual__2026-01-01T00%3A00%3A00%2B00%3A00").text == "<p>accounts export_b</p>"
+    assert "has planned no batch" in client.get("/runs/accounts/other").text
+    assert client.get("/runs/salaries/other").status_code == 403
+
+
+def test_nothing_is_shown_to_whoever_is_not_logged_in(tmp_path: Path) -> None:
+    def nobody() -> set[str]:
+        raise HTTPException(401)
+
+    lake = Lake(load_settings(home=tmp_path, lake="lake"))
+    client = TestClient(reports_app(lambda: lake, nobody, lambda *_: None))
+
+    paths = ("/", "/reports/accounts/export_a", "/runs/accounts/x")
+    assert {client.get(path).status_code for path in paths} == {401}

@@ -1,0 +1,274 @@
+"""A bucket as a store, against a real S3 server over HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto.server import ThreadedMotoServer
+
+from onefold.dataset import Dataset
+from onefold.errors import ExportChangedError, LakeUnavailableError, NothingToReadError
+from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.plan import ObjectsPlan
+from onefold.storage import LocalStorage, ObjectInfo, S3Storage, open_storage
+from onefold.storage.objects import PreconditionFailedError, Storage
+from onefold.storage.s3 import WHOLE
+
+pytestmark = pytest.mark.s3
+PART = 5 << 20
+"""The smallest part of a multipart upload that S3 takes."""
+NUMBERS = itertools.count(1)
+MakeDataset = Callable[..., Dataset]
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(autouse=True)
+def credentials(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def bucket(credentials: None, request: pytest.FixtureRequest) -> str:
+    """A bucket of the test's own."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:50] + f"-{next(NUMBERS)}"
+    boto3.client("s3").create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture(params=["", "some/prefix"], ids=["root", "prefix"])
+def store(bucket: str, request: pytest.FixtureRequest) -> S3Storage:
+    opened = open_storage(f"s3://{bucket}/{request.param}")
+    assert isinstance(opened, S3Storage)
+    return opened
+
+
+def info_of(store: Storage, key: str) -> ObjectInfo:
+    info = store.stat(key)
+    assert info is not None
+    return info
+
+
+def test_put_if_absent_has_one_winner_among_eight(store: S3Storage) -> None:
+    for number in range(5):
+        key, start = f"a/{number}", threading.Barrier(8)
+
+        def put(data: bytes, key: str = key, start: threading.Barrier = start) -> bool:
+            start.wait()
+            return store.put_if_absent(key, data)
+
+        written = [f"driver {driver}".encode() for driver in range(8)]
+        with ThreadPoolExecutor(8) as pool:
+            won = list(pool.map(put, written))
+        assert won.count(True) == 1
+        assert store.read(key) == written[won.index(True)]
+
+
+def test_a_put_of_the_same_bytes_may_be_ones_own_whose_answer_was_lost(store: S3Storage) -> None:
+    assert store.put_if_absent("a", b"1")
+    assert store.put_if_absent("a", b"1")
+    assert not store.put_if_absent("a", b"2")
+    assert store.read("a") == b"1"
+
+
+def test_what_is_put_is_read_listed_and_overwritten(store: S3Storage, bucket: str) -> None:
+    assert store.read("x/a") is None
+    assert store.stat("x/a") is None
+    assert list(store.list("x/")) == []
+    for key, data in (("x/b", b"12"), ("x/a", b"1"), ("xy/c", b""), ("x/a", b"123")):
+        store.write(key, data)
+    assert [(one.key, one.size) for one in store.list("x/")] == [("x/a", 3), ("x/b", 2)]
+    assert [one.key for one in store.list()] == ["x/a", "x/b", "xy/c"]
+    assert store.read("x/a") == b"123"
+    with store.open("x/a") as stream:
+        assert stream.read(2) == b"12"
+    assert info_of(store, "x/a") == next(iter(store.list("x/")))
+    prefix = f"{store.prefix}/" if store.prefix else ""
+    assert store.uri_of("x/a") == f"s3a://{bucket}/{prefix}x/a"
+
+
+def test_another_prefix_that_begins_alike_is_not_listed(bucket: str) -> None:
+    S3Storage(bucket, "exports-old").write("a.jsonl", b"1")
+    S3Storage(bucket, "exports").write("b.jsonl", b"2")
+    assert [one.key for one in S3Storage(bucket, "exports").list()] == ["b.jsonl"]
+
+
+def test_folder_markers_are_no_objects(bucket: str) -> None:
+    boto3.client("s3").put_object(Bucket=bucket, Key="exports/sub/", Body=b"")
+    S3Storage(bucket, "exports").write("sub/a", b"1")
+    assert [one.key for one in S3Storage(bucket, "exports").list()] == ["sub/a"]
+
+
+def test_a_listing_of_more_than_a_page_is_whole(bucket: str) -> None:
+    store = S3Storage(bucket, "many")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: store.write(f"{number:05d}", b""), range(1003)))
+    assert [one.key for one in store.list()] == [f"{number:05d}" for number in range(1003)]
+
+
+def test_keys_cannot_leave_the_prefix(store: S3Storage) -> None:
+    for key in ("../x", "/x", "a/../../x"):
+        with pytest.raises(ValueError, match="leaves its root"):
+            store.read(key)
+        with pytest.raises(ValueError, match="leaves its root"):
+            store.write(key, b"")
+
+
+# Copies
+
+
+@pytest.mark.parametrize("size", [0, 5, WHOLE + 3], ids=["empty", "small", "multipart"])
+def test_a_copy_on_the_server_is_exact(store: S3Storage, bucket: str, size: int) -> None:
+    data = (b"0123456789" * (size // 10 + 1))[:size]
+    source = S3Storage(bucket, "exports of others")
+    source.write("a+0+00 7.json", data)
+    digest = store.copy_from(source, info_of(source, "a+0+00 7.json"), "landed/a")
+    assert digest == hashlib.sha256(data).hexdigest()
+    assert store.read("landed/a") == data
+
+
+@pytest.mark.parametrize("size", [5, WHOLE + PART], ids=["small", "multipart"])
+def test_a_copy_of_an_object_that_changed_is_refused(store: S3Storage, size: int) -> None:
+    source = S3Storage(store.bucket, "source")
+    source.write("a", b"x" * size)
+    pinned = info_of(source, "a")
+    source.write("a", b"y" * size)
+    with pytest.raises(PreconditionFailedError):
+        store.copy_from(source, pinned, "landed/a")
+    assert store.read("landed/a") is None
+
+
+def test_a_copy_of_an_object_that_is_gone_is_refused(store: S3Storage) -> None:
+    source = S3Storage(store.bucket, "source")
+    source.write("a", b"x")
+    pinned = info_of(source, "a")
+    boto3.client("s3").delete_object(Bucket=store.bucket, Key="source/a")
+    with pytest.raises(PreconditionFailedError):
+        store.copy_from(source, pinned, "landed/a")
+
+
+@pytest.mark.parametrize("size", [0, 5, WHOLE + 3], ids=["empty", "small", "multipart"])
+def test_files_go_up_and_objects_come_down_unchanged(store: S3Storage, tmp_path: Path, size: int) -> None:
+    data = (b"0123456789" * (size // 10 + 1))[:size]
+    folder = LocalStorage(tmp_path)
+    folder.write("a", data)
+    assert store.copy_from(folder, info_of(folder, "a"), "up") == hashlib.sha256(data).hexdigest()
+    assert folder.copy_from(store, info_of(store, "up"), "down") == hashlib.sha256(data).hexdigest()
+    assert folder.read("down") == data
+
+
+def test_a_download_of_an_object_that_changed_is_refused(store: S3Storage, tmp_path: Path) -> None:
+    store.write("a", b"before")
+    pinned = info_of(store, "a")
+    store.write("a", b"behind")
+    with pytest.raises(PreconditionFailedError):
+        LocalStorage(tmp_path).copy_from(store, pinned, "down")
+    assert list(LocalStorage(tmp_path).list()) == []
+
+
+# Errors
+
+
+def test_an_error_names_bucket_and_key(credentials: None) -> None:
+    store = open_storage("s3://no-such-bucket/lake")
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("s3://no-such-bucket/lake/a", lambda: store.write("a", b"1")),
+        ("s3://no-such-bucket/lake/a", lambda: store.put_if_absent("a", b"1")),
+        ("s3://no-such-bucket/lake/a", lambda: store.open("a")),
+        ("s3://no-such-bucket/lake/", lambda: list(store.list())),
+    ]
+    for place, call in calls:
+        with pytest.raises(LakeUnavailableError) as raised:
+            call()
+        assert raised.value.place == place
+        assert "NoSuchBucket" in raised.value.problem
+
+
+def test_a_bucket_that_is_not_there_is_no_missing_object(credentials: None) -> None:
+    store = open_storage("s3://no-such-bucket/lake")
+    with pytest.raises(LakeUnavailableError, match="NoSuchBucket"):
+        store.read("a")
+
+
+def test_a_server_that_does_not_answer_is_unavailable() -> None:
+    config = Config(retries={"max_attempts": 1}, connect_timeout=1)
+    client = boto3.client("s3", endpoint_url="http://127.0.0.1:9", config=config)
+    with pytest.raises(LakeUnavailableError, match="s3://bucket/lake/a"):
+        S3Storage("bucket", "lake", client).write("a", b"1")
+
+
+# An export in a bucket, landed in a folder
+
+
+def from_bucket(dataset: MakeDataset, bucket: str, prefix: str = "topics") -> Dataset:
+    exports = {"path": f"s3://{bucket}/{prefix}/", "layout": "kcat", "origin": {"cluster": "c"}}
+    return dataset(source={"exports": exports})
+
+
+def test_an_export_in_a_bucket_is_landed_in_a_folder(lake: Lake, dataset: MakeDataset, bucket: str) -> None:
+    things, export = from_bucket(dataset, bucket), S3Storage(bucket, "topics")
+    contents = {"t/0.jsonl": b'{"a": 1}\n', "t/1.jsonl": b"", "t/big.jsonl": b"x" * (WHOLE + 1)}
+    for name, data in contents.items():
+        export.write(name, data)
+    plan = plan_batch(lake, things)
+    assert isinstance(plan, ObjectsPlan)
+    assert plan.place == f"s3a://{bucket}/topics"
+    manifest = land_batch(lake, things, plan.batch)
+    assert {one.name: one.sha256 for one in manifest.objects} == {
+        name: hashlib.sha256(data).hexdigest() for name, data in contents.items()
+    }
+    assert {one.name: lake.storage.read(one.key) for one in manifest.objects} == contents
+    assert plan_batch(lake, things).empty
+    export.write("t/2.jsonl", b"{}\n")
+    later = plan_batch(lake, things)
+    assert isinstance(later, ObjectsPlan)
+    assert [one.name for one in later.objects] == ["t/2.jsonl"]
+
+
+def test_an_export_object_that_changed_is_not_landed(lake: Lake, dataset: MakeDataset, bucket: str) -> None:
+    things, export = from_bucket(dataset, bucket), S3Storage(bucket, "topics")
+    export.write("a.jsonl", b"before")
+    plan = plan_batch(lake, things)
+    export.write("a.jsonl", b"behind")
+    with pytest.raises(ExportChangedError, match=r"a\.jsonl: has changed since it was planned"):
+        land_batch(lake, things, plan.batch)
+
+
+def test_a_prefix_without_objects_is_nothing_to_read(lake: Lake, dataset: MakeDataset, bucket: str) -> None:
+    with pytest.raises(NothingToReadError, match=f"s3a://{bucket}/topics"):
+        plan_batch(lake, from_bucket(dataset, bucket))
+
+
+def test_a_lake_in_a_bucket_lands_by_server_side_copy(dataset: MakeDataset, bucket: str, lake: Lake) -> None:
+    far = Lake(lake.settings.model_copy(update={"lake": f"s3a://{bucket}/lake"}))
+    things = from_bucket(dataset, bucket)
+    S3Storage(bucket, "topics").write("a.jsonl", b"{}\n")
+    plan = plan_batch(far, things)
+    [one] = land_batch(far, things, plan.batch).objects
+    assert far.storage.read(one.key) == b"{}\n"
+    assert far.where(one.key) == f"s3a://{bucket}/lake/{one.key}"
+    assert plan_batch(far, things).empty

@@ -1,0 +1,146 @@
+"""The rules of folding once more, in plain Python and written another way: no windows, no joins, no sorting.
+
+Rows are a fold by a pairwise rule (`beats`); verdicts ask of each record which others beat it. What a row is
+depends on the set of records alone, so nothing here knows of batches, except `verdicts`, which is of one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+Order = tuple[int, str, str, int, int, int]
+"""(timestamp, cluster, topic, incarnation, partition, offset)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A record behind decoding. `key` is what a row is keyed by: of append, the deciding identity."""
+
+    position: tuple[str, str, int, int, int]
+    timestamp: int | None = None
+    key: Any = None
+    content: Any = None
+    version: Any = None
+    message_id: str | None = None
+    business_key: str | None = None
+    deleted: bool = False
+    rejected: str | None = None
+    filtered: bool = False
+
+    @property
+    def order(self) -> Order:
+        """The total order; without a timestamp a record comes first."""
+        return (-1 if self.timestamp is None else self.timestamp, *self.position)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can become a row."""
+        return self.rejected is None and not self.filtered
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a dataset folds. `narrow` are the declared levels below the deciding one, narrow to wide."""
+
+    mode: str
+    deciding: str = "key_version"
+    tie: str = "conflict"
+    narrow: tuple[str, ...] = ()
+
+    def beats(self, one: Decoded, other: Decoded) -> bool:
+        """Whether `one` stands where `other` would; of two contents at one position the smaller stands."""
+        if self.mode == "upsert" and one.version != other.version:
+            return bool(one.version > other.version)
+        if one.order == other.order:
+            return bool(one.content < other.content)
+        earlier_stands = self.mode == "append" or self.tie == "first"
+        return (one.order < other.order) is earlier_stands
+
+
+class Verdict(NamedTuple):
+    """What one batch alone tells of a record; a survivor's verdict is None until it meets the table."""
+
+    verdict: str | None
+    reason: str | None
+    winner: Order | None = None
+
+
+def rows(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
+    """The table's rows by key, deleted ones included: a function of the set."""
+
+    def fold(table: dict[Any, Decoded], record: Decoded) -> dict[Any, Decoded]:
+        standing = table.get(record.key)
+        if standing is None or rules.beats(record, standing):
+            table[record.key] = record
+        return table
+
+    found = {record for record in records if record.usable}
+    return reduce(fold, (record for record in found if not _beaten(record, found)), {})
+
+
+def live(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
+    """The rows that readers see."""
+    return {key: record for key, record in rows(records, rules).items() if not record.deleted}
+
+
+def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:
+    """What a batch, by itself, says of each of its records. Which of two equal copies stands is left open."""
+    usable = [(number, record) for number, record in enumerate(batch) if record.usable]
+    standing = [(number, record) for number, record in usable if not _beaten(record, {one for _, one in usable})]
+    return [_verdict(number, record, standing, rules) for number, record in enumerate(batch)]
+
+
+def counts(batch: Sequence[Decoded], rules: Rules) -> Counter[tuple[str | None, str | None]]:
+    """Records of a batch by verdict and reason."""
+    return Counter((one.verdict, one.reason) for one in verdicts(batch, rules))
+
+
+def _beaten(record: Decoded, among: set[Decoded]) -> bool:
+    """Another content stands at the record's position."""
+    return any(one.position == record.position and one.content < record.content for one in among)
+
+
+def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], rules: Rules) -> Verdict:
+    if record.rejected:
+        return Verdict("rejected", record.rejected)
+    if record.filtered:
+        return Verdict("filtered", "filter")
+    if (number, record) not in standing:
+        return Verdict("conflict", "inconsistent_position")
+    before = [
+        one
+        for place, one in standing
+        if one.key == record.key and (rules.beats(one, record) or (one == record and place < number))
+    ]
+    if not before:
+        return Verdict(None, None)
+    tied = [one for one in before if one.version == record.version] if rules.mode == "upsert" else before
+    read_before = any(one.position == record.position for one in before)
+    if tied and (read_before or _best(tied, rules).content == record.content):
+        return Verdict("duplicate", _reason(record, tied, rules), _best(tied, rules).order)
+    if rules.mode == "append":
+        return Verdict("conflict", "same_identity", _best(before, rules).order)
+    sent_before = [one for one in before if record.message_id is not None and one.message_id == record.message_id]
+    if sent_before and _best(sent_before, rules).content == record.content:
+        return Verdict("duplicate", "message_id", _best(tied or sent_before, rules).order)
+    if tied:
+        verdict = "conflict" if rules.tie == "conflict" else "superseded"
+        return Verdict(verdict, "same_version", _best(tied, rules).order)
+    return Verdict("superseded", "in_batch", _best(before, rules).order)
+
+
+def _best(records: Sequence[Decoded], rules: Rules) -> Decoded:
+    return reduce(lambda one, other: other if rules.beats(other, one) else one, records)
+
+
+def _reason(record: Decoded, before: list[Decoded], rules: Rules) -> str:
+    """The narrowest level at which another record was first."""
+    for level in ("position", *rules.narrow):
+        mine = getattr(record, level)
+        if mine is not None and any(getattr(one, level) == mine for one in before):
+            return level
+    return rules.deciding

@@ -1,0 +1,152 @@
+"""A project of its own on disk, with `onefold` as real processes and, where a process is not the point, as calls."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onefold.cli.run import BatchRun, run_batch, unfinished
+from onefold.dataset import Dataset, find_dataset
+from onefold.lake import Lake
+from onefold.landing.land import plan_batch
+from onefold.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROJECT = Path(__file__).parents[2]
+SETTINGS = """\
+spark_master = "local[2]"
+[spark_conf]
+"spark.ui.enabled" = "false"
+"spark.driver.memory" = "1g"
+"spark.sql.shuffle.partitions" = "2"
+"spark.sql.adaptive.coalescePartitions.initialPartitionNum" = "2"
+"""
+THINGS = """\
+name: things
+source:
+  exports:
+    path: exports/things/
+    layout: kcat
+    origin: {cluster: c, incarnation: 1}
+    holes: none
+key: {format: string}
+value:
+  format: json
+  fields: {id: string, n: long, price: "decimal(10,2)?", at: "timestamp?"}
+identity: {message_id: id}
+apply: {mode: append}
+target: {table: shop.things, buckets: 2}
+quality: {max_duplicate_rate: 1.0, max_rejected_rate: 1.0, max_conflicts: 1000, min_records: 1}
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Here:
+    """Launches Spark steps in the tests' own session."""
+
+    session: SparkSession
+    lake: Lake
+
+    def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
+        module = importlib.import_module(f"spark_jobs.{step}")
+        return module.run(self.session, self.lake, dataset, batch, attempt)
+
+
+class Project:
+    """Dataset files, exports and a lake below one folder."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        for folder in ("datasets", "expectations", "exports"):
+            (home / folder).mkdir(parents=True, exist_ok=True)
+        (home / "onefold.toml").write_text(SETTINGS)
+        self.write_dataset("things", THINGS)
+        self.lake = Lake(Settings(home=home))
+
+    def write_dataset(self, name: str, text: str) -> None:
+        (self.home / "datasets" / f"{name}.yaml").write_text(text)
+
+    def dataset(self, name: str = "things") -> Dataset:
+        return find_dataset(self.home / "datasets", name)
+
+    def put(self, name: str, lines: Iterable[bytes]) -> Path:
+        """An export object below `exports/`."""
+        file = self.home / "exports" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"".join(lines))
+        return file.parent
+
+    # As processes.
+
+    def start(self, *words: str, fault: str = "") -> subprocess.Popen[str]:
+        """Start `onefold`; whoever starts it waits for it with `finish`."""
+        keep = {name: value for name, value in os.environ.items() if not name.startswith("ONEFOLD_")}
+        own = {"ONEFOLD_HOME": str(self.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "COLUMNS": "200"}
+        return subprocess.Popen(
+            [Path(sys.executable).with_name("onefold"), *words],
+            cwd=self.home,
+            env=keep | own | ({"ONEFOLD_FAULT": fault} if fault else {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @staticmethod
+    def finish(process: subprocess.Popen[str]) -> Done:
+        """Wait for a process and its JVM: both hold standard output open."""
+        try:
+            out, err = process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return Done(process.returncode, out, err)
+
+    def onefold(self, *words: str, fault: str = "") -> Done:
+        return self.finish(self.start(*words, fault=fault))
+
+    # As calls.
+
+    def run(self, session: SparkSession, name: str = "things", export: Path | None = None) -> list[BatchRun]:
+        """What `onefold run` does, in the tests' own session."""
+        dataset = self.dataset(name)
+        begun = [] if export else unfinished(self.lake, dataset)
+        plans = [*begun, plan_batch(self.lake, dataset, export=str(export) if export else None)]
+        launcher: Any = Here(session, self.lake)
+        return [run_batch(self.lake, dataset, plan, launcher) for plan in plans if not plan.empty]
+
+
+def line(offset: int, payload: Any, **more: Any) -> bytes:
+    """One line as `kcat -J` prints it; `payload` is a JSON value, or the text itself."""
+    given = {"topic": "things", "partition": 0, "offset": offset, "tstype": "create", "ts": 1_772_323_200_000 + offset}
+    text = payload if isinstance(payload, str) or payload is None else json.dumps(payload)
+    record = given | {"broker": 1, "headers": [], "key": None, "payload": text} | more
+    return json.dumps(record).encode() + b"\n"
+
+
+def thing(offset: int, id_: str, n: int = 0, **more: Any) -> bytes:
+    """A line of the dataset `things`."""
+    return line(offset, {"id": id_, "n": n}, **more)

@@ -1,0 +1,16 @@
+"""A session for many small jobs: plans are new each time, so compiling them costs more than it gives."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def plain(spark: SparkSession) -> SparkSession:
+    """The shared SparkSession, without code generation and adaptive execution."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    return session

@@ -1,0 +1,159 @@
+"""Many small tables side by side: each round is one Spark job over the next batch of every arrival."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.survivors import judge_batch
+from onefold.records import envelope as E
+from onefold.records.decode import FILTERED, REJECTED
+from onefold.upsert import columns as U
+from onefold.upsert.judge import base_columns, judge
+from tests.oracle import Decoded
+from tests.property.generate import Arrival
+
+CASE, CONTENT = "case", "content"
+ORDER_TYPE = pa.struct(
+    [
+        ("timestamp", pa.int64()),
+        ("cluster", pa.string()),
+        ("topic", pa.string()),
+        ("incarnation", pa.int32()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Table:
+    """What the rounds made of one arrival: its rows by key, and the verdicts that each batch gave."""
+
+    rows: dict[bytes, Row] = field(default_factory=dict)
+    judged: list[list[Row]] = field(default_factory=list)
+    covered: set[tuple[Any, ...]] = field(default_factory=set)
+
+
+def fold(session: SparkSession, arrivals: Sequence[Arrival], dataset: Dataset) -> list[Table]:
+    """Fold every arrival's batches, in their order, into a table of its own."""
+    tables = {arrival.name: Table() for arrival in arrivals}
+    for number in range(max(len(arrival.batches) for arrival in arrivals)):
+        staged = [
+            (arrival.name, record, arrival.exact and record.position in tables[arrival.name].covered)
+            for arrival in arrivals
+            if number < len(arrival.batches)
+            for record in arrival.batches[number]
+        ]
+        if not staged:
+            continue
+        base = [row for table in tables.values() for row in table.rows.values()]
+        rows = judge_batch(identified(session, staged, dataset), dataset, within=(CASE,))
+        judged = judge(rows, base_columns(state(session, base, dataset), dataset), dataset)
+        found = judged.toArrow().to_pylist()
+        by_case: dict[str, list[Row]] = {}
+        for row in found:
+            by_case.setdefault(row[CASE], []).append(row)
+        for arrival in arrivals:
+            if number < len(arrival.batches):
+                _apply(tables[arrival.name], by_case.get(arrival.name, []))
+    return [tables[arrival.name] for arrival in arrivals]
+
+
+def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]], dataset: Dataset) -> DataFrame:
+    """What `onefold.dedup.identity.identify` gives, for (case, record, covered); the case is part of the key."""
+    rows = []
+    for case, record, covered in staged:
+        cluster, topic, incarnation, partition, offset = record.position
+        row = {
+            CASE: case,
+            CONTENT: record.content,
+            E.TIMESTAMP: record.timestamp,
+            E.CLUSTER: cluster,
+            E.TOPIC: topic,
+            E.INCARNATION: incarnation,
+            E.PARTITION: partition,
+            E.OFFSET: offset,
+            C.KEY: None if record.key is None else key_of(case, record),
+            C.ORDER: dict(zip(ORDER_TYPE.names, record.order, strict=True)),
+            C.HASH: record.content.encode(),
+            C.VERSION: record.version,
+            C.MESSAGE_ID: record.message_id,
+            C.BUSINESS_KEY: record.business_key,
+            C.DELETED: record.deleted,
+            REJECTED: {"reason": record.rejected, "detail": "said so"} if record.rejected else None,
+            FILTERED: record.filtered,
+            U.COVERED: covered,
+        }
+        rows.append(row)
+    fields: dict[str, pa.DataType] = {
+        CASE: pa.string(),
+        CONTENT: pa.string(),
+        E.TIMESTAMP: pa.int64(),
+        E.CLUSTER: pa.string(),
+        E.TOPIC: pa.string(),
+        E.INCARNATION: pa.int32(),
+        E.PARTITION: pa.int32(),
+        E.OFFSET: pa.int64(),
+        C.KEY: pa.binary(),
+        C.ORDER: ORDER_TYPE,
+        C.HASH: pa.binary(),
+        **_levels(dataset),
+        C.DELETED: pa.bool_(),
+        REJECTED: pa.struct([("reason", pa.string()), ("detail", pa.string())]),
+        FILTERED: pa.bool_(),
+        U.COVERED: pa.bool_(),
+    }
+    return _frame(session, rows, fields)
+
+
+def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataFrame:
+    """State tables of all cases, as one."""
+    levels = {name: kind for name, kind in _levels(dataset).items() if name != C.BUSINESS_KEY}
+    own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), U.STATE: pa.string(), CONTENT: pa.string()}
+    return _frame(session, rows, own | levels)
+
+
+def key_of(case: str, record: Decoded) -> bytes:
+    """The key digest's stand-in."""
+    return f"{case}|{record.key}".encode()
+
+
+def order_of(row: Row, name: str = C.ORDER) -> tuple[Any, ...] | None:
+    """An order column as the oracle has it."""
+    return None if row[name] is None else tuple(row[name].values())
+
+
+def multiset(rows: Sequence[Row], *names: str) -> Counter[str]:
+    """Rows as a multiset of what stands in some columns."""
+    return Counter(repr([row[name] for name in names]) for row in rows)
+
+
+def _levels(dataset: Dataset) -> dict[str, pa.DataType]:
+    names = {"message_id": C.MESSAGE_ID, "business_key": C.BUSINESS_KEY}
+    version = {C.VERSION: pa.int64()} if dataset.apply.mode == "upsert" else {}
+    narrow = [level for level in dataset.levels[1:] if level != dataset.deciding]
+    return version | {names[level]: pa.string() for level in narrow}
+
+
+def _frame(session: SparkSession, rows: Sequence[Row], fields: dict[str, pa.DataType]) -> DataFrame:
+    schema = pa.schema(list(fields.items()))
+    return session.createDataFrame(pa.Table.from_pylist([{name: row[name] for name in fields} for row in rows], schema))
+
+
+def _apply(table: Table, judged: list[Row]) -> None:
+    """What the merge does with the actions; an insert of a key that stands, or an update of none, is an error."""
+    table.judged.append(judged)
+    for row in (row for row in judged if row[U.ACTION]):
+        assert (row[U.ACTION] == "update") is (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
+        table.rows[row[C.KEY]] = row | {U.STATE: "deleted" if row[C.DELETED] else "live"}
+    usable = (row for row in judged if row[C.VERDICT] != "rejected")
+    table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]

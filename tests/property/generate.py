@@ -1,0 +1,145 @@
+"""Small logs with as many collisions as possible, and the batches that a log may arrive in."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+
+from onefold.dataset import Dataset
+from tests.oracle import Decoded, Rules
+
+POSITIONS = list(itertools.product(("a", "b"), ("t", "u"), (1, 2), (0, 1), (0, 1, 2)))
+TIMESTAMPS = (None, -1, 1, 2)
+KEYS = ("k", "k", "k", "l")
+VERSIONS = (1, 1, 2)
+MESSAGE_IDS = BUSINESS_KEYS = (None, "1", "2")
+CONTENTS = ("x", "y")
+FATES = ("row", "row", "row", "row", "row", "delete", "rejected", "filtered")
+
+_DOMAINS = (POSITIONS, TIMESTAMPS, KEYS, VERSIONS, MESSAGE_IDS, BUSINESS_KEYS, CONTENTS, FATES)
+_RECORDS = math.prod(len(domain) for domain in _DOMAINS)
+_STRIDE = 104_729
+"""A prime: small numbers, which hypothesis likes, are spread over all the domains."""
+assert math.gcd(_STRIDE, _RECORDS) == 1
+ROUNDS = 4
+"""Batches at most that a log arrives in; those of all cases with one number go through one Spark job."""
+
+_UPSERT_KEYS = {"key": {"format": "json"}, "value": {"fields": {"v": "string?"}}}
+_IDENTITY = {"message_id": "header.m", "business_key": ["header.b"]}
+KINDS: dict[str, dict[str, object]] = {
+    "append by position": {},
+    "append by message_id": {"identity": {"message_id": "header.m"}},
+    "append by business_key": {"identity": _IDENTITY},
+    **{
+        f"upsert, tie {tie}": {
+            **_UPSERT_KEYS,
+            "identity": _IDENTITY,
+            "apply": {
+                "mode": "upsert",
+                "key": ["key.id"],
+                "version": {"from": "long(header.v)", "tie": tie},
+                "delete_when": "tombstone",
+            },
+        }
+        for tie in ("conflict", "last", "first")
+    },
+}
+"""Both modes, every deciding level and every tie, as keys of a dataset file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One log and one way in which it arrives. `exact`: the table knows positions that it has processed."""
+
+    name: str
+    log: tuple[Decoded, ...]
+    batches: tuple[tuple[Decoded, ...], ...]
+    exact: bool
+
+
+def rules_of(dataset: Dataset) -> Rules:
+    """What the oracle must know of a dataset."""
+    version = dataset.apply.version
+    narrow = tuple(level for level in dataset.levels[1:] if level != dataset.deciding)
+    return Rules(dataset.apply.mode, dataset.deciding, version.tie if version else "conflict", narrow)
+
+
+def decoded(number: int, dataset: Dataset) -> Decoded:
+    """The record with a number below `_RECORDS`: every combination of the domains has one."""
+    drawn = []
+    number = number * _STRIDE % _RECORDS
+    for domain in _DOMAINS:
+        number, index = divmod(number, len(domain))
+        drawn.append(domain[index])
+    position, timestamp, key, version, message_id, business_key, content, fate = drawn
+    upsert = dataset.apply.mode == "upsert"
+    deciding = {"message_id": message_id, "business_key": business_key, "position": position, "key_version": key}
+    key = deciding[dataset.deciding]
+    rejected = "undecodable" if fate == "rejected" else "null_identity" if key is None else None
+    deleted = upsert and fate == "delete"
+    return Decoded(
+        position=position,
+        timestamp=timestamp,
+        key=key if rejected is None and fate != "filtered" else None,
+        content="deleted" if deleted else content,
+        version=version if upsert else None,
+        message_id=message_id if "message_id" in rules_of(dataset).narrow else None,
+        business_key=business_key if "business_key" in rules_of(dataset).narrow else None,
+        deleted=deleted,
+        rejected=rejected,
+        filtered=fate == "filtered" and rejected is None,
+    )
+
+
+def cases(number: int, largest: int = 8) -> st.SearchStrategy[list[tuple[list[int], int]]]:
+    """`number` cases: record numbers of a log, and a seed for the ways in which it arrives."""
+    log = st.lists(st.integers(0, _RECORDS - 1), min_size=1, max_size=largest)
+    return st.lists(st.tuples(log, st.integers(0, 2**32 - 1)), min_size=number, max_size=number)
+
+
+def log_of(numbers: list[int], dataset: Dataset) -> tuple[Decoded, ...]:
+    """A log: one position has one content."""
+    by_position = {record.position: record for record in (decoded(number, dataset) for number in numbers)}
+    return tuple(by_position.values())
+
+
+def arrivals(name: str, log: tuple[Decoded, ...], seed: int) -> list[Arrival]:
+    """One log in one batch, doubled, split with overlaps in two orders, and with a batch that comes again."""
+    rng = random.Random(seed)
+    split = _split(log, rng)
+    ways = {
+        "at once": [log],
+        "doubled": [tuple(rng.sample(log + log, 2 * len(log)))],
+        "split": split,
+        "backwards": split[::-1],
+        "again": [*_split(log, rng)[: ROUNDS - 1], rng.choice(split), log],
+    }
+    return [
+        Arrival(f"{name}/{way}/{'exact' if exact else 'inexact'}", log, tuple(batches[: ROUNDS + 1]), exact)
+        for way, batches in ways.items()
+        for exact in ((True, False) if way in ("split", "again") else (seed % 2 == 0,))
+    ]
+
+
+def with_second_contents(log: tuple[Decoded, ...], seed: int) -> tuple[Decoded, ...]:
+    """The log with another content, perhaps for another key, at some of its positions."""
+    rng = random.Random(seed)
+    others = {"x": "y", "y": "x", "deleted": "x"}
+    chosen = [one for one in log if one.usable and rng.random() < 0.5]
+    twins = [replace(one, content=others[one.content], deleted=False) for one in chosen]
+    return log + tuple(twins)
+
+
+def _split(log: tuple[Decoded, ...], rng: random.Random) -> list[tuple[Decoded, ...]]:
+    """Up to `ROUNDS` batches that together hold the log; some records come twice or in several."""
+    batches: list[list[Decoded]] = [[] for _ in range(rng.randint(2, ROUNDS))]
+    for record in log:
+        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+            rng.choice(batches).append(record)
+    for batch in batches:
+        rng.shuffle(batch)
+    return [tuple(batch) for batch in batches]

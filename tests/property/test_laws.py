@@ -1,0 +1,233 @@
+"""The laws, for both modes, every deciding level and every tie, over hundreds of small tables at a time.
+
+The functions under test are the pure ones (`judge_batch`, `judge`); the oracle is `tests.oracle`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.positions import fold_positions
+from onefold.dedup.survivors import judge_batch
+from onefold.records import envelope as E
+from onefold.upsert import columns as U
+from tests import oracle
+from tests.oracle import Decoded, Rules
+from tests.property.fold import CASE, CONTENT, Row, Table, fold, identified, key_of, multiset, order_of
+from tests.property.generate import (
+    KINDS,
+    Arrival,
+    arrivals,
+    cases,
+    log_of,
+    rules_of,
+    with_second_contents,
+)
+
+Cases = list[tuple[list[int], int]]
+MakeDataset = Callable[..., Dataset]
+VERDICTS = {
+    "applied": {"insert", "update", "replace", "delete"},
+    "duplicate": {"position", "message_id", "business_key", "key_version"},
+    "superseded": {"in_batch", "stored", "same_version"},
+    "conflict": {"inconsistent_position", "same_version", "same_identity"},
+    "rejected": {"undecodable", "null_identity"},
+    "filtered": {"filter"},
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@every_kind
+@settings(max_examples=2)
+@given(drawn=cases(80))
+def test_L1_rows_are_a_function_of_the_set(plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases) -> None:
+    """Whatever the split, order, overlap and repetition: the rows are the oracle's, which knows no batches."""
+    made = dataset(**KINDS[kind])
+    all_arrivals = _arrivals(drawn, made)
+    tables = fold(plain, all_arrivals, made)
+    wrong = [
+        (arrival, expected, found)
+        for arrival, table in zip(all_arrivals, tables, strict=True)
+        if (expected := _expected(arrival, rules_of(made))) != (found := _found(table))
+    ]
+    _none_wrong(wrong)
+
+
+@every_kind
+@settings(max_examples=2)
+@given(drawn=cases(30))
+def test_L2_every_record_gets_one_verdict_of_the_list(
+    plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
+) -> None:
+    """As many verdicts as records, position by position, each with a reason that its verdict knows."""
+    made = dataset(**KINDS[kind])
+    all_arrivals = _arrivals(drawn, made)
+    wrong = []
+    for arrival, table in zip(all_arrivals, fold(plain, all_arrivals, made), strict=True):
+        for batch, judged in zip(arrival.batches, table.judged, strict=True):
+            landed, given_to = Counter(one.order for one in batch), Counter(order_of(row) for row in judged)
+            unknown = [row for row in judged if row[C.REASON] not in VERDICTS.get(row[C.VERDICT], ())]
+            if landed != given_to or unknown:
+                wrong.append((arrival, landed, (given_to, unknown)))
+    _none_wrong(wrong)
+
+
+@every_kind
+@settings(max_examples=2)
+@given(drawn=cases(30))
+def test_L3_a_key_changes_once_a_batch_and_stands_once(
+    plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
+) -> None:
+    """One action a key and batch; inserts meet no row, updates meet one (`fold` asserts that)."""
+    made = dataset(**KINDS[kind])
+    all_arrivals = _arrivals(drawn, made)
+    wrong = []
+    for arrival, table in zip(all_arrivals, fold(plain, all_arrivals, made), strict=True):
+        for judged in table.judged:
+            keys = Counter(row[C.KEY] for row in judged if row[U.ACTION])
+            if any(count > 1 for count in keys.values()):
+                wrong.append((arrival, "one action a key", keys))
+    _none_wrong(wrong)
+
+
+@every_kind
+@settings(max_examples=2)
+@given(drawn=cases(30))
+def test_L4_no_batch_moves_a_row_back(plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases) -> None:
+    """What an action puts in a row's place beats what stood there, by the oracle's pairwise rule."""
+    made, wrong = dataset(**KINDS[kind]), []
+    rules, all_arrivals = rules_of(made), _arrivals(drawn, made)
+    for arrival, table in zip(all_arrivals, fold(plain, all_arrivals, made), strict=True):
+        records = {one.order: one for one in arrival.log}
+        standing: dict[bytes, Decoded] = {}
+        for judged in table.judged:
+            for row in (row for row in judged if row[U.ACTION]):
+                new, old = records[order_of(row)], standing.get(row[C.KEY])  # type: ignore[index]
+                if old is not None and not rules.beats(new, old):
+                    wrong.append((arrival, old, new))
+                standing[row[C.KEY]] = new
+    _none_wrong(wrong)
+
+
+@every_kind
+@settings(max_examples=2)
+@given(drawn=cases(60))
+def test_L7_verdicts_of_a_batch_do_not_follow_row_order_or_partitions(
+    plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
+) -> None:
+    """The same records shuffled, in one partition and in seven: the same verdicts, and they are the oracle's."""
+    made = dataset(**KINDS[kind])
+    batches = {str(n): log_of(log, made) * 2 + log_of(log, made)[:2] for n, (log, _) in enumerate(drawn)}
+    rows = identified(plain, [(case, one, False) for case, batch in batches.items() for one in batch], made)
+    ways = [
+        rows.coalesce(1),
+        rows.repartition(7),
+        rows.orderBy(F.xxhash64(C.ORDER, CASE)),
+        rows.orderBy(*(F.col(name).desc() for name in E.TOTAL_ORDER)),
+    ]
+    expected = {
+        case: Counter(
+            (one.order, *verdict) for one, verdict in zip(batch, oracle.verdicts(batch, rules_of(made)), strict=True)
+        )
+        for case, batch in batches.items()
+    }
+    for way in ways:
+        found: dict[str, Counter[Any]] = {case: Counter() for case in batches}
+        for row in judge_batch(way, made, within=(CASE,)).toArrow().to_pylist():
+            found[row[CASE]][(order_of(row), row[C.VERDICT], row[C.REASON], order_of(row, C.WINNER))] += 1
+        _none_wrong([(batches[case], expected[case], found[case]) for case in batches if expected[case] != found[case]])
+
+
+@pytest.mark.parametrize("kind", ["append by business_key", "upsert, tie last", "upsert, tie first"])
+@settings(max_examples=2)
+@given(drawn=cases(60))
+def test_L7_of_two_contents_at_one_position_the_smaller_stands_in_any_row_order(
+    plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
+) -> None:
+    """`fold_positions` and the windows behind it give the oracle's survivors and conflicts."""
+    made, rules = dataset(**KINDS[kind]), rules_of(dataset(**KINDS[kind]))
+    batches = {str(n): with_second_contents(log_of(log, made), seed) for n, (log, seed) in enumerate(drawn)}
+    staged = [(case, one, False) for case, batch in batches.items() for one in batch]
+    # A position knows no case: its cluster carries it here.
+    rows = identified(plain, staged, made).withColumn(E.CLUSTER, F.concat(E.CLUSTER, F.lit("/"), CASE))
+    expected = {
+        case: (
+            {key_of(case, one): (one.order, one.content) for one in oracle.rows(batch, rules).values()},
+            Counter(
+                (one.order, one.content, *verdict[:2])
+                for one, verdict in zip(batch, oracle.verdicts(batch, rules), strict=True)
+            ),
+        )
+        for case, batch in batches.items()
+    }
+    for way in (rows.coalesce(1), rows.orderBy(F.col(CONTENT).desc()), rows.repartition(5)):
+        judged = judge_batch(fold_positions(way), made, within=(CASE,)).toArrow().to_pylist()
+        wrong = []
+        for case, batch in batches.items():
+            mine = [row for row in judged if row[CASE] == case]
+            survivors = {row[C.KEY]: (order_of(row), row[CONTENT]) for row in mine if row[C.SURVIVOR]}
+            found = Counter((order_of(row), row[CONTENT], row[C.VERDICT], row[C.REASON]) for row in mine)
+            if (survivors, found) != expected[case]:
+                wrong.append((batch, expected[case], (survivors, found)))
+        _none_wrong(wrong)
+
+
+@every_kind
+@settings(max_examples=2)
+@given(drawn=cases(40))
+def test_L7_the_look_up_does_not_follow_row_order_or_partitions(
+    plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
+) -> None:
+    """The second batch against the first's rows: the same verdicts and actions from shuffled, repartitioned rows."""
+    made = dataset(**KINDS[kind])
+    names = (CASE, C.ORDER, C.VERDICT, C.REASON, U.SCOPE, U.OTHER, U.WON, U.ACTION)
+    forwards = _arrivals(drawn, made)
+    backwards = [Arrival(a.name, a.log, tuple(batch[::-1] for batch in a.batches), a.exact) for a in reversed(forwards)]
+    plain.conf.set("spark.sql.shuffle.partitions", "7")
+    try:
+        others = {arrival.name: table for arrival, table in zip(backwards, fold(plain, backwards, made), strict=True)}
+    finally:
+        plain.conf.set("spark.sql.shuffle.partitions", "2")
+    wrong = []
+    for arrival, table in zip(forwards, fold(plain, forwards, made), strict=True):
+        first = [multiset(judged, *names) for judged in table.judged]
+        second = [multiset(judged, *names) for judged in others[arrival.name].judged]
+        if first != second:
+            wrong.append((arrival, first, second))
+    _none_wrong(wrong)
+
+
+def _arrivals(drawn: Cases, dataset: Dataset) -> list[Arrival]:
+    return [one for n, (log, seed) in enumerate(drawn) for one in arrivals(str(n), log_of(log, dataset), seed)]
+
+
+def _expected(arrival: Arrival, rules: Rules) -> dict[bytes, Any]:
+    table = oracle.rows(arrival.log, rules).values()
+    return {
+        key_of(arrival.name, one): (one.order, one.content, one.version, one.message_id, one.deleted) for one in table
+    }
+
+
+def _found(table: Table) -> dict[bytes, Any]:
+    return {key: _columns(row) for key, row in table.rows.items()}
+
+
+def _columns(row: Row) -> tuple[Any, ...]:
+    return order_of(row), row[CONTENT], row.get(C.VERSION), row.get(C.MESSAGE_ID), row[U.STATE] == "deleted"
+
+
+def _none_wrong(wrong: Iterable[tuple[Any, Any, Any]]) -> None:
+    """Show the smallest of the cases that went wrong, whole."""
+    smallest = min(wrong, key=lambda one: len(repr(one[0])), default=None)
+    if smallest is not None:
+        given_, expected, found = smallest
+        pytest.fail(f"{len(list(wrong))} wrong; the smallest:\n{given_}\nexpected {expected}\nfound    {found}")

@@ -1,0 +1,28 @@
+"""Literal records for verdict tables: one partition, so that an offset names a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onefold.dataset import Dataset
+from tests.oracle import Decoded
+
+IDENTITY = {"message_id": "header.m", "business_key": ["header.b"]}
+
+
+def rec(offset: int, content: str = "x", key: str | None = "k", *, at: int = 100, **given: Any) -> Decoded:
+    """A record at t/0; `version`, `message_id`, `business_key`, `deleted`, `rejected`, `filtered` as given."""
+    return Decoded(("c", "t", 1, 0, offset), at, key, content, **given)
+
+
+def append(dataset: Callable[..., Dataset]) -> Dataset:
+    """One row a business key; message ids are the narrower level."""
+    return dataset(identity=IDENTITY)
+
+
+def upsert(dataset: Callable[..., Dataset], tie: str = "conflict") -> Dataset:
+    """The newest version a key."""
+    version = {"from": "long(header.v)", "tie": tie}
+    apply = {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"}
+    return dataset(key={"format": "json"}, value={"fields": {"v": "string?"}}, identity=IDENTITY, apply=apply)

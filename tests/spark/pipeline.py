@@ -1,0 +1,108 @@
+"""Batches of kcat files through the real steps: plan, land, dedup, upsert, gate, publish, in one session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from onefold.cli.process import InProcess
+from onefold.cli.run import BatchRun, run_batch
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.landing.land import plan_batch
+from sample import kcat
+from tests.oracle import Decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A record as it was sent; `value` None is a tombstone, text that is no object cannot be decoded."""
+
+    partition: int
+    offset: int
+    at: int
+    id: str
+    version: int
+    message_id: str
+    value: dict[str, Any] | str | None
+
+    def line(self) -> bytes:
+        """The record as kcat prints it."""
+        value = self.value if isinstance(self.value, str) else json.dumps(self.value)
+        return kcat.line(
+            kcat.Record(
+                topic="t",
+                partition=self.partition,
+                offset=self.offset,
+                ts=self.at,
+                broker=1,
+                headers=(("m", self.message_id.encode()), ("v", str(self.version).encode())),
+                key=json.dumps({"id": self.id}).encode(),
+                value=None if self.value is None else value.encode(),
+            )
+        )
+
+    def decoded(self, dataset: Dataset) -> Decoded:
+        """The record as the oracle takes it; append's deciding identity is the id in the value."""
+        upsert = dataset.apply.mode == "upsert"
+        usable = self.value is None or isinstance(self.value, dict)
+        return Decoded(
+            position=("c", "t", 1, self.partition, self.offset),
+            timestamp=self.at,
+            key=self.id,
+            content=json.dumps(self.value, sort_keys=True),
+            version=self.version if upsert else None,
+            message_id=self.message_id,
+            deleted=self.value is None,
+            rejected=None if usable else "undecodable",
+        )
+
+
+class InSession(InProcess):
+    """Steps in a session that stands already."""
+
+    def __init__(self, lake: Lake, session: SparkSession) -> None:
+        super().__init__(lake)
+        self._session = session
+
+
+def accounts(dataset: Callable[..., Dataset], tie: str = "conflict", **more: Any) -> Dataset:
+    """Upsert by version; a tombstone deletes."""
+    version = {"from": "long(header.v)", "tie": tie}
+    return dataset(
+        "accounts",
+        key={"format": "json"},
+        value={"fields": {"owner": "string", "credit": "decimal(18,2)?"}},
+        identity={"message_id": "header.m"},
+        apply={"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
+        **more,
+    )
+
+
+def entries(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
+    """Append by the id in the value; message ids are narrower."""
+    return dataset(
+        "entries",
+        value={"fields": {"id": "string", "credit": "decimal(18,2)?"}},
+        identity={"message_id": "header.m", "business_key": ["id"]},
+        **more,
+    )
+
+
+def export(folder: Path, records: Iterable[Sent], files: int = 1) -> Path:
+    """A folder of export files; the records go to them in turns."""
+    folder.mkdir(parents=True)
+    lines = [record.line() for record in records]
+    for number in range(files):
+        (folder / f"t-{number}.jsonl").write_bytes(b"".join(lines[number::files]))
+    return folder
+
+
+def run(session: SparkSession, lake: Lake, dataset: Dataset, folder: Path) -> BatchRun:
+    """One batch of everything that a folder holds, from plan to report."""
+    return run_batch(lake, dataset, plan_batch(lake, dataset, export=str(folder)), InSession(lake, session))

@@ -1,0 +1,347 @@
+"""Decoding is strict: what a value says is what a field gets, or the record is rejected with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.identity import identify
+from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, decode
+from tests.spark.envelopes import envelope, record
+
+FIELDS = {
+    "s": "string?",
+    "i": "int?",
+    "l": "long?",
+    "x": "double?",
+    "d": "decimal(18,2)?",
+    "big": "decimal(38,0)?",
+    "b": "boolean?",
+    "day": "date?",
+    "at": "timestamp?",
+}
+NINES = "9" * 38
+
+
+def at(hour: int, *rest: int) -> datetime:
+    """An instant of 1 March 2026."""
+    return datetime(2026, 3, 1, hour, *rest, tzinfo=UTC)
+
+
+TYPED: dict[str, dict[str, Any]] = {
+    '{"s": "x"}': {"s": "x"},
+    '{"s": ""}': {"s": ""},
+    '{"s": "}]"}': {"s": "}]"},
+    '{"s": "\\u00e9\\n\\"\\ud834\\udd1e"}': {"s": 'é\n"𝄞'},
+    ' {"s": "x"} \n': {"s": "x"},
+    '{"i": 2147483647}': {"i": 2147483647},
+    '{"i": -2147483648}': {"i": -2147483648},
+    '{"l": 9007199254740993}': {"l": 9007199254740993},
+    '{"l": 9223372036854775807}': {"l": 9223372036854775807},
+    '{"l": -9223372036854775808}': {"l": -9223372036854775808},
+    '{"x": 0.5}': {"x": 0.5},
+    '{"x": 5}': {"x": 5.0},
+    '{"x": 1e-3}': {"x": 0.001},
+    '{"d": 9007199254740993.01}': {"d": Decimal("9007199254740993.01")},
+    '{"d": "9007199254740993.01"}': {"d": Decimal("9007199254740993.01")},
+    '{"d": 5}': {"d": Decimal("5.00")},
+    '{"d": -0.5}': {"d": Decimal("-0.50")},
+    '{"d": 1.100}': {"d": Decimal("1.10")},
+    '{"d": "1.100"}': {"d": Decimal("1.10")},
+    f'{{"big": {NINES}}}': {"big": Decimal(NINES)},
+    f'{{"big": -{NINES}}}': {"big": Decimal(f"-{NINES}")},
+    '{"b": true}': {"b": True},
+    '{"b": false}': {"b": False},
+    '{"day": "2026-02-28"}': {"day": date(2026, 2, 28)},
+    '{"at": "2026-03-01T10:00:00"}': {"at": at(10)},
+    '{"at": "2026-03-01 10:00"}': {"at": at(10)},
+    '{"at": "2026-03-01T10:00:00Z"}': {"at": at(10)},
+    '{"at": "2026-03-01T10:00:00+01:00"}': {"at": at(9)},
+    '{"at": "2026-03-01T10:00:00-0130"}': {"at": at(11, 30)},
+    '{"at": "2026-03-01T10:00:00.123456Z"}': {"at": at(10, 0, 0, 123456)},
+    '{"l": null, "s": null, "d": null}': {},
+    '{"l": 1, "l": 2}': {"l": 2},
+    '{"l": "one", "l": 2}': {"l": 2},
+    '{"unknown": [{"l": 1}], "L": 1, "s": "known"}': {"s": "known"},
+    "{}": {},
+}
+"""Values that are taken, and the fields that are not NULL then."""
+
+REFUSED: dict[bytes | str, tuple[str, str]] = {
+    "nope": ("undecodable", "the value is not one JSON value"),
+    "{} junk": ("undecodable", "the value is not one JSON value"),
+    "{}{}": ("undecodable", "the value is not one JSON value"),
+    "{} {}": ("undecodable", "the value is not one JSON value"),
+    "{},{}": ("undecodable", "the value is not one JSON value"),
+    "{}, null": ("undecodable", "the value is not one JSON value"),
+    "{} ]": ("undecodable", "the value is not one JSON value"),
+    "{}]": ("undecodable", "the value is not one JSON value"),
+    "{}],[{}": ("undecodable", "the value is not one JSON value"),
+    '{"s": "]"} ]': ("undecodable", "the value is not one JSON value"),
+    '{"s": "]"}, {"s": "]"}': ("undecodable", "the value is not one JSON value"),
+    "{}}": ("undecodable", "the value is not one JSON value"),
+    '{"l": 1': ("undecodable", "the value is not one JSON value"),
+    "{'l': 1}": ("undecodable", "the value is not one JSON value"),
+    '{"x": NaN}': ("undecodable", "the value is not one JSON value"),
+    '{"l": 01}': ("undecodable", "the value is not one JSON value"),
+    '{"l": +1}': ("undecodable", "the value is not one JSON value"),
+    '{"x": .5}': ("undecodable", "the value is not one JSON value"),
+    '{"s": "a\nb"}': ("undecodable", "the value is not one JSON value"),
+    '{"l": 1} // why': ("undecodable", "the value is not one JSON value"),
+    "\n": ("undecodable", "the value is not one JSON value"),
+    "": ("undecodable", "the value is empty"),
+    "  ": ("undecodable", "the value is empty"),
+    b"\xff": ("undecodable", "the value is not UTF-8"),
+    b'{"s": "\xc3"}': ("undecodable", "the value is not UTF-8"),
+    b'{"s": "\xed\xa0\x80"}': ("undecodable", "the value is not UTF-8"),
+    "[]": ("wrong_type", "the value is no JSON object"),
+    '[{"l": 1}]': ("wrong_type", "the value is no JSON object"),
+    "5": ("wrong_type", "the value is no JSON object"),
+    '"{}"': ("wrong_type", "the value is no JSON object"),
+    "null": ("wrong_type", "the value is no JSON object"),
+    '{"s": 5}': ("wrong_type", "s: wanted string?, found BIGINT 5"),
+    '{"s": true}': ("wrong_type", "s: wanted string?, found BOOLEAN true"),
+    '{"s": {"a": 1}}': ("wrong_type", 's: wanted string?, found OBJECT<a: BIGINT> {"a":1}'),
+    '{"s": ["a"]}': ("wrong_type", 's: wanted string?, found ARRAY<STRING> ["a"]'),
+    '{"i": 2147483648}': ("wrong_type", "i: wanted int?, found BIGINT 2147483648"),
+    '{"i": "7"}': ("wrong_type", "i: wanted int?, found STRING 7"),
+    '{"i": 1.0}': ("wrong_type", "i: wanted int?, found DECIMAL(1,0) 1"),
+    '{"l": 1.0}': ("wrong_type", "l: wanted long?, found DECIMAL(1,0) 1"),
+    '{"l": 1.5}': ("wrong_type", "l: wanted long?, found DECIMAL(2,1) 1.5"),
+    '{"l": 1e2}': ("wrong_type", "l: wanted long?, found DOUBLE 100.0"),
+    '{"l": "7"}': ("wrong_type", "l: wanted long?, found STRING 7"),
+    '{"l": true}': ("wrong_type", "l: wanted long?, found BOOLEAN true"),
+    '{"l": 9223372036854775808}': ("wrong_type", "l: wanted long?, found DECIMAL(19,0) 9223372036854775808"),
+    '{"l": 1, "l": "one"}': ("wrong_type", "l: wanted long?, found STRING one"),
+    '{"x": "0.5"}': ("wrong_type", "x: wanted double?, found STRING 0.5"),
+    '{"x": 9007199254740993}': ("wrong_type", "x: wanted double?, found BIGINT 9007199254740993"),
+    '{"x": 1e400}': ("wrong_type", "x: wanted double?, found DOUBLE Infinity"),
+    '{"d": 1.005}': ("wrong_type", "d: wanted decimal(18,2)?, found DECIMAL(4,3) 1.005"),
+    '{"d": "1.005"}': ("wrong_type", "d: wanted decimal(18,2)?, found STRING 1.005"),
+    '{"d": "1.5\\n"}': ("wrong_type", "d: wanted decimal(18,2)?, found STRING 1.5\n"),
+    '{"d": " 1.5"}': ("wrong_type", "d: wanted decimal(18,2)?, found STRING  1.5"),
+    '{"d": "+1.5"}': ("wrong_type", "d: wanted decimal(18,2)?, found STRING +1.5"),
+    '{"d": ".5"}': ("wrong_type", "d: wanted decimal(18,2)?, found STRING .5"),
+    '{"d": ""}': ("wrong_type", "d: wanted decimal(18,2)?, found STRING "),
+    '{"d": 1e2}': ("wrong_type", "d: wanted decimal(18,2)?, found DOUBLE 100.0"),
+    '{"d": "1e2"}': ("wrong_type", "d: wanted decimal(18,2)?, found STRING 1e2"),
+    '{"d": 10000000000000000.00}': ("wrong_type", "d: wanted decimal(18,2)?, found DECIMAL(17,0) 10000000000000000"),
+    '{"d": true}': ("wrong_type", "d: wanted decimal(18,2)?, found BOOLEAN true"),
+    f'{{"big": 1{NINES}}}': ("wrong_type", "big: wanted decimal(38,0)?, found DOUBLE 2.0E38"),
+    f'{{"big": "1{NINES}"}}': ("wrong_type", f"big: wanted decimal(38,0)?, found STRING 1{NINES}"),
+    '{"b": "true"}': ("wrong_type", "b: wanted boolean?, found STRING true"),
+    '{"b": 1}': ("wrong_type", "b: wanted boolean?, found BIGINT 1"),
+    '{"day": "2026-02-30"}': ("wrong_type", "day: wanted date?, found STRING 2026-02-30"),
+    '{"day": "2026-2-3"}': ("wrong_type", "day: wanted date?, found STRING 2026-2-3"),
+    '{"day": "2026-02-28\\n"}': ("wrong_type", "day: wanted date?, found STRING 2026-02-28\n"),
+    '{"day": "2026-02-28T00:00:00"}': ("wrong_type", "day: wanted date?, found STRING 2026-02-28T00:00:00"),
+    '{"day": 20260228}': ("wrong_type", "day: wanted date?, found BIGINT 20260228"),
+    '{"at": "2026-03-01T10:00:00.123456789Z"}': (
+        "wrong_type",
+        "at: wanted timestamp?, found STRING 2026-03-01T10:00:00.123456789Z",
+    ),
+    '{"at": "2026-03-01"}': ("wrong_type", "at: wanted timestamp?, found STRING 2026-03-01"),
+    '{"at": "2026-03-01T24:00:00Z"}': ("wrong_type", "at: wanted timestamp?, found STRING 2026-03-01T24:00:00Z"),
+    '{"at": "2026-03-01T10:00:60Z"}': ("wrong_type", "at: wanted timestamp?, found STRING 2026-03-01T10:00:60Z"),
+    '{"at": "2026-03-01T10:00:00Z\\n"}': ("wrong_type", "at: wanted timestamp?, found STRING 2026-03-01T10:00:00Z\n"),
+    '{"at": 1772323434001}': ("wrong_type", "at: wanted timestamp?, found BIGINT 1772323434001"),
+}
+"""Values that are refused, with the reason and the detail."""
+
+MakeDataset = Callable[..., Dataset]
+Rows = dict[str, dict[str, Any]]
+
+
+def bytes_of(value: bytes | str | None) -> bytes | None:
+    """A value as Kafka has it."""
+    return value.encode() if isinstance(value, str) else value
+
+
+@pytest.fixture(scope="module")
+def nullable(spark: SparkSession, dataset: MakeDataset) -> Rows:
+    """Every literal of this file, decoded in one job into fields that may be absent."""
+    made = dataset(value={"fields": FIELDS}, identity={})
+    records = [record(repr(value), bytes_of(value)) for value in (*TYPED, *REFUSED)]
+    return _by_case(decode(envelope(spark, records), made).drop("_headers"))
+
+
+@pytest.mark.parametrize("value", TYPED)
+def test_a_value_of_its_declared_type_is_taken_exactly(nullable: Rows, value: str) -> None:
+    row = nullable[repr(value)]
+    found = {name: row[name] for name in FIELDS if row[name] is not None}
+    assert (row[REJECTED], found) == (None, TYPED[value])
+
+
+@pytest.mark.parametrize("value", REFUSED)
+def test_what_is_not_of_its_declared_type_is_refused_with_a_reason(nullable: Rows, value: bytes | str) -> None:
+    row = nullable[repr(value)]
+    reason, detail = REFUSED[value]
+    assert row[REJECTED] == {"reason": reason, "detail": detail}
+
+
+def test_no_literal_is_filtered_deletes_or_is_a_tombstone(nullable: Rows) -> None:
+    assert {(row[FILTERED], row[DELETED], row[TOMBSTONE]) for row in nullable.values()} == {(False, False, False)}
+
+
+REQUIRED = {
+    b'{"id": "a", "amount": 1}': None,
+    b'{"id": "a", "amount": 1, "note": "n"}': None,
+    b'{"id": null, "amount": null}': None,
+    b'{"amount": 1}': ("missing_field", "id is absent"),
+    b'{"id": "a", "note": "n"}': ("missing_field", "amount is absent"),
+    b"{}": ("missing_field", "id is absent"),
+    b'{"id": 5}': ("wrong_type", "id: wanted string, found BIGINT 5"),
+    None: ("null_value", "the value is null"),
+    b"": ("undecodable", "the value is empty"),
+}
+
+
+def test_an_absent_field_is_missing_and_an_explicit_null_is_null(spark: SparkSession, dataset: MakeDataset) -> None:
+    made = dataset(value={"fields": {"id": "string", "amount": "long", "note": "string?"}})
+    found = _rejections(spark, made, list(REQUIRED))
+    assert found == REQUIRED
+
+
+FILTER = {
+    b'{"type": "entry", "amount": 1}': (False, None),
+    b'{"type": "entry"}': (False, ("missing_field", "amount is absent")),
+    b'{"type": "entry", "amount": "1"}': (False, ("wrong_type", "amount: wanted long, found STRING 1")),
+    b'{"type": "other"}': (True, None),
+    b'{"type": "other", "amount": "1"}': (True, None),
+    b'{"type": null}': (True, None),
+    b"{}": (True, ("missing_field", "type is absent")),
+    b'{"type": 5}': (True, ("wrong_type", "type: wanted string, found BIGINT 5")),
+    b"nope": (True, ("undecodable", "the value is not one JSON value")),
+}
+
+
+def test_the_filter_is_asked_before_required_fields_but_not_before_its_own(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    source = dataset().source.model_dump() | {"filter": "value.type = 'entry'"}
+    made = dataset(source=source, value={"fields": {"amount": "long", "type": "string"}})
+    rows = _by_case(decode(envelope(spark, [record(repr(value), value) for value in FILTER]), made))
+    assert {value: (rows[repr(value)][FILTERED], _rejection(rows[repr(value)])) for value in FILTER} == FILTER
+
+
+UPSERT = {
+    "value": {"fields": {"owner": "string"}},
+    "key": {"format": "json"},
+    "identity": {"message_id": "header.m", "business_key": ["header.b", "owner"]},
+    "apply": {
+        "mode": "upsert",
+        "key": ["key.id"],
+        "version": {"from": "long(header.v)"},
+        "delete_when": "tombstone",
+    },
+}
+VALUE, KEY, HEADERS = b'{"owner": "o"}', b'{"id": "a"}', [("v", "3"), ("m", "m1"), ("b", "b1")]
+IDENTITIES: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
+    # name: (what differs from VALUE, KEY and HEADERS, (rejected, id, version, message id, deletes))
+    "a row": ({}, (None, "a", 3, "m1", False)),
+    "a tombstone": ({"value_bytes": None}, (None, "a", 3, "m1", True)),
+    "an empty value is no tombstone": (
+        {"value_bytes": b""},
+        (("undecodable", "the value is empty"), "a", 3, "m1", False),
+    ),
+    "a numeric key part is text": ({"key_bytes": b'{"id": 7}'}, (None, "7", 3, "m1", False)),
+    "no key": ({"key_bytes": None}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "an empty key": ({"key_bytes": b""}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "a null key part": ({"key_bytes": b'{"id": null}'}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "an absent key part": ({"key_bytes": b"{}"}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "a key with junk behind it": ({"key_bytes": KEY + b" ]"}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "a key that is not UTF-8": ({"key_bytes": b"\xff"}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "a key part that is an object": ({"key_bytes": b'{"id": {}}'}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "no version": ({"headers": [("m", "m1")]}, (("null_version", "long(header.v) is null"), "a", None, "m1", False)),
+    "a null version": (
+        {"headers": [("v", None), ("m", "m1")]},
+        (("null_version", "long(header.v) is null"), "a", None, "m1", False),
+    ),
+    "a version that is no number": (
+        {"headers": [("v", "three"), ("m", "m1")]},
+        (("wrong_type", "long(header.v) cannot be cast"), "a", None, "m1", False),
+    ),
+    "a version with a fraction": (
+        {"headers": [("v", "1.9"), ("m", "m1")]},
+        (("wrong_type", "long(header.v) cannot be cast"), "a", None, "m1", False),
+    ),
+    "a version with a line's end": (
+        {"headers": [("v", "3\n"), ("m", "m1")]},
+        (("wrong_type", "long(header.v) cannot be cast"), "a", None, "m1", False),
+    ),
+    "a version above 2^63": (
+        {"headers": [("v", "9223372036854775808"), ("m", "m1")]},
+        (("wrong_type", "long(header.v) cannot be cast"), "a", None, "m1", False),
+    ),
+    "a version above 2^53": (
+        {"headers": [("v", "9007199254740993"), ("m", "m1")]},
+        (None, "a", 9007199254740993, "m1", False),
+    ),
+    "of equal header names the last counts": (
+        {"headers": [("v", "1"), ("m", "m1"), ("v", "2"), ("m", "m2")]},
+        (None, "a", 2, "m2", False),
+    ),
+    "a narrower level may be null": ({"headers": [("v", "3")]}, (None, "a", 3, None, False)),
+    "an unreadable line": (
+        {"unreadable": "why", "value_bytes": b"x"},
+        (("undecodable", "why"), "a", 3, "m1", False),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def identities(spark: SparkSession, dataset: MakeDataset) -> Rows:
+    """Every case of `IDENTITIES`, decoded and identified in one job."""
+    records = [
+        record(
+            case, **({"value": VALUE, "key_bytes": KEY, "headers": HEADERS} | {_name(n): v for n, v in differs.items()})
+        )
+        for case, (differs, _) in IDENTITIES.items()
+    ]
+    made = dataset(**UPSERT)
+    return _by_case(identify(decode(envelope(spark, records), made), made).drop("_headers"))
+
+
+@pytest.mark.parametrize("case", IDENTITIES)
+def test_identity_of(identities: Rows, case: str) -> None:
+    row = identities[case]
+    found = (_rejection(row), row["id"], row[C.VERSION], row[C.MESSAGE_ID], row[DELETED])
+    assert found == IDENTITIES[case][1]
+    assert (row[C.KEY] is None) is (row[REJECTED] is not None)
+
+
+def test_a_null_deciding_identity_is_rejected_and_never_matches(spark: SparkSession, dataset: MakeDataset) -> None:
+    made = dataset(value={"fields": {"a": "string?", "b": "string?"}}, identity={"business_key": ["a", "b"]})
+    values = {
+        b'{"a": "1", "b": "2"}': None,
+        b'{"a": "1", "b": null}': ("null_identity", "b is null"),
+        b"{}": ("null_identity", "a is null"),
+    }
+    records = [record(repr(value), value) for value in values]
+    rows = _by_case(identify(decode(envelope(spark, records), made), made).drop("_headers"))
+    assert {value: _rejection(rows[repr(value)]) for value in values} == values
+
+
+def _name(name: str) -> str:
+    return "value" if name == "value_bytes" else name
+
+
+def _by_case(frame: Any) -> Rows:
+    variants = [name for name, kind in frame.dtypes if kind == "variant"]
+    return {row["case"]: row for row in frame.drop(*variants).toArrow().to_pylist()}
+
+
+def _rejection(row: dict[str, Any]) -> tuple[str, str] | None:
+    return None if row[REJECTED] is None else (row[REJECTED]["reason"], row[REJECTED]["detail"])
+
+
+def _rejections(spark: SparkSession, made: Dataset, values: list[bytes | None]) -> dict[bytes | None, Any]:
+    rows = _by_case(decode(envelope(spark, [record(repr(value), value) for value in values]), made))
+    return {value: _rejection(rows[repr(value)]) for value in values}

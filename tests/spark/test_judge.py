@@ -1,0 +1,176 @@
+"""A batch against the table: whole tables of verdicts, the other record that each names, and what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.survivors import judge_batch
+from onefold.upsert import columns as U
+from onefold.upsert.judge import base_columns, judge
+from tests.oracle import Decoded
+from tests.property.fold import CASE, CONTENT, identified, state
+from tests.spark.literal import append, rec, upsert
+
+MakeDataset = Callable[..., Dataset]
+Expected = tuple[Decoded, str, str, str, int | None, bool, str | None]
+"""A record; its verdict, reason and scope; the offset of the other record; whether it won; the action."""
+
+
+def found(
+    session: SparkSession, base: list[Decoded], batch: list[Decoded], made: Dataset, covered: tuple[int, ...] = ()
+) -> list[Any]:
+    """What the look-up says of each record of the batch, in the order of offsets."""
+    table = [_row(one) for one in base]
+    staged = identified(session, [("", one, one.position[-1] in covered) for one in batch], made)
+    staged = judge_batch(staged, made, within=(CASE,))
+    judged = judge(staged, base_columns(state(session, table, made), made), made)
+    offset = F.col(f"{C.ORDER}.offset")
+    columns = (offset, CONTENT, C.VERDICT, C.REASON, U.SCOPE, F.col(f"{U.OTHER}.offset"), U.WON, U.ACTION)
+    return [tuple(row) for row in judged.select(*columns).orderBy(offset, CONTENT, C.VERDICT).collect()]
+
+
+def wanted(table: list[Expected]) -> list[Any]:
+    """The same of the table itself."""
+    return [(record.position[-1], record.content, *rest) for record, *rest in table]
+
+
+def test_append_into_an_empty_table_inserts_survivors_only(spark: SparkSession, dataset: MakeDataset) -> None:
+    table: list[Expected] = [
+        (rec(1), "applied", "insert", "in_batch", None, False, "insert"),
+        (rec(2), "duplicate", "business_key", "in_batch", 1, False, None),
+        (rec(3, "y"), "conflict", "same_identity", "in_batch", 1, False, None),
+        (rec(4, key=None, rejected="undecodable"), "rejected", "undecodable", "in_batch", None, False, None),
+        (rec(5, key=None, filtered=True), "filtered", "filter", "in_batch", None, False, None),
+    ]
+    assert found(spark, [], [one for one, *_ in table], append(dataset)) == wanted(table)
+
+
+def test_append_against_rows_the_smaller_stands_and_equal_content_is_a_duplicate(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    base = [rec(50, key=key, message_id="m50") for key in ("a", "b", "c", "d", "e", "f", "g", "h")]
+    table: list[Expected] = [
+        (rec(10, key="a"), "duplicate", "business_key", "stored", 50, False, "update"),  # earlier: lowers the order
+        (rec(11, key="b", message_id="m50"), "duplicate", "message_id", "stored", 50, False, "update"),
+        (rec(12, "y", "c"), "conflict", "same_identity", "stored", 50, True, "update"),
+        (rec(50, key="d"), "duplicate", "position", "stored", 50, False, None),
+        (rec(50, "z", "e"), "conflict", "inconsistent_position", "stored", 50, False, None),
+        (rec(60, key="f"), "duplicate", "business_key", "stored", 50, False, None),
+        (rec(61, "y", "g"), "conflict", "same_identity", "stored", 50, False, None),
+        # a loser of the batch answers to whoever stands for its key in the end
+        (rec(62, "y", "f"), "conflict", "same_identity", "in_batch", 50, False, None),
+        (rec(63, "y", "g"), "conflict", "same_identity", "stored", 50, False, None),
+        (rec(64, "x", "g"), "duplicate", "business_key", "stored", 50, False, None),
+        (rec(65, "y", "c"), "duplicate", "business_key", "in_batch", 12, False, None),
+        (rec(66, "y", "h"), "conflict", "same_identity", "stored", 50, False, None),
+        (rec(66, "y", "h"), "duplicate", "position", "in_batch", 50, False, None),  # in conflict once
+    ]
+    assert found(spark, base, [one for one, *_ in table], append(dataset)) == wanted(table)
+
+
+def test_upsert_into_an_empty_table(spark: SparkSession, dataset: MakeDataset) -> None:
+    table: list[Expected] = [
+        (rec(1, "x", "a", version=1), "superseded", "in_batch", "in_batch", 2, False, None),
+        (rec(2, "y", "a", version=2), "applied", "insert", "in_batch", None, False, "insert"),
+        (rec(3, "deleted", "b", version=1, deleted=True), "applied", "delete", "in_batch", None, False, "insert"),
+    ]
+    assert found(spark, [], [one for one, *_ in table], upsert(dataset)) == wanted(table)
+
+
+UPSERT_BASE = [rec(50, key=key, version=2, message_id="m50") for key in ("a", "b", "c", "d", "e", "f", "g", "h")]
+DELETED = rec(50, "deleted", "gone", version=2, deleted=True)
+
+
+def test_upsert_against_rows_the_newer_version_stands(spark: SparkSession, dataset: MakeDataset) -> None:
+    table: list[Expected] = [
+        (rec(10, "y", "a", version=3), "applied", "update", "stored", 50, False, "update"),
+        (rec(11, "deleted", "b", version=3, deleted=True), "applied", "delete", "stored", 50, False, "update"),
+        (rec(12, "y", "gone", version=3), "applied", "insert", "stored", 50, False, "update"),
+        (rec(60, "y", "c", version=1), "superseded", "stored", "stored", 50, False, None),
+        (rec(61, "x", "d", version=1, message_id="m50"), "duplicate", "message_id", "stored", 50, False, None),
+        (rec(62, "x", "e", version=3, message_id="m50"), "duplicate", "message_id", "stored", 50, False, "update"),
+        (rec(63, "x", "f", version=3), "applied", "update", "stored", 50, False, "update"),
+        # a lower version of the batch still meets its own version in the table
+        (rec(64, "x", "f", version=2), "duplicate", "key_version", "stored", 50, False, None),
+        (rec(65, "w", "g", version=3), "applied", "update", "stored", 50, False, "update"),
+        (rec(66, "v", "g", version=2), "conflict", "same_version", "stored", 50, False, None),
+        (rec(67, "v", "g", version=1), "superseded", "in_batch", "in_batch", 65, False, None),
+    ]
+    assert found(spark, [*UPSERT_BASE, DELETED], [one for one, *_ in table], upsert(dataset)) == wanted(table)
+
+
+def tied(tie: str) -> list[Expected]:
+    """Records of the version that stands, earlier and later than it, under each tie."""
+    later_wins = tie != "first"
+    verdicts = {
+        # tie: ((an earlier one of other content), (a later one))
+        "conflict": (("conflict", "same_version"), ("conflict", "same_version")),
+        "last": (("superseded", "same_version"), ("applied", "replace")),
+        "first": (("applied", "replace"), ("superseded", "same_version")),
+    }
+    earlier, later = verdicts[tie]
+    update = {True: "update", False: None}
+    return [
+        (rec(10, "x", "a", version=2), "duplicate", "key_version", "stored", 50, False, update[not later_wins]),
+        (rec(11, "y", "b", version=2), *earlier, "stored", 50, not later_wins, update[not later_wins]),
+        (rec(50, "x", "c", version=2), "duplicate", "position", "stored", 50, False, None),
+        (rec(50, "y", "d", version=2), "conflict", "inconsistent_position", "stored", 50, False, None),
+        (rec(51, "x", "e", version=2), "duplicate", "key_version", "stored", 50, False, update[later_wins]),
+        (
+            rec(52, "x", "f", version=2, message_id="m50"),
+            "duplicate",
+            "message_id",
+            "stored",
+            50,
+            False,
+            update[later_wins],
+        ),
+        (rec(53, "y", "g", version=2), *later, "stored", 50, later_wins, update[later_wins]),
+    ]
+
+
+def test_upsert_of_the_stored_version_follows_the_tie(spark: SparkSession, dataset: MakeDataset) -> None:
+    for tie in ("conflict", "last", "first"):
+        table = tied(tie)
+        assert found(spark, UPSERT_BASE, [one for one, *_ in table], upsert(dataset, tie)) == wanted(table), tie
+
+
+def test_an_inferred_position_never_says_that_it_has_two_contents(spark: SparkSession, dataset: MakeDataset) -> None:
+    inexact = partial(dataset, source={"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}})
+    one: list[Expected] = [(rec(50, "z"), "conflict", "same_identity", "stored", 50, False, None)]
+    assert found(spark, [rec(50)], [rec(50, "z")], append(inexact)) == wanted(one)
+    two: list[Expected] = [(rec(50, "z", version=1), "superseded", "same_version", "stored", 50, False, None)]
+    assert found(spark, [rec(50, version=1)], [rec(50, "z", version=1)], upsert(inexact, "last")) == wanted(two)
+
+
+def test_a_covered_position_is_a_stored_duplicate_without_a_look_up(spark: SparkSession, dataset: MakeDataset) -> None:
+    base = [rec(50, key="a"), rec(51, key="b")]
+    table: list[Expected] = [
+        (rec(1, "y", "a"), "duplicate", "position", "stored", 50, False, None),
+        (rec(2, "y", "new"), "duplicate", "position", "stored", 2, False, None),
+        (rec(3, key=None, rejected="undecodable"), "rejected", "undecodable", "in_batch", None, False, None),
+        (rec(4, key=None, filtered=True), "filtered", "filter", "in_batch", None, False, None),
+        (rec(40, "x", "b"), "duplicate", "business_key", "stored", 51, False, "update"),
+    ]
+    batch = [one for one, *_ in table]
+    assert found(spark, base, batch, append(dataset), covered=(1, 2, 3, 4)) == wanted(table)
+
+
+def _row(record: Decoded) -> dict[str, Any]:
+    names = ("timestamp", "cluster", "topic", "incarnation", "partition", "offset")
+    return {
+        C.KEY: f"|{record.key}".encode(),
+        C.ORDER: dict(zip(names, record.order, strict=True)),
+        C.HASH: record.content.encode(),
+        C.VERSION: record.version,
+        C.MESSAGE_ID: record.message_id,
+        U.STATE: "deleted" if record.deleted else "live",
+        CONTENT: record.content,
+    }

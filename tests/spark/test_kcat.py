@@ -1,0 +1,109 @@
+"""kcat's JSON lines: one object a line is a record; anything else keeps its bytes and is unreadable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset.model import Origin
+from onefold.records import envelope as E
+from onefold.records.kcat import read_kcat
+
+GOOD = b'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1000,"broker":1,%s"key":"k","payload":"p"}'
+LINE = GOOD % b""
+NOT_A_LINE = "not a line of kcat -J with topic, partition and offset"
+NOT_UTF8 = "the line is not UTF-8"
+
+
+def good(**differs: Any) -> dict[str, Any]:
+    """The envelope of `LINE`."""
+    row = {"_topic": "t", "_partition": 3, "_offset": 7, "_timestamp": 1000, "_key_bytes": b"k", "_value_bytes": b"p"}
+    return {**row, "_headers": [], "_unreadable": None, **differs}
+
+
+def unreadable(line: bytes) -> dict[str, Any]:
+    """The envelope of a line that is no record."""
+    none = dict.fromkeys(("_topic", "_partition", "_offset", "_timestamp", "_key_bytes", "_headers"))
+    return {**none, "_value_bytes": line, "_unreadable": NOT_A_LINE}
+
+
+def pair(key: str, value: str | None) -> dict[str, str | None]:
+    """A header."""
+    return {"key": key, "value": value}
+
+
+def named(*words: bytes) -> bytes:
+    """`LINE` with headers."""
+    return GOOD % (b'"headers":[' + b",".join(words) + b"],")
+
+
+BAD_KEY = LINE.replace(b'"k"', b'"\xff"')
+BAD_VALUE = LINE.replace(b'"p"', b'"\xc3("')
+HALF = LINE[:-20]
+LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
+    "a record": (LINE, good()),
+    "white space around": (b"  " + LINE + b" \t", good()),
+    "a carriage return": (LINE + b"\r", good()),
+    "no timestamp": (LINE.replace(b'"tstype":"create","ts":1000,', b""), good(_timestamp=None)),
+    "null key": (LINE.replace(b'"k"', b"null"), good(_key_bytes=None)),
+    "empty key": (LINE.replace(b'"k"', b'""'), good(_key_bytes=b"")),
+    "null payload": (LINE.replace(b'"p"', b"null"), good(_value_bytes=None)),
+    "empty payload": (LINE.replace(b'"p"', b'""'), good(_value_bytes=b"")),
+    "escapes": (LINE.replace(b'"p"', b'"\\"\\\\\\n\\u0001\xc3\xa9"'), good(_value_bytes=b'"\\\n\x01\xc3\xa9')),
+    "brackets inside the payload": (LINE.replace(b'"p"', b'"[{}]}]"'), good(_value_bytes=b"[{}]}]")),
+    "offset above 2^53": (LINE.replace(b":7,", b":9007199254740993,"), good(_offset=9007199254740993)),
+    "headers": (named(b'"a"', b'"1"', b'"b"', b"null"), good(_headers=[pair("a", "1"), pair("b", None)])),
+    "equal headers": (named(b'"a"', b'"1"', b'"a"', b'"2"'), good(_headers=[pair("a", "1"), pair("a", "2")])),
+    "no headers": (named(), good()),
+    "one word too many": (named(b'"a"', b'"1"', b'"b"'), good(_headers=[pair("a", "1")])),
+    "one word": (named(b'"a"'), good()),
+    "two objects": (LINE + LINE, unreadable(LINE + LINE)),
+    "two objects with a comma": (LINE + b"," + LINE, unreadable(LINE + b"," + LINE)),
+    "junk behind": (LINE + b" junk", unreadable(LINE + b" junk")),
+    "junk before": (b"% " + LINE, unreadable(b"% " + LINE)),
+    "a bracket behind": (LINE + b" ]", unreadable(LINE + b" ]")),
+    "a bracket and an object behind": (LINE + b"],[" + LINE, unreadable(LINE + b"],[" + LINE)),
+    "a brace behind": (LINE + b"}", unreadable(LINE + b"}")),
+    "an array": (b"[" + LINE + b"]", unreadable(b"[" + LINE + b"]")),
+    "cut off": (HALF, unreadable(HALF)),
+    "blank": (b"", unreadable(b"")),
+    "spaces": (b"  ", unreadable(b"  ")),
+    "null": (b"null", unreadable(b"null")),
+    "an empty object": (b"{}", unreadable(b"{}")),
+    "no offset": (LINE.replace(b'"offset":7,', b""), unreadable(LINE.replace(b'"offset":7,', b""))),
+    "key not UTF-8": (BAD_KEY, good(_key_bytes=None, _headers=None, _value_bytes=BAD_KEY, _unreadable=NOT_UTF8)),
+    "payload not UTF-8": (
+        BAD_VALUE,
+        good(_key_bytes=None, _headers=None, _value_bytes=BAD_VALUE, _unreadable=NOT_UTF8),
+    ),
+    "line not UTF-8": (b"\xff\xfe", unreadable(b"\xff\xfe") | {"_unreadable": NOT_UTF8}),
+}
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Every line, each as a file of its own, read in one job."""
+    folder = tmp_path_factory.mktemp("kcat")
+    for number, (line, _) in enumerate(LINES.values()):
+        (folder / f"{number:06d}-x.jsonl").write_bytes(line + b"\n")
+    objects = [(case, (folder / f"{number:06d}-x.jsonl").as_uri()) for number, case in enumerate(LINES)]
+    rows = read_kcat(spark, objects, Origin(cluster="c", incarnation=2)).toArrow().to_pylist()
+    assert sorted(row[E.OBJECT] for row in rows) == sorted(LINES)
+    return {row.pop(E.OBJECT): row for row in rows}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_a_line_gives_its_record_or_is_kept_as_it_is(found: dict[str, dict[str, Any]], case: str) -> None:
+    own = {"_cluster": "c", "_incarnation": 2, "_line": None}
+    assert found[case] == LINES[case][1] | own
+
+
+def test_a_file_without_a_last_line_end_and_an_empty_file_lose_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINE + b"\n" + LINE.replace(b":7,", b":8,"))
+    (tmp_path / "b.jsonl").write_bytes(b"")
+    objects = [(name, (tmp_path / name).as_uri()) for name in ("a.jsonl", "b.jsonl")]
+    rows = read_kcat(spark, objects, Origin(cluster="c")).select(E.OBJECT, E.OFFSET).collect()
+    assert sorted(tuple(row) for row in rows) == [("a.jsonl", 7), ("a.jsonl", 8)]

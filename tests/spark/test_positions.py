@@ -1,0 +1,87 @@
+"""Which offsets a batch holds: bitmaps in Spark against sets in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from onefold.dedup import columns as C
+from onefold.dedup.positions import offsets_of
+from onefold.landing.offsets import TopicPartition
+from tests.property.fold import ORDER_TYPE
+
+BITS = 32768
+"""Offsets in one of Spark's bitmaps; its borders are where an error would be."""
+near_borders = st.builds(
+    lambda base, border, step: max(0, base + border * BITS + step),
+    st.sampled_from((0, 2**31, 2**33 + 1, 2**53, 2**62)),
+    st.integers(0, 3),
+    st.integers(-3, 3),
+)
+offsets = st.lists(st.tuples(near_borders, st.booleans()), min_size=1, max_size=12)
+
+
+def staged(session: SparkSession, rows: list[tuple[str, int, int | None, str | None]]) -> DataFrame:
+    """Staged rows of (topic, partition, offset, verdict)."""
+    table = [
+        {
+            C.ORDER: {
+                "timestamp": 0,
+                "cluster": "c",
+                "topic": topic,
+                "incarnation": 1,
+                "partition": partition,
+                "offset": at,
+            },
+            C.VERDICT: verdict,
+        }
+        for topic, partition, at, verdict in rows
+    ]
+    schema = pa.schema([(C.ORDER, ORDER_TYPE), (C.VERDICT, pa.string())])
+    return session.createDataFrame(pa.Table.from_pylist(table, schema))
+
+
+@settings(max_examples=3)
+@given(drawn=st.lists(offsets, min_size=60, max_size=60))
+def test_L2_the_ranges_are_those_of_the_set_of_offsets(
+    spark: SparkSession, drawn: list[list[tuple[int, bool]]]
+) -> None:
+    """An offset that stands with a usable record is present, whatever else stands there; others are quarantined."""
+    rows = [
+        (f"t{n % 3}", n, at, "rejected" if refused else None)
+        for n, partition in enumerate(drawn)
+        for at, refused in partition
+    ]
+    found = offsets_of(staged(spark, rows))
+    for n, partition in enumerate(drawn):
+        present = {at for at, refused in partition if not refused}
+        quarantined = {at for at, _ in partition} - present
+        one = found.pop(TopicPartition(cluster="c", topic=f"t{n % 3}", incarnation=1, partition=n))
+        assert (one.present, one.quarantined) == (ranges(present), ranges(quarantined))
+    assert not found
+
+
+def test_one_range_spans_bitmaps(spark: SparkSession) -> None:
+    """A contiguous run over two borders is one range, and a hole on a border splits it."""
+    start = 2**31 - 3
+    whole = [("t", 0, start + n, None) for n in range(2 * BITS + 5)]
+    holed = [("t", 1, n, "duplicate") for n in range(2 * BITS + 1) if n != BITS]
+    found = offsets_of(staged(spark, [*whole, *holed]))
+    zero, one = (TopicPartition(cluster="c", topic="t", incarnation=1, partition=n) for n in (0, 1))
+    assert found[zero].present == [(start, start + 2 * BITS + 5)]
+    assert found[one].present == [(0, BITS), (BITS + 1, 2 * BITS + 1)]
+
+
+def test_a_line_without_a_position_has_no_offset(spark: SparkSession) -> None:
+    assert offsets_of(staged(spark, [("t", 0, None, "rejected")])) == {}
+
+
+def ranges(of: set[int]) -> list[Any]:
+    """Half-open ranges of a set: each start is an offset whose neighbour below is missing."""
+    starts = sorted(at for at in of if at - 1 not in of)
+    ends = sorted(at + 1 for at in of if at + 1 not in of)
+    return list(zip(starts, ends, strict=True))

@@ -1,0 +1,161 @@
+"""What a batch alone says of each record: whole verdict tables of literal rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.positions import fold_positions, has_inconsistent_positions
+from onefold.dedup.survivors import choose_survivors, judge_batch
+from tests.oracle import Decoded
+from tests.property.fold import CASE, CONTENT, identified
+from tests.spark.literal import append, rec, upsert
+
+MakeDataset = Callable[..., Dataset]
+Expected = tuple[Decoded, str | None, str | None, int | None]
+"""A record, its verdict and reason, and the offset of the record that it lost to."""
+
+
+def judged(session: SparkSession, table: list[Expected], made: Dataset, *, folded: bool = False) -> list[Any]:
+    """(offset, content, verdict, reason, winner's offset, survivor) of each record."""
+    rows = identified(session, [("", record, False) for record, *_ in table], made).orderBy(F.xxhash64(C.ORDER))
+    rows = judge_batch(fold_positions(rows) if folded else rows, made, within=(CASE,))
+    found = rows.select(f"{C.ORDER}.offset", CONTENT, C.VERDICT, C.REASON, f"{C.WINNER}.offset", C.SURVIVOR)
+    return sorted((tuple(row) for row in found.collect()), key=repr)
+
+
+def wanted(table: list[Expected]) -> list[Any]:
+    """The same of the table itself."""
+    return sorted(
+        (
+            (record.position[-1], record.content, verdict, reason, winner, verdict is None)
+            for record, verdict, reason, winner in table
+        ),
+        key=repr,
+    )
+
+
+def test_append_keeps_the_smallest_and_names_the_narrowest_repetition(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    made = append(dataset)
+    table: list[Expected] = [
+        # the earliest timestamp stands, whatever its offset
+        (rec(9, key="a", at=1, message_id="m1"), None, None, None),
+        (rec(1, key="a", at=2, message_id="m2"), "duplicate", "business_key", 9),
+        (rec(2, key="a", at=3, message_id="m1"), "duplicate", "message_id", 9),
+        (rec(3, key="a", at=3, message_id="m2"), "duplicate", "message_id", 9),  # first of m2 is itself a loser
+        (rec(3, key="a", at=3, message_id="m2"), "duplicate", "position", 9),
+        (rec(4, key="a", at=4, message_id=None), "duplicate", "business_key", 9),
+        (rec(5, key="a", at=5, message_id=None), "duplicate", "business_key", 9),  # nulls never match
+        (rec(6, "y", key="a", at=6, message_id="m1"), "conflict", "same_identity", 9),
+        (rec(6, "y", key="a", at=6, message_id="m1"), "duplicate", "position", 9),  # read twice, in conflict once
+        # equal timestamps: the smaller offset stands
+        (rec(21, key="b"), "duplicate", "business_key", 20),
+        (rec(20, key="b"), None, None, None),
+        # who leaves, whatever the others are
+        (rec(30, key=None, rejected="undecodable"), "rejected", "undecodable", None),
+        (rec(31, key=None, rejected="null_identity"), "rejected", "null_identity", None),
+        (rec(32, key=None, filtered=True), "filtered", "filter", None),
+    ]
+    assert judged(spark, table, made) == wanted(table)
+
+
+def test_upsert_keeps_the_newest_version_and_of_it_the_last(spark: SparkSession, dataset: MakeDataset) -> None:
+    made = upsert(dataset)
+    table: list[Expected] = [
+        (rec(1, "x", "a", version=1), "duplicate", "key_version", 2),
+        (rec(2, "x", "a", version=1), "superseded", "in_batch", 6),  # stands for version 1, not for the key
+        (rec(3, "y", "a", version=2), "conflict", "same_version", 4),
+        (rec(3, "y", "a", version=2), "duplicate", "position", 4),  # read twice, in conflict once
+        (rec(4, "z", "a", version=2), "superseded", "in_batch", 6),
+        (rec(5, "w", "a", version=3, message_id="m"), "duplicate", "message_id", 6),
+        (rec(6, "w", "a", version=3, message_id="m"), None, None, None),
+        (
+            rec(10, "x", "b", version=1, message_id="n"),
+            "duplicate",
+            "message_id",
+            12,
+        ),  # a retry of 11; 12 stands for its version
+        (rec(11, "x", "b", version=2, message_id="n"), None, None, None),
+        (rec(12, "y", "b", version=1, message_id="n"), "superseded", "in_batch", 11),  # the id again, other content
+        (rec(20, "deleted", "d", version=2, deleted=True), None, None, None),
+        (rec(21, "x", "d", version=1), "superseded", "in_batch", 20),
+        (rec(30, key=None, rejected="null_version"), "rejected", "null_version", None),
+    ]
+    assert judged(spark, table, made) == wanted(table)
+
+
+def test_upsert_tie_last_supersedes_and_tie_first_keeps_the_first(spark: SparkSession, dataset: MakeDataset) -> None:
+    last: list[Expected] = [
+        (rec(1, "x", version=1), "superseded", "same_version", 3),
+        (rec(2, "z", version=1), "duplicate", "key_version", 3),
+        (rec(3, "z", version=1), None, None, None),
+    ]
+    first: list[Expected] = [
+        (rec(1, "x", version=1), None, None, None),
+        (rec(2, "z", version=1), "superseded", "same_version", 1),
+        (rec(3, "z", version=1), "superseded", "same_version", 1),
+        (rec(4, "x", version=1), "duplicate", "key_version", 1),
+    ]
+    assert judged(spark, last, upsert(dataset, "last")) == wanted(last)
+    assert judged(spark, first, upsert(dataset, "first")) == wanted(first)
+
+
+def test_of_two_contents_at_one_position_the_smaller_hash_stands_for_it(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    made = append(dataset)
+    table: list[Expected] = [
+        (rec(1, "b", "k"), "conflict", "inconsistent_position", None),
+        (rec(1, "a", "l"), None, None, None),
+        (rec(1, "a", "l"), "duplicate", "position", 1),
+        (rec(2, "b", "k"), None, None, None),
+        (rec(3, "c", None, rejected="undecodable"), "rejected", "undecodable", None),
+        (rec(3, "d", "m"), None, None, None),
+    ]
+    assert judged(spark, table, made, folded=True) == wanted(table)
+
+
+def test_inconsistent_positions_are_found_only_where_contents_differ(spark: SparkSession, dataset: MakeDataset) -> None:
+    made = append(dataset)
+
+    def inconsistent(*records: Decoded) -> bool:
+        rows = identified(spark, [("", record, False) for record in records], made)
+        return has_inconsistent_positions(rows.withColumn(C.RAW_VALUE, F.when(F.col(C.KEY).isNull(), F.col(C.HASH))))
+
+    assert not inconsistent(rec(1, "a"), rec(1, "a"), rec(2, "b"))
+    assert inconsistent(rec(1, "a"), rec(1, "b"))
+    assert inconsistent(rec(1, "a"), rec(1, "a", "l"))
+    assert inconsistent(rec(1, "a", None, rejected="undecodable"), rec(1, "b", None, rejected="undecodable"))
+    assert inconsistent(rec(1, "a"), rec(1, "b", at=101))
+
+
+def test_an_inferred_position_never_says_that_it_has_two_contents(spark: SparkSession, dataset: MakeDataset) -> None:
+    inexact = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}}
+    entries = append(partial(dataset, source=inexact))
+    accounts = upsert(partial(dataset, source=inexact), "last")
+    of_append: list[Expected] = [(rec(1, "a"), None, None, None), (rec(1, "b"), "conflict", "same_identity", 1)]
+    of_upsert: list[Expected] = [
+        (rec(1, "a", version=1), None, None, None),
+        (rec(1, "b", version=1), "superseded", "same_version", 1),
+    ]
+    assert judged(spark, of_append, entries) == wanted(of_append)
+    assert judged(spark, of_upsert, accounts) == wanted(of_upsert)
+
+
+def test_slots_do_not_change_a_verdict(session: SparkSession, dataset: MakeDataset) -> None:
+    made = append(dataset)
+    records = [rec(n, "xy"[n % 7 == 0], f"k{n % 5}", message_id=f"m{n % 3}") for n in range(60)]
+    records += [rec(n, key=None, rejected="undecodable") for n in range(60, 70)]
+    rows = identified(session, [("", one, False) for one in records], made).withColumn("_line", F.lit(None).cast("int"))
+    columns = (f"{C.ORDER}.offset", C.SURVIVOR, C.VERDICT, C.REASON, C.WINNER)
+    expected = sorted(judge_batch(rows, made, within=(CASE,)).select(*columns).collect(), key=repr)
+    for slots in (1, 3):
+        assert sorted(choose_survivors(rows, made, slots).select(*columns).collect(), key=repr) == expected

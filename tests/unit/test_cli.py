@@ -1,0 +1,234 @@
+"""The command line: help for every command, exit codes, and JSON that scripts may rely on. No Spark here."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from onefold import __version__
+from onefold.cli import main
+from onefold.cli.app import app
+
+PROJECT = Path(__file__).parents[2]
+COMMANDS = ("validate", "run", "step", "show", "batches", "verdicts", "explain", "offsets", "demo")
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Onefold = Callable[..., Done]
+
+
+@pytest.fixture
+def onefold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Onefold:
+    """Runs the command line in this process, in a project of its own with the shipped datasets."""
+    monkeypatch.setenv("ONEFOLD_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    for folder in ("datasets", "expectations"):
+        (tmp_path / folder).symlink_to(PROJECT / folder)
+
+    def run(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["onefold", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return Done(int(ended.value.code or 0), told.out, told.err)
+
+    return run
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """The folder of dataset files, not the shipped ones."""
+    (tmp_path / "datasets").unlink(missing_ok=True)
+    (tmp_path / "datasets").mkdir(exist_ok=True)
+    return tmp_path / "datasets"
+
+
+def test_every_command_is_known_here() -> None:
+    assert {command.name or command.callback.__name__ for command in app.registered_commands} == set(COMMANDS)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(onefold: Onefold, command: str) -> None:
+    done = onefold(command, "--help")
+    assert done.code == 0
+    assert f"Usage: onefold {command}" in done.out
+    first = done.out.split("\n\n")[1].strip()
+    assert first.endswith(".")
+
+
+def test_the_help_lists_the_commands_and_exit_codes(onefold: Onefold) -> None:
+    done = onefold("--help")
+    assert done.code == 0
+    assert all(f"\n  {command}" in done.out for command in COMMANDS)
+    assert "3 gate red" in done.out
+
+
+def test_no_command_shows_the_help(onefold: Onefold) -> None:
+    done = onefold()
+    assert done.code == 2
+    assert "Usage: onefold" in done.out + done.err
+
+
+def test_the_installed_program_says_its_version() -> None:
+    program = Path(sys.executable).with_name("onefold")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"onefold {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("run",),
+        ("run", "accounts", "--nonsense"),
+        ("run", "accounts", "--from", "soon"),
+        ("run", "accounts", "--from", "2026-01-01"),
+        ("run", "accounts", "--from", "2026-01-02", "--to", "2026-01-01"),
+        ("run", "accounts", "--export", "x", "--from", "2026-01-01", "--to", "2026-01-02"),
+        ("step", "nonsense", "accounts"),
+        ("step", "land", "accounts"),
+        ("step", "land", "accounts", "--batch", "nonsense"),
+        ("step", "land", "accounts", "--batch", "export_000000000000"),
+        ("step", "publish", "accounts", "--batch", "export_000000000000"),
+        ("verdicts", "accounts"),
+        ("verdicts", "accounts", "--batch", "export_000000000000"),
+        ("show", "accounts", "--at"),
+        ("explain", "accounts", "--key", "{"),
+        ("explain", "accounts", "--key", "[1]"),
+        ("explain", "accounts", "--key", '{"id": 1}'),
+        ("explain", "accounts", "--key", '{"account_id": 1, "more": 2}'),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_2_and_a_sentence(onefold: Onefold, words: tuple[str, ...]) -> None:
+    done = onefold(*words)
+    assert done.code == 2, done
+    assert done.out == ""
+    assert "rror: " in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("command", ["run", "show", "batches", "offsets"])
+def test_an_unknown_dataset_ends_with_2_and_the_list(onefold: Onefold, command: str) -> None:
+    done = onefold(command, "acounts")
+    assert done.code == 2
+    assert done.out == ""
+    text = " ".join(done.err.split())
+    assert "no dataset 'acounts'" in text
+    assert "(there: account_entries, accounts, page_views)" in text
+
+
+def test_a_setting_that_is_wrong_ends_with_2(onefold: Onefold, tmp_path: Path) -> None:
+    (tmp_path / "onefold.toml").write_text("publish_tries = 0\n")
+    done = onefold("batches", "accounts")
+    assert (done.code, "publish_tries" in done.err) == (2, True)
+
+
+def test_validate_is_green_for_what_is_shipped(onefold: Onefold) -> None:
+    done = onefold("validate", "--json")
+    assert done.code == 0
+    assert [(row["dataset"], row["ok"], row["mode"], row["identity"], row["problem"]) for row in done.json] == [
+        ("account_entries", True, "append", "business_key", ""),
+        ("accounts", True, "upsert", "key_version", ""),
+        ("page_views", True, "append", "message_id", ""),
+    ]
+    assert all(len(row["generation"]) == 12 for row in done.json)
+    assert onefold("validate", "accounts").code == 0
+
+
+def test_validate_says_every_problem_and_ends_with_2(onefold: Onefold, own: Path) -> None:
+    (own / "good.yaml").write_text((PROJECT / "datasets" / "page_views.yaml").read_text().replace("page_views", "good"))
+    (own / "bad.yaml").write_text("name: bad\nsorce: {}\n")
+    done = onefold("validate", "--json")
+    assert done.code == 2
+    by_name = {row["dataset"]: row for row in done.json}
+    assert by_name.keys() == {"bad", "good"}
+    assert not by_name["bad"]["ok"]
+    assert "bad.yaml:2: sorce: unknown key; did you mean 'source'?" in by_name["bad"]["problem"]
+    assert by_name["good"]["problem"].endswith("cannot be read: No such file or directory. Nothing was run.")
+
+
+def test_validate_of_one_that_is_not_there_lists_what_is(onefold: Onefold) -> None:
+    done = onefold("validate", "acounts", "--json")
+    assert done.code == 2
+    assert "there: account_entries, accounts, page_views" in done.json[0]["problem"]
+
+
+def test_validate_of_nothing_ends_with_2(onefold: Onefold, own: Path) -> None:
+    done = onefold("validate")
+    assert (done.code, f"no dataset files in {own}" in done.err.replace("\n", "")) == (2, True)
+
+
+def test_a_table_names_the_problem_too(onefold: Onefold, own: Path) -> None:
+    (own / "bad.yaml").write_text("name: bad\nsource: {kafka: {}}\n")
+    done = onefold("validate")
+    assert done.code == 2
+    assert "Fieldrequired" in "".join(re.findall(r"\w+", done.out)), "the table folds it"
+
+
+@pytest.mark.parametrize("command", ["show", "batches", "offsets"])
+def test_nothing_yet_is_an_empty_list(onefold: Onefold, command: str) -> None:
+    done = onefold(command, "accounts", "--json")
+    assert (done.code, done.json) == (0, [])
+    assert onefold(command, "accounts").out.rstrip().endswith(": nothing yet")
+
+
+def test_a_key_that_nothing_touched_has_no_records(onefold: Onefold) -> None:
+    done = onefold("explain", "accounts", "--key", '{"account_id": "a-1"}', "--json")
+    assert (done.code, done.json) == (0, [])
+
+
+def test_a_batch_that_is_not_published_cannot_be_shown(onefold: Onefold) -> None:
+    assert onefold("show", "accounts", "--at", "export_000000000000").code == 2
+
+
+def test_a_missing_or_empty_export_ends_with_2(onefold: Onefold, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for place in ("nowhere", "empty"):
+        done = onefold("run", "accounts", "--export", place)
+        assert done.code == 2
+        assert "does not exist or is empty. Nothing was planned." in " ".join(done.err.split())
+    assert not (tmp_path / ".lake" / "sources").exists()
+
+
+def test_a_dry_run_says_what_would_be_read_and_writes_nothing(onefold: Onefold, tmp_path: Path) -> None:
+    export = PROJECT / "sample" / "exports" / "kcat" / "1-first"
+    done = onefold("run", "accounts", "--export", str(export), "--dry-run", "--json")
+    assert done.code == 0
+    [row] = done.json
+    assert (row["interval"], row["objects"], row["ignored"]) == (None, 2, 0)
+    assert row["bytes"] == sum(file.stat().st_size for file in export.iterdir())
+    assert onefold("run", "accounts", "--export", str(export), "--dry-run", "--json").json == [row]
+    assert onefold("run", "accounts", "--export", str(export), "--dry-run").code == 0
+    assert not list((tmp_path).rglob("*.json"))
+
+
+def test_a_step_prints_its_document(onefold: Onefold) -> None:
+    export = PROJECT / "sample" / "exports" / "kcat" / "1-first"
+    plan = onefold("step", "plan", "accounts", "--export", str(export)).json
+    assert [one["name"] for one in plan["objects"]] == sorted(file.name for file in export.iterdir())
+    [row] = onefold("batches", "accounts", "--json").json
+    assert row == {
+        "batch": row["batch"], "interval": None, "landed": 0, "verdicts": {}, "gate": None, "published": False,
+    }  # fmt: skip
+    manifest = onefold("step", "land", "accounts", "--batch", row["batch"]).json
+    assert manifest["batch"] == row["batch"]
+    assert onefold("step", "land", "accounts", "--batch", row["batch"]).json == manifest

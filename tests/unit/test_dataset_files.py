@@ -1,0 +1,305 @@
+"""Dataset files: every complaint names file, line and key; what is not built yet is said so, never ignored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from onefold.dataset import dataset_files, find_dataset, load_dataset
+from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
+
+PROJECT = Path(__file__).parents[2]
+ENTRIES = """\
+name: entries
+description: One row per transfer and account.
+owner: payments
+source:
+  exports:
+    path: exports/entries/
+    layout: kcat
+    origin: {cluster: prod, incarnation: 1}
+    holes: transactional
+  filter: "value.type = 'entry'"
+schedule: {cron: "0 * * * *", start: 2026-01-01, settle: 10m}
+key: {format: json}
+value:
+  format: json
+  fields: {transfer: string, account: string, amount: "decimal(18,2)", type: "string?", at: timestamp}
+identity:
+  message_id: header.message-id
+  business_key: [transfer, account]
+apply:
+  mode: append
+target: {table: payments.entries, buckets: 8}
+quality: {max_duplicate_rate: 0.30, freshness: 2h, suite: entries.yaml}
+"""
+UPSERT = """\
+  mode: upsert
+  key: [key.id]
+  version: {from: long(header.version), guard: newer, tie: conflict}
+  delete_when: tombstone
+"""
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a dataset file called `entries`."""
+
+    def file(text: str) -> Path:
+        place = tmp_path / "entries.yaml"
+        place.write_text(text, encoding="utf-8")
+        return place
+
+    return file
+
+
+def changed(old: str, new: str, text: str = ENTRIES) -> str:
+    """The file with one thing changed; it must have been there once."""
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
+def line_of(text: str, part: str) -> int:
+    """The line on which a part first stands."""
+    return text[: text.index(part)].count("\n") + 1
+
+
+def test_the_example_is_read_whole(write: Write) -> None:
+    dataset = load_dataset(write(ENTRIES))
+    assert (dataset.deciding, dataset.levels) == ("business_key", ("position", "message_id", "business_key"))
+    assert {name: str(kind) for name, kind in dataset.fields.items()} == {
+        "transfer": "string", "account": "string", "amount": "decimal(18,2)", "type": "string?", "at": "timestamp",
+    }  # fmt: skip
+    assert dataset.schedule is not None
+    assert dataset.schedule.start == datetime(2026, 1, 1, tzinfo=UTC)
+    assert dataset.schedule.settle == timedelta(minutes=10)
+    assert dataset.quality.freshness == timedelta(hours=2)
+
+
+def test_an_upsert_with_tombstones_is_read(write: Write) -> None:
+    dataset = load_dataset(write(changed("  mode: append\n", UPSERT)))
+    assert (dataset.deciding, dataset.key_names) == ("key_version", ["id"])
+
+
+@pytest.mark.parametrize("name", ["accounts", "account_entries", "page_views"])
+def test_the_shipped_datasets_load(name: str) -> None:
+    assert find_dataset(PROJECT / "datasets", name).name == name
+
+
+def test_all_shipped_datasets_are_tested_here() -> None:
+    assert [file.stem for file in dataset_files(PROJECT / "datasets")] == ["account_entries", "accounts", "page_views"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "near"),
+    [
+        ("owner: payments", "ownr: payments", "ownr", "did you mean 'owner'?"),
+        ("    layout: kcat", "    layuot: kcat", "source.exports.layuot", "did you mean 'layout'?"),
+        ("{cluster: prod,", "{clustr: prod,", "source.exports.origin.clustr", "did you mean 'cluster'?"),
+        ("  message_id: header", "  mesage_id: header", "identity.mesage_id", "did you mean 'message_id'?"),
+        ("buckets: 8", "bukets: 8", "target.bukets", "did you mean 'buckets'?"),
+        ("freshness: 2h", "fresh_within: 2h", "quality.fresh_within", "unknown key"),
+        ("settle: 10m", "zzz: 10m", "schedule.zzz", "there are cron, start, settle"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_nearest(write: Write, old: str, new: str, key: str, near: str) -> None:
+    text = changed(old, new)
+    with pytest.raises(InvalidDatasetError) as raised:
+        load_dataset(write(text))
+    error = raised.value
+    assert not isinstance(error, NotSupportedYetError)
+    assert (error.key, error.line) == (key, line_of(text, key.rpartition(".")[2] + ":"))
+    assert near in error.problem
+    assert f"entries.yaml:{error.line}: {key}: " in str(error)
+
+
+def test_an_alias_is_offered_as_the_file_spells_it(write: Write) -> None:
+    text = changed("  mode: append\n", changed("from:", "form:", UPSERT))
+    with pytest.raises(InvalidDatasetError, match="did you mean 'from'"):
+        load_dataset(write(text))
+
+
+NOT_BUILT = [
+    ("a live topic", "", "  exports:\n", "  kafka: {connection: k, topics: [t]}\n  exports:\n", "live topic"),
+    *[
+        (f"layout {layout}", "", "layout: kcat", f"layout: {layout}", f"layout {layout}")
+        for layout in ("segments", "parquet", "avro")
+    ],
+    *[
+        (f"format {format_}", "", "  format: json\n  fields", f"  format: {format_}\n  fields", re.escape(format_))
+        for format_ in ("avro", "protobuf", "json+debezium", "avro+debezium")
+    ],
+    *[
+        (f"type {kind}", "", "account: string,", f'account: "{kind}",', "field type")
+        for kind in ("list<string>", "struct<a:string>", "binary", "list<string>?")
+    ],
+    ("unknown fields stop", "", "  format: json\n  fields", "  format: json\n  unknown_fields: stop\n  fields", "stop"),
+    ("producer", "", "identity:\n", "identity:\n  producer: {name: header.p, sequence: header.s}\n", "producer"),
+    ("within", "", "identity:\n", "identity:\n  within: day(at)\n", "within"),
+    ("increment", "", "mode: append", "mode: increment\n  key: [account]\n  add: {amount: amount}", "increment"),
+    ("history", "", "mode: append", "mode: history\n  key: [account]", "history"),
+    ("contiguous", "", "  mode: append\n", UPSERT.replace("newer", "contiguous"), "contiguous"),
+    ("first", "", "  mode: append\n", UPSERT.replace("guard: newer", "guard: contiguous, first: 1"), "contiguous"),
+    ("composite", "", "  mode: append\n", UPSERT.replace("long(header.version)", "[offset, timestamp]"), "composite"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [row[2:] for row in NOT_BUILT], ids=[row[0] for row in NOT_BUILT])
+def test_what_is_not_built_yet_says_so(write: Write, old: str, new: str, said: str) -> None:
+    with pytest.raises(NotSupportedYetError, match=f"not_supported_yet: .*{said}") as raised:
+        load_dataset(write(changed(old, new)))
+    assert raised.value.exit_code == 2
+    assert raised.value.line is not None
+
+
+def test_a_plain_mistake_is_told_before_what_is_not_built(write: Write) -> None:
+    text = changed("mode: append", "mode: history", changed("owner: payments", "ownr: payments"))
+    with pytest.raises(InvalidDatasetError, match="ownr") as raised:
+        load_dataset(write(text))
+    assert not isinstance(raised.value, NotSupportedYetError)
+
+
+REFUSED = [
+    ("the name is another", "name: entries", "name: others", "name", "must be that of the file, 'entries'"),
+    ("no name", "name: entries\n", "", "name", "must be that of the file"),
+    ("no source", "    layout: kcat\n", "", "source.exports.layout", "Field required"),
+    ("layout unknown", "layout: kcat", "layout: csv", "source.exports", "no layout 'csv'"),
+    ("holes unknown", "holes: transactional", "holes: many", "source.exports.holes", "none"),
+    ("incarnation", "incarnation: 1", "incarnation: 0", "source.exports.origin.incarnation", "greater"),
+    ("cluster", "cluster: prod", "cluster: 'a/b'", "source.exports.origin.cluster", "pattern"),
+    ("format unknown", "  format: json\n  fields", "  format: xml\n  fields", "value", "no value format 'xml'"),
+    ("type unknown", "account: string,", "account: text,", "value", "'text' is no field type"),
+    ("decimal", "decimal(18,2)", "decimal(40,2)", "value", "1 to 38 digits"),
+    ("decimal scale", "decimal(18,2)", "decimal(2,3)", "value", "1 to 38 digits"),
+    ("own name", "account: string,", "_key: string,", "value", "names that start with _"),
+    ("name is SQL", "account: string,", "'a b; drop': string,", "value.fields", "pattern"),
+    ("case", "account: string,", "Transfer: string, account: string,", "value.fields", "one column"),
+    ("key format", "key: {format: json}", "key: {format: xml}", "key.format", "string"),
+    ("cron", '"0 * * * *"', '"0 * * *"', "schedule.cron", "five cron fields"),
+    ("cron words", '"0 * * * *"', '"@hourly"', "schedule.cron", "five cron fields"),
+    ("cron range", '"0 * * * *"', '"99 * * * *"', "schedule.cron", "five cron fields"),
+    ("start", "start: 2026-01-01", "start: soon", "schedule.start", "datetime"),
+    ("settle", "settle: 10m", "settle: 600", "schedule.settle", "no duration"),
+    ("message id", "message_id: header.message-id", "message_id: 'long('", "identity.message_id", "cannot be read"),
+    ("filter", "\"value.type = 'entry'\"", '"type = ="', "source.filter", "cannot be read"),
+    ("filter field", "\"value.type = 'entry'\"", '"kind = 1"', "source.filter", "names no field of value.fields"),
+    ("business key", "[transfer, account]", "[transfer, acount]", "identity.business_key", "names no field"),
+    ("business key empty", "[transfer, account]", "[]", "identity.business_key", "at least 1"),
+    ("a json key whole", "header.message-id", "key", "identity.message_id", "a json key is used by its parts"),
+    ("append with a key", "mode: append", "mode: append\n  key: [account]", "apply", "append takes no key"),
+    ("mode", "mode: append", "mode: replace", "apply", "no mode 'replace'"),
+    ("upsert bare", "mode: append", "mode: upsert\n  key: [account]", "apply", "upsert needs a key and a version"),
+    ("add", "  mode: append\n", UPSERT + "  add: {amount: amount}\n", "apply", "add belongs to mode increment"),
+    ("guard", "  mode: append\n", UPSERT.replace("newer", "older"), "apply.version", "no guard 'older'"),
+    ("tie", "  mode: append\n", UPSERT.replace("tie: conflict", "tie: maybe"), "apply.version.tie", "'conflict'"),
+    ("table", "table: payments.entries", "table: entries", "target.table", "pattern"),
+    ("table is SQL", "table: payments.entries", "table: 'a.b; drop'", "target.table", "pattern"),
+    ("buckets", "buckets: 8", "buckets: 0", "target.buckets", "greater"),
+    ("rate", "max_duplicate_rate: 0.30", "max_duplicate_rate: 30", "quality.max_duplicate_rate", "less"),
+    ("freshness", "freshness: 2h", "freshness: soon", "quality.freshness", "no duration"),
+    ("suite leaves", "suite: entries.yaml", "suite: ../entries.yaml", "quality.suite", "pattern"),
+    ("key taken", "  mode: append\n", UPSERT.replace("key.id", "key.account"), "apply.key", "value.fields has account"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "said"), [row[1:] for row in REFUSED], ids=[row[0].replace(" ", "-") for row in REFUSED]
+)
+def test_a_wrong_file_is_refused_at_its_key(write: Write, old: str, new: str, key: str, said: str) -> None:
+    with pytest.raises(InvalidDatasetError) as raised:
+        load_dataset(write(changed(old, new)))
+    error = raised.value
+    assert not isinstance(error, NotSupportedYetError)
+    assert said in error.problem, error.problem
+    assert error.key.startswith(key), error.key
+    assert re.search(r"entries\.yaml(:\d+)?: ", str(error))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("[key.id]", "[account]"), "every key part from key"),
+        (("[key.id]", "[key.id, account]"), "every key part from key"),
+        (("long(header.version)", "long(amount)"), "version from header"),
+        (("long(header.version)", "long(key.version)"), "version from header"),
+    ],
+)
+def test_a_tombstone_holds_neither_value_nor_version(write: Write, change: tuple[str, str], said: str) -> None:
+    upsert = changed(*change, UPSERT)
+    with pytest.raises(InvalidDatasetError, match=f"apply.delete_when: tombstone needs (the )?{said}"):
+        load_dataset(write(changed("  mode: append\n", upsert)))
+
+
+@pytest.mark.parametrize("version", ["offset", "timestamp", "long(header.version)"])
+def test_versions_that_a_tombstone_has(write: Write, version: str) -> None:
+    upsert = changed("long(header.version)", version, UPSERT)
+    assert load_dataset(write(changed("  mode: append\n", upsert))).apply.version
+
+
+def test_inferred_positions_cannot_decide(write: Write) -> None:
+    inexact = changed("layout: kcat", "layout: connect")
+    assert load_dataset(write(inexact)).deciding == "business_key"
+    bare = changed("identity:\n  message_id: header.message-id\n  business_key: [transfer, account]\n", "", inexact)
+    with pytest.raises(InvalidDatasetError, match=r"identity: positions of layout connect are inferred"):
+        load_dataset(write(bare))
+    exact = changed("layout: connect", "layout: kcat", bare)
+    assert load_dataset(write(exact)).deciding == "position"
+
+
+@pytest.mark.parametrize("version", ["offset", "timestamp"])
+def test_an_inexact_layout_has_no_offset_and_no_timestamp_to_order_by(write: Write, version: str) -> None:
+    upsert = changed("long(header.version)", version, UPSERT)
+    text = changed("layout: kcat", "layout: connect", changed("  mode: append\n", upsert))
+    with pytest.raises(InvalidDatasetError, match=f"layout connect carries no {version}"):
+        load_dataset(write(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (ENTRIES + "  odd\n indent: [\n", 24, "not YAML"),
+        (ENTRIES + "owner: twice\n", 23, 'found duplicate key "owner"'),
+        (changed("mode: append", "mode: append\n  mode: upsert"), 21, 'found duplicate key "mode"'),
+        (ENTRIES + "---\nname: second\n", 23, "another document"),
+        (ENTRIES + "# \x07\n", None, "not YAML"),
+        ("", 1, "not a mapping"),
+        ("- name: entries\n", 1, "not a mapping"),
+        ("just text", 1, "not a mapping"),
+    ],
+)
+def test_what_is_no_yaml_mapping_is_refused_with_its_line(write: Write, text: str, line: int | None, said: str) -> None:
+    with pytest.raises(InvalidDatasetError) as raised:
+        load_dataset(write(text))
+    assert said in raised.value.problem
+    assert raised.value.line == line
+
+
+def test_a_file_that_is_not_utf8_or_not_there_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "entries.yaml"
+    with pytest.raises(InvalidDatasetError, match="cannot be read"):
+        load_dataset(file)
+    file.write_bytes(ENTRIES.encode() + b"# \xff\n")
+    with pytest.raises(InvalidDatasetError, match="cannot be read"):
+        load_dataset(file)
+
+
+def test_keys_that_come_by_a_yaml_merge_are_checked_too(write: Write) -> None:
+    assert load_dataset(write(changed("  mode: append", "  <<: {mode: append}"))).apply.mode == "append"
+    with pytest.raises(InvalidDatasetError, match=r"apply\.nonsense: unknown key"):
+        load_dataset(write(changed("  mode: append", "  <<: {mode: append, nonsense: 1}")))
+
+
+def test_an_unknown_dataset_lists_those_that_are_there(write: Write) -> None:
+    folder = write(ENTRIES).parent
+    (folder / "accounts.yaml").write_text("name: accounts")
+    with pytest.raises(UnknownDatasetError, match=r"no dataset 'entry' in .* \(there: accounts, entries\)"):
+        find_dataset(folder, "entry")
+    with pytest.raises(UnknownDatasetError):
+        find_dataset(folder / "sub", "../entries")
+    with pytest.raises(UnknownDatasetError, match=r"\(there: none\)"):
+        find_dataset(folder / "nowhere", "entries")

@@ -1,0 +1,133 @@
+"""The generation is the digest of the dataset's meaning: it changes with that, and with nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onefold.dataset import Dataset
+from onefold.errors import ChangedDatasetError
+from onefold.lake import Lake
+from onefold.upsert.generation import check_generation, fix_generation
+
+BASE: dict[str, Any] = {
+    "name": "accounts",
+    "description": "Accounts",
+    "owner": "payments",
+    "source": {
+        "exports": {
+            "path": "exports/",
+            "layout": "kcat",
+            "origin": {"cluster": "c", "incarnation": 1},
+            "holes": "none",
+        },
+        "filter": "status != 'test'",
+    },
+    "schedule": {"cron": "0 * * * *", "start": "2026-01-01T00:00:00Z", "settle": "10m"},
+    "key": {"format": "json"},
+    "value": {"format": "json", "fields": {"status": "string", "rank": "long?"}},
+    "identity": {"message_id": "header.message-id"},
+    "apply": {"mode": "upsert", "key": ["key.id"], "version": {"from": "long(header.version)"}},
+    "target": {"table": "p.accounts", "buckets": 4},
+    "quality": {"max_duplicate_rate": 0.5},
+}
+
+
+def with_(path: str, value: Any) -> Dataset:
+    """The base with one key set."""
+
+    def put(tree: dict[str, Any], parts: list[str]) -> dict[str, Any]:
+        head, *rest = parts
+        return {**tree, head: put(tree.get(head, {}), rest) if rest else value}
+
+    return Dataset.model_validate(put(BASE, path.split(".")))
+
+
+MEANING = {
+    "source.exports.origin.cluster": "d",
+    "source.exports.origin.incarnation": 2,
+    "source.exports.layout": "connect",
+    "source.exports.holes": "compacted",
+    "source.filter": "status = 'live'",
+    "key.format": "string",
+    "value.fields": {"status": "string", "rank": "long?", "more": "string?"},
+    "identity.message_id": "header.other",
+    "identity.business_key": ["status"],
+    "apply.key": ["header.id"],
+    "apply.version": {"from": "long(header.epoch)"},
+    "apply.delete_when": "tombstone",
+    "target.buckets": 8,
+}
+
+
+@pytest.mark.parametrize("path", MEANING)
+def test_it_changes_with_each_key_of_the_meaning(path: str) -> None:
+    given = MEANING[path]
+    changed = with_(path, given) if path != "key.format" else _string_key()
+    assert changed.generation != with_("owner", "payments").generation
+
+
+def _string_key() -> Dataset:
+    tree = {**BASE, "key": {"format": "string"}, "apply": {**BASE["apply"], "key": ["header.id"]}}
+    assert Dataset.model_validate(tree).generation != with_("apply.key", ["header.id"]).generation
+    return Dataset.model_validate(tree)
+
+
+@pytest.mark.parametrize("tie", ["last", "first"])
+def test_it_changes_with_the_tie(tie: str) -> None:
+    assert with_("apply.version.tie", tie).generation != with_("apply.version.tie", "conflict").generation
+
+
+def test_it_changes_with_the_mode_and_a_fields_type_and_optionality() -> None:
+    base = with_("owner", "payments").generation
+    append = Dataset.model_validate({**BASE, "apply": {"mode": "append"}})
+    types = [
+        with_("value.fields", {"status": "string", "rank": kind}).generation for kind in ("long", "int?", "double?")
+    ]
+    assert len({base, append.generation, *types}) == 5
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("description", "Other"),
+        ("owner", "others"),
+        ("schedule", None),
+        ("schedule.settle", "1h"),
+        ("quality", {"max_rejected_rate": 1.0, "suite": "other.yaml"}),
+        ("source.exports.path", "s3://elsewhere/"),
+    ],
+)
+def test_it_stays_with_what_changes_no_row(path: str, value: Any) -> None:
+    assert with_(path, value).generation == with_("owner", "payments").generation
+
+
+def test_it_is_the_same_in_every_process_and_release() -> None:
+    # A change here makes every published table refuse its dataset: it needs a rebuild and an ADR.
+    assert with_("owner", "payments").generation == "42df606a893b"
+
+
+def test_spelling_of_a_type_is_no_meaning() -> None:
+    spellings = ("decimal(18,2)", "decimal( 18, 2 )", " decimal(18,2) ")
+    assert len({with_("value.fields", {"status": kind}).generation for kind in spellings}) == 1
+
+
+def test_a_changed_meaning_is_refused_by_name(lake: Lake) -> None:
+    check_generation(lake, with_("owner", "payments"))
+    fix_generation(lake, with_("owner", "payments"))
+    check_generation(lake, with_("quality", {}))
+    with pytest.raises(ChangedDatasetError) as raised:
+        check_generation(lake, with_("apply.version.tie", "last"))
+    assert raised.value.changed == ("apply",)
+    exports = {**BASE["source"]["exports"], "holes": "compacted"}
+    tree = {**BASE, "target": {"table": "p.accounts", "buckets": 8}, "source": {**BASE["source"], "exports": exports}}
+    with pytest.raises(ChangedDatasetError, match=r"buckets, holes"):
+        check_generation(lake, Dataset.model_validate(tree))
+
+
+def test_the_first_driver_fixes_the_generation(lake: Lake) -> None:
+    fix_generation(lake, with_("owner", "payments"))
+    with pytest.raises(ChangedDatasetError):
+        fix_generation(lake, with_("target.buckets", 8))
+    check_generation(lake, with_("owner", "payments"))

@@ -1,0 +1,45 @@
+"""Import walls: what a command or a DAG imports, and who may name which library."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "src" / "onefold"
+HEAVY = ("pyspark", "great_expectations", "airflow", "pandas")
+LIGHT = (
+    "onefold.dataset", "onefold.landing.land", "onefold.spark.settings", "onefold.spark.result", "onefold.cli",
+    "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.cli.run", "onefold.cli.steps",
+    "onefold.cli.demo", "onefold.ui",
+)  # fmt: skip
+
+
+def test_commands_and_drivers_import_no_engine() -> None:
+    program = (
+        "import importlib, sys\n"
+        f"for module in {LIGHT!r}:\n"
+        "    importlib.import_module(module)\n"
+        f"    print(module, [name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{module} []" for module in LIGHT]
+
+
+@pytest.mark.parametrize(
+    ("library", "rooms"),
+    [
+        (r"boto3|botocore", {"storage"}),
+        (r"airflow", {"orchestration", "ui"}),
+        (r"great_expectations", {"quality"}),
+        (r"pyspark", {"records", "dedup", "upsert", "quality", "spark", "cli"}),
+    ],
+)
+def test_a_library_is_imported_only_in_its_rooms(library: str, rooms: set[str]) -> None:
+    wanted = re.compile(rf"^\s*(?:import|from)\s+(?:{library})\b", re.MULTILINE)
+    found = {file.relative_to(ROOT).parts[0] for file in ROOT.rglob("*.py") if wanted.search(file.read_text())}
+    assert found <= rooms
+    assert found, "the pattern matches nothing: the test would prove nothing"

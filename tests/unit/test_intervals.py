@@ -1,0 +1,57 @@
+"""`--from` and `--to` are half-open intervals in UTC, those of the schedule where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from onefold.cli.intervals import intervals_between
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+
+MakeDataset = Callable[..., Dataset]
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def at(hour: int, minute: int = 0) -> datetime:
+    return DAY.replace(hour=hour, minute=minute)
+
+
+def scheduled(dataset: MakeDataset, cron: str) -> Dataset:
+    return dataset(schedule={"cron": cron, "start": DAY})
+
+
+def test_without_a_schedule_it_is_one_interval(dataset: MakeDataset) -> None:
+    [one] = intervals_between(dataset(), at(1), at(5, 7))
+    assert one is not None
+    assert (one.start, one.end) == (at(1), at(5, 7))
+
+
+def test_with_a_schedule_neighbours_share_their_instants(dataset: MakeDataset) -> None:
+    found = intervals_between(scheduled(dataset, "0 */2 * * *"), at(2), at(8))
+    assert [(one.start, one.end) for one in found if one] == [(at(2), at(4)), (at(4), at(6)), (at(6), at(8))]
+
+
+def test_an_instant_without_a_zone_is_utc(dataset: MakeDataset) -> None:
+    naive = [when.replace(tzinfo=None) for when in (at(1), at(2))]
+    assert intervals_between(dataset(), *naive) == intervals_between(dataset(), at(1), at(2))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        (at(1), None, "go together"),
+        (None, at(1), "go together"),
+        (at(2), at(1), "before"),
+        (at(1), at(1), "before"),
+        (at(1, 30), at(3), "2026-03-01T01:30 is no instant of the schedule"),
+        (at(1), at(3, 30), "2026-03-01T03:30 is no instant of the schedule"),
+    ],
+)
+def test_what_is_no_interval_is_said(
+    dataset: MakeDataset, start: datetime | None, end: datetime | None, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        intervals_between(scheduled(dataset, "0 * * * *"), start, end)

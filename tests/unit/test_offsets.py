@@ -1,0 +1,121 @@
+"""The algebra of offset ranges against Python's sets, and the laws of coverage."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onefold.landing.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus, size
+
+RANGES = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 24)), max_size=6)
+KINDS = ("aborted", "compacted", "transactional")
+
+
+def offsets(ranges: list[Range]) -> set[int]:
+    """The offsets one by one."""
+    return {offset for start, end in ranges for offset in range(start, end)}
+
+
+def canonical(ranges: list[Range]) -> bool:
+    """Sorted, none empty, none touching the next."""
+    ends = [edge for one in ranges for edge in one]
+    return all(low < high for low, high in pairwise(ends))
+
+
+@given(RANGES)
+def test_merged_is_the_union_in_canonical_form(ranges: list[Range]) -> None:
+    out = merged(ranges)
+    assert offsets(out) == offsets(ranges)
+    assert canonical(out)
+    assert size(out) == len(offsets(ranges))
+
+
+@given(RANGES, RANGES)
+def test_minus_is_the_difference(ranges: list[Range], taken: list[Range]) -> None:
+    out = minus(ranges, taken)
+    assert offsets(out) == offsets(ranges) - offsets(taken)
+    assert canonical(out)
+
+
+@given(RANGES, RANGES)
+def test_meet_is_the_intersection(ranges: list[Range], others: list[Range]) -> None:
+    out = meet(ranges, others)
+    assert offsets(out) == offsets(ranges) & offsets(others)
+    assert canonical(out)
+
+
+def some_present(kinds: tuple[str, ...]) -> st.SearchStrategy[Present]:
+    """A partition's coverage whose holes are disjoint from what is present and from each other."""
+
+    def build(flags: list[int]) -> Present:
+        names = dict(enumerate(kinds, 2))
+        held = merged((at, at + 1) for at, flag in enumerate(flags) if flag == 1)
+        holes = [
+            (start, end, kind)
+            for number, kind in names.items()
+            for start, end in merged((at, at + 1) for at, flag in enumerate(flags) if flag == number)
+        ]
+        return Present(present=held, holes=sorted(holes))
+
+    return st.lists(st.integers(0, len(kinds) + 1), max_size=10).map(build)
+
+
+PRESENTS = some_present(KINDS)
+COVERAGES = st.builds(
+    Coverage,
+    partitions=st.dictionaries(st.sampled_from(["c/t/1/0", "c/t/1/1", "c/t/2/0"]), PRESENTS, max_size=3),
+    objects=st.dictionaries(st.sampled_from(["d1", "d2", "d3"]), st.just(5), max_size=3),
+)
+
+
+def by_offset(present: Present) -> dict[int, str]:
+    """What each offset is."""
+    holes = {offset: kind for start, end, kind in present.holes for offset in range(start, end)}
+    return holes | dict.fromkeys(offsets(present.present), "present")
+
+
+@given(PRESENTS, PRESENTS)
+def test_an_offset_is_landed_or_a_hole_and_landed_wins(one: Present, other: Present) -> None:
+    both = one.with_(other)
+    assert by_offset(both).keys() == by_offset(one).keys() | by_offset(other).keys()
+    assert offsets(both.present) == offsets(one.present) | offsets(other.present)
+    holes = [(start, end) for start, end, _ in both.holes]
+    assert not offsets(holes) & offsets(both.present)
+    assert size(holes) == len(offsets(holes)), "no offset is two holes"
+    assert offsets(both.covered) == by_offset(both).keys()
+    for offset, kind in by_offset(both).items():
+        assert kind in {by_offset(one).get(offset), by_offset(other).get(offset)}
+
+
+@given(COVERAGES, COVERAGES)
+def test_coverage_is_commutative(one: Coverage, other: Coverage) -> None:
+    assert meaning(one.with_(other)) == meaning(other.with_(one))
+
+
+@given(COVERAGES, COVERAGES, COVERAGES)
+def test_coverage_is_associative(one: Coverage, other: Coverage, third: Coverage) -> None:
+    assert meaning(one.with_(other).with_(third)) == meaning(one.with_(other.with_(third)))
+
+
+@given(COVERAGES, COVERAGES)
+def test_coverage_is_idempotent(one: Coverage, other: Coverage) -> None:
+    assert meaning(one.with_(one)) == meaning(one)
+    assert meaning(one.with_(other).with_(other)) == meaning(one.with_(other))
+    assert one.with_(other).with_(other) == one.with_(other), "byte for byte: commit records are compared"
+
+
+def meaning(coverage: Coverage) -> tuple[dict[str, dict[int, str]], dict[str, int]]:
+    return {key: by_offset(one) for key, one in coverage.partitions.items()}, coverage.objects
+
+
+@given(COVERAGES)
+def test_a_coverage_is_read_back_from_its_json(one: Coverage) -> None:
+    assert Coverage.model_validate_json(one.model_dump_json()) == one
+
+
+def test_a_partition_is_read_back_from_its_key() -> None:
+    one = TopicPartition(cluster="prod", topic="payments.entries", incarnation=2, partition=17)
+    assert one.key == "prod/payments.entries/2/17"
+    assert TopicPartition.of(one.key) == one

@@ -1,0 +1,263 @@
+"""Plans of export files: exact, written once, nothing planned twice and nothing forgotten; landing by manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from onefold.dataset import Dataset
+from onefold.errors import ExportChangedError, LandedBytesMissingError, NothingToReadError, StepMissingError
+from onefold.lake import Lake
+from onefold.landing.land import land_batch, manifest_of, plan_batch
+from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
+from onefold.landing.source import role_of
+
+MakeDataset = Callable[..., Dataset]
+MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
+FIRST = Interval(start=MIDNIGHT, end=MIDNIGHT + timedelta(hours=1))
+SECOND = Interval(start=FIRST.end, end=FIRST.end + timedelta(hours=1))
+OLD = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def exports(lake: Lake) -> Path:
+    folder = lake.settings.path("exports")
+    folder.mkdir(parents=True)
+    return folder
+
+
+def put(folder: Path, name: str, text: str = "{}\n", at: datetime = OLD) -> Path:
+    """An export object, last changed at an instant."""
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    os.utime(file, (at.timestamp(), at.timestamp()))
+    return file
+
+
+def names(plan: ObjectsPlan | RangesPlan) -> list[str]:
+    assert isinstance(plan, ObjectsPlan)
+    return [one.name for one in plan.objects]
+
+
+def run(lake: Lake, dataset: Dataset, **more: Interval | str) -> list[str]:
+    """Plan and land; the names."""
+    plan = plan_batch(lake, dataset, **more)  # type: ignore[arg-type]
+    if not plan.empty:
+        land_batch(lake, dataset, plan.batch)
+    return names(plan)
+
+
+def test_one_listing_gives_one_batch_id_in_any_lake(
+    lake: Lake, exports: Path, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    put(exports, "b.jsonl"), put(exports, "a.jsonl")
+    first = plan_batch(lake, dataset(), export=str(exports))
+    assert names(first) == ["a.jsonl", "b.jsonl"]
+    assert plan_batch(lake, dataset(), export=str(exports)) == first
+    other = Lake(lake.settings.model_copy(update={"lake": str(tmp_path / "other")}))
+    assert plan_batch(other, dataset(), export=str(exports)).batch == first.batch
+    assert first.batch.startswith("export_")
+    assert plan_of(lake, dataset().source_id, first.batch) == first
+
+
+@pytest.mark.parametrize("change", ["name", "size", "time", "more"])
+def test_another_listing_gives_another_batch_id(lake: Lake, exports: Path, dataset: MakeDataset, change: str) -> None:
+    put(exports, "a.jsonl")
+    before = plan_batch(lake, dataset(), export=str(exports)).batch
+    if change == "name":
+        (exports / "a.jsonl").rename(exports / "b.jsonl")
+    elif change == "size":
+        put(exports, "a.jsonl", "{}\n{}\n")
+    elif change == "time":
+        put(exports, "a.jsonl", at=OLD + timedelta(seconds=1))
+    else:
+        put(exports, "b.jsonl")
+    assert plan_batch(lake, dataset(), export=str(exports)).batch != before
+
+
+def test_what_was_landed_is_not_planned_again(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "a.jsonl")
+    assert run(lake, dataset()) == ["a.jsonl"]
+    assert run(lake, dataset()) == []
+    put(exports, "b.jsonl")
+    assert run(lake, dataset()) == ["b.jsonl"]
+    put(exports, "a.jsonl", "{}\n{}\n")
+    assert run(lake, dataset()) == ["a.jsonl"], "another object under the same name"
+
+
+def test_a_plan_whose_process_died_before_landing_is_made_again(
+    lake: Lake, exports: Path, dataset: MakeDataset
+) -> None:
+    put(exports, "a.jsonl")
+    died = plan_batch(lake, dataset())
+    assert plan_batch(lake, dataset()) == died
+    put(exports, "b.jsonl")
+    assert run(lake, dataset()) == ["a.jsonl", "b.jsonl"], "nothing of it was forgotten"
+
+
+def test_datasets_share_a_source_but_each_reads_all_of_it(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "a.jsonl")
+    one, other = dataset("one"), dataset("other")
+    assert one.source_id == other.source_id
+    assert run(lake, one) == ["a.jsonl"]
+    batch = plan_batch(lake, other).batch
+    assert batch == plan_batch(lake, one, export=str(exports)).batch, "and so share the landing"
+    assert run(lake, other) == ["a.jsonl"]
+    assert [run(lake, one), run(lake, other)] == [[], []]
+
+
+def test_datasets_of_different_schedules_each_read_all(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    both = Interval(start=FIRST.start, end=SECOND.end)
+    hourly, daily = dataset("hourly"), dataset("daily")
+    put(exports, "a.jsonl")
+    assert run(lake, hourly, interval=FIRST) == ["a.jsonl"]
+    put(exports, "b.jsonl")
+    assert run(lake, hourly, interval=SECOND) == ["b.jsonl"]
+    assert run(lake, daily, interval=both) == ["a.jsonl", "b.jsonl"]
+
+
+def test_an_interval_keeps_its_plan(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "a.jsonl")
+    first = plan_batch(lake, dataset(), FIRST)
+    put(exports, "b.jsonl")
+    assert plan_batch(lake, dataset(), FIRST) == first
+    assert plan_batch(lake, dataset("other"), FIRST) == first
+    assert names(plan_batch(lake, dataset(), SECOND)) == ["b.jsonl"], "pinned by the first, landed or not"
+    assert first.batch == f"{FIRST.name}_{first.digest}"
+
+
+def test_an_interval_without_objects_keeps_an_empty_plan(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "a.jsonl")
+    run(lake, dataset())
+    assert plan_batch(lake, dataset(), FIRST).empty
+    put(exports, "b.jsonl")
+    assert plan_batch(lake, dataset(), FIRST).empty
+    assert names(plan_batch(lake, dataset(), SECOND)) == ["b.jsonl"]
+
+
+def test_only_objects_that_were_stable_for_settle_are_planned(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    settling = dataset(schedule={"cron": "0 * * * *", "start": MIDNIGHT, "settle": "10m"})
+    now = datetime.now(UTC)
+    put(exports, "old.jsonl", at=now - timedelta(minutes=11))
+    put(exports, "young.jsonl", at=now - timedelta(minutes=9))
+    assert names(plan_batch(lake, settling)) == ["old.jsonl"]
+    everything = plan_batch(lake, settling, export=str(exports))
+    assert names(everything) == ["old.jsonl", "young.jsonl"], "--export takes all"
+    assert names(plan_batch(lake, dataset("hasty"))) == ["old.jsonl", "young.jsonl"], "no schedule: no settling"
+
+
+def test_what_is_not_of_the_layout_is_named(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    for name in ("a.jsonl", "README.md", "sub/b.json.gz", "sub/_SUCCESS", ".hidden.jsonl", ".git/c.jsonl"):
+        put(exports, name)
+    plan = plan_batch(lake, dataset())
+    assert isinstance(plan, ObjectsPlan)
+    assert names(plan) == ["a.jsonl", "sub/b.json.gz"]
+    assert plan.ignored == ["README.md", "sub/_SUCCESS"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "role"),
+    [
+        ("kcat", "a/b.jsonl", "values"), ("kcat", "b.ndjson.gz", "values"), ("kcat", "b.kcat", "values"),
+        ("kcat", "b.parquet", None), ("connect", "t+0+0000000012.json", "values"),
+        ("connect", "x/t.a-b+12+0.keys.json", "keys"), ("connect", "t+0+7.headers.json.gz", "headers"),
+        ("connect", "t+0+7.other.json", None), ("connect", "t.json", None), ("connect", "t+x+7.json", None),
+    ],
+)  # fmt: skip
+def test_the_role_of_an_object_is_told_by_its_name(layout: str, name: str, role: str | None) -> None:
+    assert role_of(layout, name) == role
+
+
+@pytest.mark.parametrize("kind", ["absent", "empty", "nothing of the layout"])
+def test_a_place_without_anything_to_read_is_an_error(
+    lake: Lake, dataset: MakeDataset, tmp_path: Path, kind: str
+) -> None:
+    place = tmp_path / "place"
+    if kind != "absent":
+        place.mkdir()
+    if kind == "nothing of the layout":
+        put(place, "README.md")
+    with pytest.raises(NothingToReadError, match=str(place)) as raised:
+        plan_batch(lake, dataset(), export=str(place))
+    assert raised.value.exit_code == 2
+    assert list(lake.storage.list()) == []
+
+
+def test_a_dry_run_writes_nothing(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "a.jsonl")
+    for interval in (None, FIRST):
+        assert names(plan_batch(lake, dataset(), interval, dry_run=True)) == ["a.jsonl"]
+    assert not lake.settings.path("lake").exists()
+
+
+# Landing
+
+
+def test_landing_copies_bytes_unchanged_below_a_manifest(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    data = b'{"a": 1}\r\n\xff\x00no newline'
+    (exports / "we ird+na[m]e.jsonl").write_bytes(data)
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    manifest = land_batch(lake, dataset(), plan.batch, "attempt")
+    [one] = manifest.objects
+    assert (one.name, one.size, one.sha256) == ("we ird+na[m]e.jsonl", len(data), sha256(data).hexdigest())
+    assert lake.storage.read(one.key) == data
+    assert "/attempt/" in one.key
+    assert manifest_of(lake, dataset(), plan.batch) == manifest
+
+
+def test_landing_again_finds_the_manifest(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    file = put(exports, "a.jsonl")
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    first = land_batch(lake, dataset(), plan.batch)
+    file.unlink()
+    assert land_batch(lake, dataset(), plan.batch) == first, "the export is not needed any more"
+
+
+def test_a_failed_landing_is_done_again_under_another_attempt(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "a.jsonl"), put(exports, "b.jsonl")
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    (exports / "b.jsonl").unlink()
+    with pytest.raises(ExportChangedError, match=r"export object b\.jsonl: is gone"):
+        land_batch(lake, dataset(), plan.batch)
+    with pytest.raises(StepMissingError, match="a landing"):
+        manifest_of(lake, dataset(), plan.batch)
+    put(exports, "b.jsonl")
+    manifest = land_batch(lake, dataset(), plan.batch)
+    assert {one.key.split("/")[4] for one in manifest.objects} == {manifest.attempt}
+
+
+@pytest.mark.parametrize("change", ["content", "size", "time"])
+def test_an_object_that_changed_since_it_was_planned_is_refused(
+    lake: Lake, exports: Path, dataset: MakeDataset, change: str
+) -> None:
+    put(exports, "a.jsonl", '{"a": 1}\n')
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    text = '{"a": 1}\n{}\n' if change == "size" else ('{"a": 2}\n' if change == "content" else '{"a": 1}\n')
+    put(exports, "a.jsonl", text, at=OLD if change == "size" else OLD + timedelta(microseconds=1000))
+    with pytest.raises(ExportChangedError, match="changed since it was planned") as raised:
+        land_batch(lake, dataset(), plan.batch)
+    assert raised.value.batch == plan.batch
+
+
+@pytest.mark.parametrize(("damage", "said"), [("gone", "is gone"), ("short", "has 1 bytes, not 3")])
+def test_landed_bytes_that_are_missing_are_data_loss(
+    lake: Lake, exports: Path, dataset: MakeDataset, damage: str, said: str
+) -> None:
+    put(exports, "a.jsonl")
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    landed = Path(lake.where(land_batch(lake, dataset(), plan.batch).objects[0].key))
+    landed.unlink() if damage == "gone" else landed.write_text("x")
+    with pytest.raises(LandedBytesMissingError, match=said) as raised:
+        land_batch(lake, dataset(), plan.batch)
+    assert raised.value.exit_code == 4
+
+
+def test_landing_needs_a_plan(lake: Lake, dataset: MakeDataset) -> None:
+    with pytest.raises(StepMissingError, match="a plan"):
+        land_batch(lake, dataset(), "export_0123456789ab")

@@ -1,0 +1,497 @@
+"""What the report's page says, for batches in every state."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+import pytest
+
+from onefold.landing.plan import Interval
+from onefold.quality.documents import Check
+from onefold.report.document import LandedLine, Report
+from onefold.report.page import bytes_, grouped, instant, interval, render, share, steps_of, thin, visible
+from onefold.upsert.coverage import PartitionAccount
+
+WRITTEN = datetime(2026, 3, 9, 6, 12, 44, tzinfo=UTC)
+FIVE = Interval(start=datetime(2026, 3, 9, 5, tzinfo=UTC), end=datetime(2026, 3, 9, 6, tzinfo=UTC))
+NIGHT = Interval(start=datetime(2026, 3, 9, 23, tzinfo=UTC), end=datetime(2026, 3, 10, tzinfo=UTC))
+EVIL = "<script>alert(1)</script>"
+OVERLAPPING = {"transactional": 4, "covered by another batch": 1}
+UNIQUE = Check(
+    name="account_id unique", by="great_expectations", law="L3", status="passed",
+    observed="0 of 57 unexpected", waivable=False,
+)  # fmt: skip
+VERDICTS = Check(
+    name="records landed = verdicts given", by="great_expectations", law="L2", status="passed",
+    observed="80", expected="80", waivable=False,
+)  # fmt: skip
+STATUSES = Check(
+    name='expect_column_values_to_be_in_set(column="status")', by="suite", severity="warning",
+    status="failed", observed="9 of 57 unexpected", expected="over changed rows",
+    detail="review, review, seized",
+)  # fmt: skip
+CONFLICTS = Check(
+    name="conflicts", by="great_expectations", status="failed", observed="1", expected="at most 0",
+)  # fmt: skip
+BROKEN = Check(
+    name='expect_column_values_to_match_regex(column="acount_id")', by="suite", status="errored",
+    detail='column "acount_id" is not in the table',
+)  # fmt: skip
+
+
+def account(partition: int, start: int, end: int, distinct: int, **more: Any) -> PartitionAccount:
+    values = {"quarantined": 0, "explained": {}, "unexplained": []} | more
+    return PartitionAccount(
+        partition=f"sample/payments.accounts/1/{partition}", start=start, end=end, distinct=distinct, **values
+    )
+
+
+def published(**changed: Any) -> Report:
+    """The second folder of the kcat sample, behind the first: an overlap, duplicates, no conflict."""
+    fields: dict[str, Any] = {
+        "dataset": "accounts",
+        "description": "The newest state of each account, by version; closed accounts are deleted.",
+        "owner": "payments",
+        "table": "payments.accounts",
+        "mode": "upsert",
+        "deciding": "key_version",
+        "exact": True,
+        "batch": "export_6b0c41d7a9e2",
+        "interval": None,
+        "attempt": "a41f09c2",
+        "status": "published",
+        "why": [],
+        "snapshot": 4823117063195570012,
+        "landed": 80,
+        "covered": 16,
+        "objects": [
+            LandedLine(name="2-overlap/payments.accounts-0-000044.jsonl", size=11521, records=39),
+            LandedLine(name="2-overlap/payments.accounts-1-000039.jsonl", size=6464, records=21),
+            LandedLine(name="2-overlap/payments.accounts-1-000059.jsonl", size=5886, records=20),
+        ],
+        "ignored": [],
+        "counts": {
+            "superseded": {"in_batch": 11, "stored": 6},
+            "applied": {"insert": 4, "update": 24, "delete": 3},
+            "duplicate": {"position": 21, "message_id": 4, "key_version": 4},
+            "rejected": {"missing_field": 1, "undecodable": 2},
+        },
+        "changes": {"insert": 4, "update": 27},
+        "accounts": [
+            account(1, 39, 80, 36, quarantined=1, explained={"transactional": 5}),
+            account(0, 44, 88, 39, quarantined=2, explained=OVERLAPPING),
+        ],
+        "checks": [UNIQUE, VERDICTS, STATUSES],
+        "examples": {"failing_keys": [], "conflicts": [], "rejected": [REJECTED]},
+        "written": WRITTEN,
+    }
+    return Report(**(fields | changed))
+
+
+REJECTED = {
+    "topic": "payments.accounts", "partition": 0, "offset": 61, "reason": "undecodable",
+    "object": "2-overlap/payments.accounts-0-000044.jsonl", "line": None,
+    "detail": "the value is not one JSON value", "value": '{"owner":"Ada","status":"act',
+}  # fmt: skip
+CONFLICT = {
+    "reason": "same_version", "scope": "in_batch", "won": False,
+    "record": {
+        "topic": "payments.accounts", "partition": 1, "offset": 125,
+        "fields": {"account_id": "a-25", "owner": "Ada", "status": "seized", "credit_limit": None},
+    },
+    "other": {
+        "topic": "payments.accounts", "partition": 1, "offset": 104,
+        "fields": {"account_id": "a-25", "owner": "Ada", "status": "active", "credit_limit": 750.25},
+    },
+}  # fmt: skip
+
+
+def red(**changed: Any) -> Report:
+    """All of the kcat sample at once: its one conflict stops it, and so does a check that cannot be made."""
+    return published(
+        **{
+            "batch": "export_d2f81c90b7aa",
+            "attempt": "7c55e0b1",
+            "status": "red",
+            "why": [
+                "conflicts: found 1, wanted at most 0",
+                f"{BROKEN.name}: found {BROKEN.detail}",
+                "The published table is untouched; the batch is kept on its branch.",
+            ],
+            "snapshot": None,
+            "landed": 267,
+            "covered": 0,
+            "counts": {
+                "applied": {"insert": 35, "delete": 4},
+                "conflict": {"same_version": 1},
+                "duplicate": {"key_version": 33, "message_id": 24, "position": 21},
+                "rejected": {
+                    "missing_field": 4,
+                    "null_key": 1,
+                    "null_version": 2,
+                    "undecodable": 3,
+                    "wrong_type": 2,
+                },
+                "superseded": {"in_batch": 137},
+            },
+            "changes": {"insert": 39},
+            "accounts": [
+                account(0, 0, 136, 128, quarantined=6, explained={"transactional": 8}),
+                account(1, 0, 126, 118, quarantined=6, explained={"transactional": 8}),
+            ],
+            "checks": [UNIQUE, STATUSES, VERDICTS, CONFLICTS, BROKEN],
+            "examples": {"failing_keys": [], "conflicts": [CONFLICT], "rejected": [REJECTED]},
+        }
+        | changed
+    )
+
+
+def unpublished(**changed: Any) -> Report:
+    """A batch that has been landed, and nothing else."""
+    return published(
+        **{
+            "counts": {},
+            "changes": {},
+            "examples": {},
+            "accounts": [],
+            "checks": [],
+            "covered": 0,
+            "status": "unpublished",
+            "why": ["The batch has not been upserted yet."],
+            "interval": FIVE,
+            "batch": "20260309T050000Z-20260309T060000Z_6b0c41d7a9e2",
+            "attempt": None,
+            "snapshot": None,
+            "landed": None,
+            "objects": [LandedLine(name="part-0.parquet", size=74_310_000, records=None)],
+        }
+        | changed
+    )
+
+
+def inexact(**changed: Any) -> Report:
+    """The Connect layout: offsets are inferred, so the account is kept by object."""
+    place = "4-conflict/topics/payments.entries/partition="
+    return published(
+        **{
+            "exact": False,
+            "accounts": [],
+            "landed": 19,
+            "covered": 0,
+            "counts": {"applied": {"insert": 18}, "duplicate": {"message_id": 1}},
+            "objects": [
+                LandedLine(name=f"{place}0/payments.entries+0+0000000188.json", size=1320, records=10),
+                LandedLine(name=f"{place}1/payments.entries+1+0000000139.json", size=1105, records=9),
+            ],
+            "ignored": ["4-conflict/_SUCCESS"],
+        }
+        | changed
+    )
+
+
+def said(report: Report) -> str:
+    """The page as a reader gets it: without tags and style, white space folded, thin spaces as spaces."""
+    body = re.sub(r"<style>.*?</style>", "", render(report), flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+EVERY = pytest.mark.parametrize("report_of", [published, red, unpublished, inexact])
+
+
+@EVERY
+def test_the_page_needs_nothing_but_itself(report_of: Any) -> None:
+    page = render(report_of())
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<script" not in page
+    assert "@import" not in page
+    assert not re.search(r"\ssrc=|url\(", page)
+    assert set(re.findall(r'href="([^"#]*)', page)) <= {"", "data:,"}
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in page
+
+
+@EVERY
+def test_every_link_inside_the_page_leads_somewhere(report_of: Any) -> None:
+    page = render(report_of())
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'\sid="([^"]+)"', page))
+
+
+@EVERY
+def test_the_header_names_the_batch_and_who_owns_it(report_of: Any) -> None:
+    report = report_of()
+    text = said(report)
+    for fact in (report.dataset, report.table, report.batch, report.owner, report.description):
+        assert fact in text
+    assert "Written 2026-03-09 06:12:44 UTC" in text
+
+
+def test_a_published_batch_says_which_snapshot_holds_it() -> None:
+    text = said(published())
+    assert "Published Readers of payments.accounts see this batch" in text
+    assert "snapshot 4823117063195570012 , attempt a41f09c2" in text
+    assert "not published" not in text.lower()
+    assert "1 warning did not stop it: expect_column_values_to_be_in_set" in text
+
+
+def test_a_published_batch_whose_last_audit_is_red_says_so() -> None:
+    assert "The audit that ran last is red all the same" in said(published(checks=[CONFLICTS]))
+    assert "red all the same" not in said(published())
+
+
+def test_a_red_batch_says_why_and_that_readers_see_nothing_of_it() -> None:
+    text = said(red())
+    assert "Red: not published, main is untouched" in text
+    assert "conflicts: found 1, wanted at most 0" in text
+    assert "Nothing below is what readers see" in text
+    assert "What would become of each landed record" in text
+
+
+def test_an_unpublished_batch_shows_what_there_is_and_claims_no_verdicts() -> None:
+    text = said(unpublished())
+    assert "Not published yet The batch has not been upserted yet." in text
+    assert "2026-03-09 05:00 to 06:00 UTC" in text
+    assert "part-0.parquet 74.3 MB –" in text
+    for absent in ("Verdicts", "Duplicates", "Reconciliation", "Checks", "Examples"):
+        assert absent not in text
+
+
+def test_an_export_is_named_where_there_is_no_interval() -> None:
+    assert "Interval export" in said(published())
+
+
+def test_verdicts_and_reasons_come_with_count_share_and_meaning() -> None:
+    text = said(red())
+    assert "superseded Valid, but a newer version is there. 137 51.3 %" in text
+    assert "message_id the same message id at another position 24 9.0 %" in text
+    assert "conflict Same identity or version, other content: somebody has to look. 1 0.4 %" in text
+    drawn = "applied 39, duplicate 78, superseded 137, conflict 1, rejected 12"
+    assert f'aria-label="Records by verdict: {drawn}"' in render(red())
+
+
+def test_what_the_dataset_can_say_of_a_record_has_a_meaning() -> None:
+    reasons = {
+        "applied": ["insert", "update", "replace", "delete", "add", "folded"],
+        "duplicate": ["position", "producer", "message_id", "business_key", "key_version"],
+        "superseded": ["in_batch", "stored", "same_version"],
+        "conflict": ["inconsistent_position", "same_version", "same_identity"],
+        "held": ["version_gap"],
+        "rejected": [
+            "undecodable", "missing_field", "null_key", "null_version", "null_identity", "null_value",
+            "wrong_type", "too_large", "unknown_schema", "forgotten",
+        ],
+        "filtered": ["filter"],
+    }  # fmt: skip
+    counts = {verdict: dict.fromkeys(names, 7) for verdict, names in reasons.items()}
+    text = said(published(counts=counts, landed=7 * sum(map(len, reasons.values()))))
+    for names in reasons.values():
+        for reason in names:
+            assert re.search(rf"\b{reason} [A-Za-z][^0-9]+ 7 ", text), reason
+
+
+def test_duplicates_name_their_cause_and_what_prevents_it_most_frequent_first() -> None:
+    text = said(published())
+    causes = text[text.index("Duplicates by reason") :]
+    assert causes.index("position 21") < causes.index("message_id 4")
+    assert "a consumer crashed before its commit, a rebalance, overlapping files" in causes
+    assert "Prevented by: enable.idempotence=true" in causes
+    assert "16 of them are at positions that the table had processed before" in causes
+
+
+def test_the_partition_equation_holds() -> None:
+    text = said(published())
+    assert "payments.accounts-0 sample, incarnation 1 [44, 88) 44 39 2 quarantined 5" in text
+    assert "holds 44 = 39 + 5 + 0" in text
+    assert "holds 41 = 36 + 5 + 0" in text
+    assert "does not hold" not in text
+    assert text.index("payments.accounts-0 sample") < text.index("payments.accounts-1 sample")
+
+
+def test_a_partition_whose_equation_does_not_hold_comes_first() -> None:
+    text = said(published(accounts=[account(0, 0, 10, 10), account(10, 0, 10, 10), account(2, 5, 20, 12)]))
+    assert "does not hold 15 = 12 + 0 + 0" in text
+    places = [text.index(f"payments.accounts-{partition} sample") for partition in (2, 0, 10)]
+    assert places == sorted(places)
+
+
+def test_unexplained_offsets_are_named_though_the_equation_holds() -> None:
+    text = said(red(accounts=[account(0, 100, 110, 6, unexplained=[(101, 103), (107, 109)])]))
+    assert "4 [101, 103) [107, 109)" in text
+    assert "holds 10 = 6 + 0 + 4" in text
+    assert "Offsets are missing for which nothing accounts" in text
+
+
+def test_records_that_no_verdict_accounts_for_break_the_batchs_equation() -> None:
+    assert "landed 80 = Σ verdicts 79 does not hold" in said(
+        published(counts={"applied": {"insert": 79}, "duplicate": {}})
+    )
+    assert "landed 80 = Σ verdicts 80 holds" in said(published(counts={"applied": {"insert": 80}}))
+
+
+def test_an_inexact_layout_is_accounted_by_object_and_says_why() -> None:
+    text = said(inexact())
+    assert "Reconciliation by object" in text
+    assert "offset cannot be told from one that a transaction or compaction took" in text
+    assert "payments.entries+0+0000000188.json 1.3 kB 10" in text
+    assert "landed 19 = Σ objects 19 holds" in text
+    assert "Reconciliation by partition" not in text
+    assert "4-conflict/_SUCCESS" in text
+
+
+def test_checks_stand_red_first_and_an_errored_one_did_not_fail() -> None:
+    text = said(red())
+    section = text[text.index("2 of 5 stop the batch") :]
+    parts = [
+        "Stops the batch 2",
+        "failed conflicts",
+        "errored expect",
+        "Warnings",
+        "warning expect",
+        "Passed 2",
+    ]
+    places = [section.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "It could not be made: neither passed nor failed. That stops the batch." in section
+    assert "passed account_id unique 0 of 57 unexpected – L3 uniqueness Great Expectations" in section
+
+
+def test_a_red_check_that_cannot_be_waived_says_so() -> None:
+    lost = VERDICTS.model_copy(update={"status": "failed", "observed": "79"})
+    assert "cannot be waived" in said(red(checks=[lost]))
+    assert "cannot be waived" not in said(red())
+
+
+def test_warnings_alone_are_not_red() -> None:
+    assert list(grouped([STATUSES, UNIQUE])) == ["warning", "passed"]
+
+
+def test_a_conflict_shows_both_records_and_marks_what_differs() -> None:
+    text = said(red())
+    assert "same_version within the batch, differs in status, credit_limit" in text
+    assert "payments.accounts-1@104" in text
+    assert "payments.accounts-1@125" in text
+    assert 'status ≠ "active" "seized"' in text
+    assert "credit_limit ≠ 750.25 null" in text
+    assert 'owner "Ada" "Ada"' in text
+    assert "Other record of the batch would stand" in text
+    assert "Other record of the batch stands" in said(published(examples={"conflicts": [CONFLICT]}))
+
+
+def test_a_stored_conflict_that_the_record_won_says_which_stands() -> None:
+    won, lost = (
+        said(red(examples={"conflicts": [CONFLICT | {"scope": "stored", "won": won}]})) for won in (True, False)
+    )
+    assert "against the table" in won
+    assert "Judged record would stand" in won
+    assert "In the table stands" in lost
+
+
+def test_a_conflict_without_fields_still_names_the_records() -> None:
+    bare = {side: CONFLICT[side] | {"fields": None} for side in ("record", "other")}  # type: ignore[operator]
+    text = said(red(examples={"conflicts": [CONFLICT | bare]}))
+    assert "payments.accounts-1@125 against payments.accounts-1@104: the fields were not kept" in text
+
+
+def test_rejected_records_show_where_why_and_what() -> None:
+    text = said(red())
+    assert "undecodable the value is not one JSON value payments.accounts-0@61" in text
+    assert '{"owner":"Ada","status":"act' in text
+    assert "(cut)" not in text
+    nothing = said(red(examples={"rejected": [REJECTED | {"value": None}, REJECTED | {"value": "x" * 300}]}))
+    assert "The value is null." in nothing
+    assert "… (cut)" in nothing
+
+
+def test_failing_keys_are_listed() -> None:
+    text = said(red(examples={"failing_keys": [{"transfer_id": "t-1", "account_id": "a-9"}]}))
+    assert "Keys that stand more than once transfer_id account_id t-1 a-9" in text
+
+
+def test_no_value_becomes_markup() -> None:
+    names = ("dataset", "description", "owner", "table", "mode", "deciding", "batch", "attempt")
+    side = {"topic": EVIL, "partition": 0, "offset": 1, "fields": {EVIL: EVIL}}
+    failed = dict.fromkeys(("name", "by", "law", "observed", "expected", "detail"), EVIL)
+    of_partition = {
+        "partition": "<script>alert(1)/<script>alert(1)/1/0",
+        "explained": {EVIL: 2},
+        "unexplained": [(3, 9)],
+    }
+    page = render(
+        red(
+            **dict.fromkeys(names, EVIL),
+            why=[EVIL, EVIL],
+            objects=[LandedLine(name=EVIL, size=1, records=1)],
+            ignored=[EVIL],
+            counts={EVIL: {EVIL: 267}, 'a"onclick="x': {}, "duplicate": {EVIL: 1}},
+            accounts=[account(0, 0, 9, 1).model_copy(update=of_partition)],
+            checks=[Check(**failed, status="failed"), Check(**failed, status="errored")],
+            examples={
+                "rejected": [dict.fromkeys(REJECTED, EVIL)],
+                "conflicts": [CONFLICT | {"record": side, "reason": EVIL}],
+                "failing_keys": [{EVIL: EVIL}],
+            },
+        )
+    )
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(1)") > 30
+    assert '"onclick' not in page
+
+
+def test_characters_that_cannot_be_seen_are_spelled_out() -> None:
+    assert visible("a\u202eb\u200bc\0") == "a\\u202eb\\u200bc\\u0000"
+    assert visible("Grüße, 口座\n\ttwo") == "Grüße, 口座\n\ttwo"
+    page = render(red(examples={"rejected": [REJECTED | {"value": "ab\u202e\x1b\ud800"}]}))
+    assert "ab\\u202e\\u001b\\ud800" in page
+    assert page.encode()
+
+
+def test_long_lists_are_folded_and_lose_nothing() -> None:
+    objects = [LandedLine(name=f"part-{number:04}", size=1, records=1) for number in range(1000)]
+    text = said(published(objects=objects))
+    assert "988 more of 1 000 objects" in text
+    assert all(one.name in text for one in objects)
+
+
+def test_a_batch_without_records_says_none() -> None:
+    text = said(published(landed=0, covered=0, counts={}, changes={}, accounts=[], objects=[], examples={}))
+    assert "None: no record was landed." in text
+    assert "landed 0 = Σ verdicts 0 holds" in text
+
+
+def test_steps_are_done_up_to_where_the_batch_is() -> None:
+    states = {
+        name: " ".join(state for _, state in steps_of(report))
+        for name, report in {"published": published(), "red": red(), "landed": unpublished()}.items()
+    }
+    assert states == {
+        "published": "done done done done done done",
+        "red": "done done done done red pending",
+        "landed": "done done next pending pending pending",
+    }
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted"),
+    [
+        (thin(1234567), "1 234 567"),
+        (thin(None), "–"),
+        (share(1, 3), "33.3 %"),
+        (share(1, 100_000), "< 0.1 %"),
+        (share(99_999, 100_000), "> 99.9 %"),
+        (share(3, 3), "100 %"),
+        (share(0, 3), "0 %"),
+        (share(0, 0), "–"),
+        (bytes_(999), "999 B"),
+        (bytes_(74_310), "74.3 kB"),
+        (bytes_(999_960), "1.0 MB"),
+        (bytes_(3 * 10**18), "3000.0 PB"),
+        (instant(WRITTEN), "2026-03-09 06:12:44 UTC"),
+        (interval(FIVE), "2026-03-09 05:00 to 06:00 UTC"),
+        (interval(NIGHT), "2026-03-09 23:00 to 2026-03-10 00:00 UTC"),
+    ],
+)
+def test_numbers_and_times_are_written_for_people(shown: str, wanted: str) -> None:
+    assert shown.replace("\N{NARROW NO-BREAK SPACE}", " ") == wanted

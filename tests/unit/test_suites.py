@@ -1,0 +1,89 @@
+"""The users' quality suites: read whole, or refused with the file and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from onefold.dataset import Dataset, dataset_files, load_dataset
+from onefold.errors import InvalidDatasetError
+from onefold.quality.suites import load_suite
+
+PROJECT = Path(__file__).parents[2]
+GOOD = """\
+expectations:
+  - type: expect_column_values_to_be_between
+    kwargs: {column: amount, min_value: 0}
+  - type: expect_column_values_to_be_unique
+    kwargs: {column: id}
+    meta: {severity: warning, owner: us}
+  - type: expect_table_row_count_to_be_between
+    kwargs: {min_value: 1}
+  - type: expect_table_row_count_to_be_between
+    kwargs: {min_value: 1}
+    meta: {over: changed}
+"""
+MakeDataset = Callable[..., Dataset]
+
+
+def with_suite(dataset: MakeDataset, name: str | None = "s.yaml") -> Dataset:
+    return dataset(quality={"suite": name})
+
+
+def test_a_suite_is_read_with_severity_and_rows(dataset: MakeDataset, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(GOOD)
+    suite = load_suite(tmp_path, with_suite(dataset))
+    assert suite is not None
+    assert [one.over for one in suite.expectations] == ["changed", "table", "table", "changed"]
+    assert [one.meta.severity for one in suite.expectations] == ["blocking", "warning", "blocking", "blocking"]
+
+
+def test_a_dataset_without_a_suite_has_none(dataset: MakeDataset, tmp_path: Path) -> None:
+    assert load_suite(tmp_path, with_suite(dataset, None)) is None
+
+
+@pytest.mark.parametrize("file", dataset_files(PROJECT / "datasets"), ids=lambda file: file.stem)
+def test_the_shipped_suites_load(file: Path) -> None:
+    suite = load_suite(PROJECT / "expectations", load_dataset(file))
+    assert suite is not None
+    assert suite.expectations
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "said"),
+    [
+        ("expectations: [\n", "", "not YAML"),
+        ("expectations: []\nmore: 1\n", "more", "Extra inputs"),
+        ("- type: expect_x\n", "", "dictionary"),
+        ("", "", "dictionary"),
+        ("expectations:\n  - kwargs: {}\n", "expectations.0.type", "required"),
+        ("expectations:\n  - type: column_is_fine\n", "expectations.0.type", "pattern"),
+        ("expectations:\n  - type: expect_x\n    kwarg: {}\n", "expectations.0.kwarg", "Extra inputs"),
+        (
+            "expectations:\n  - type: expect_x\n    meta: {severity: fatal}\n",
+            "expectations.0.meta.severity",
+            "'blocking' or 'warning'",
+        ),
+        ("expectations:\n  - type: expect_x\n    meta: {over: all}\n", "expectations.0.meta.over", "'changed'"),
+        ("expectations: []\nexpectations: []\n", "", "not YAML"),
+        ("expectations: [] # \x07\n", "", "not YAML"),
+    ],
+)
+def test_a_wrong_suite_is_refused_at_its_key(
+    dataset: MakeDataset, tmp_path: Path, text: str, key: str, said: str
+) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(InvalidDatasetError) as raised:
+        load_suite(tmp_path, with_suite(dataset))
+    assert raised.value.file == str(tmp_path / "s.yaml")
+    assert (raised.value.key, said in raised.value.problem) == (key, True), str(raised.value)
+
+
+def test_a_suite_that_is_not_there_or_not_utf8_is_refused(dataset: MakeDataset, tmp_path: Path) -> None:
+    with pytest.raises(InvalidDatasetError, match="cannot be read"):
+        load_suite(tmp_path, with_suite(dataset))
+    (tmp_path / "s.yaml").write_bytes(b"\xff")
+    with pytest.raises(InvalidDatasetError, match="cannot be read"):
+        load_suite(tmp_path, with_suite(dataset))
