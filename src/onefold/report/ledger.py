@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
@@ -183,14 +183,19 @@ def _verdict_rows(
         yield from (_plain(row) for row in ordered.to_pylist())
 
 
+# Their own signatures, which take term and literal by position, are not what mypy sees of a pydantic model.
+_EQUAL_TO: Any = EqualTo
+_IN: Any = In
+
+
 def equal(name: str, value: Any) -> BooleanExpression:
     """`name = value`."""
-    return EqualTo(name, value)  # type: ignore[call-arg, misc]  # its own signature takes them by position
+    return cast(BooleanExpression, _EQUAL_TO(name, value))
 
 
 def one_of(name: str, values: list[str]) -> BooleanExpression:
     """`name in (values)`."""
-    return In(name, values)  # type: ignore[call-arg, misc]
+    return cast(BooleanExpression, _IN(name, values))
 
 
 def _position(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -25,6 +25,8 @@ SETTINGS = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # The embedded catalog's files and small batches: no more tasks than there is data for.
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
+    # Naming the line of Python that made each column costs most of the time of planning a small batch.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
