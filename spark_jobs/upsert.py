@@ -16,13 +16,14 @@ from onefold.spark.job import main_of
 from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, published_record
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import check_generation
+from onefold.upsert.generation import check_generation, claim_target
 from onefold.upsert.state import ensure_state
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:
     """One attempt at a staged batch; none where the batch is published already."""
     check_generation(lake, dataset)
+    claim_target(lake, dataset)
     attempt = attempt or new_attempt()
     staged = staged_of(lake, dataset, batch)
     ensure_state(session, dataset, session.table(staged.table))

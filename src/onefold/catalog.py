@@ -80,7 +80,7 @@ class StateTable:
         snapshot = self.table.snapshot_by_id(ref.snapshot_id)
         record = snapshot.summary.additional_properties.get(RECORD_PROPERTY) if snapshot and snapshot.summary else None
         if record is None:
-            raise ForeignCommitError(".".join(self.identifier), ref.snapshot_id)
+            raise ForeignCommitError(".".join(self.identifier), ref.snapshot_id, name)
         return Head(ref.snapshot_id, record)
 
     def snapshot_of(self, record: str) -> int | None:

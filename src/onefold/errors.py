@@ -100,14 +100,30 @@ class ChangedDatasetError(TerminalError):
     dataset: str
     changed: tuple[str, ...]
     published: str
-    now: str
+    table: str
 
     def sentence(self) -> str:
         return (
-            f"{self.dataset}: the dataset file has changed its meaning ({', '.join(self.changed)}): "
-            f"the published table is generation {self.published}, the file is {self.now}. "
+            f"{self.dataset}: the dataset file has changed in {', '.join(self.changed)}: "
+            f"{self.table} is published as generation {self.published}, of the file as it was. "
             "Nothing was run and the table is as it was. Take the change back, or give the dataset "
             "a new name and target table."
+        )
+
+
+@dataclass(eq=False)
+class TargetTakenError(TerminalError):
+    """Two datasets name one target table."""
+
+    exit_code: ClassVar[int] = 2
+    dataset: str
+    table: str
+    owner: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: target.table {self.table} is the table of dataset {self.owner}. "
+            "Nothing was written to it. Give this dataset a table of its own."
         )
 
 
@@ -225,16 +241,17 @@ class DataLossError(GateRedError):
 
 @dataclass(eq=False)
 class ForeignCommitError(TerminalError):
-    """`main` holds a snapshot that Onefold did not write."""
+    """`main`, or a branch, holds a snapshot that Onefold did not write."""
 
     exit_code: ClassVar[int] = 3
     table: str
     snapshot: int
+    ref: str
 
     def sentence(self) -> str:
         return (
-            f"{self.table}: snapshot {self.snapshot} on main was not written by Onefold (foreign_commit). "
-            "Nothing was published. Roll the table back to the last snapshot that names a commit record."
+            f"{self.table}: snapshot {self.snapshot} on {self.ref} was not written by Onefold (foreign_commit). "
+            f"Nothing was published. Roll {self.ref} back to the last snapshot that names a commit record."
         )
 
 

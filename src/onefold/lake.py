@@ -3,6 +3,7 @@
 sources/<source>/cuts|plans|manifests/…       what was planned and landed (a source is shared by datasets)
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
 datasets/<dataset>/<generation>/…             staging, attempts, commit records
+targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the account of a batch
 warehouse/, catalog.db                        the Iceberg tables
 """
@@ -125,6 +126,11 @@ class Lake:
     def generation(dataset: Dataset) -> str:
         """The key of the document that says which generation is published."""
         return f"datasets/{dataset.name}/generation.json"
+
+    @staticmethod
+    def target(table: str) -> str:
+        """The key of the document that says whose a target table is."""
+        return f"targets/{table}.json"
 
     @staticmethod
     def batch(dataset: Dataset, batch: str) -> str:

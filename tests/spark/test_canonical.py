@@ -61,6 +61,12 @@ def test_the_hash_is_of_each_field_by_name_with_type_length_and_text(spark: Spar
     assert hashed(spark, FIELDS, ROW) == hashlib.sha256(text.encode()).digest()
 
 
+def test_a_double_is_hashed_in_hexadecimal(spark: SparkSession) -> None:
+    """Its decimal text is not the same in Java 17 and 21."""
+    text = "v1:rowx:double:17:0x1.1c37937e08p53"
+    assert hashed(spark, {"x": "double"}, {"x": "1.0e16D"}) == hashlib.sha256(text.encode()).digest()
+
+
 D2, D4, NULL = "decimal(18,2)", "decimal(18,4)", "cast(null as string)"
 EQUAL: dict[str, tuple[tuple[dict[str, str], dict[str, str]], tuple[dict[str, str], dict[str, str]]]] = {
     "1.10 and 1.1000": (
@@ -140,10 +146,6 @@ KEYS: dict[str, tuple[str, str, Any]] = {
     "long": ("long", "9007199254740993", 9007199254740993),
     "boolean": ("boolean", "true", True),
     "negative zero decimal": ("decimal(18,2)", "-0.0", "-0.0"),
-    "double below 10^7": ("double", "1234567.25", 1234567.25),
-    "double of 10^7": ("double", "1e7", 1e7),
-    "double of 10^-3": ("double", "0.001", 0.001),
-    "negative double": ("double", "-2.5e-10", -2.5e-10),
     "timestamp at midnight": ("timestamp", '"2026-03-01T00:00:00Z"', "2026-03-01 00:00:00"),
     "boolean as text": ("boolean", "false", "false"),
     "decimal": ("decimal(18,2)", "1.5", "1.5"),
@@ -159,10 +161,6 @@ KEYS: dict[str, tuple[str, str, Any]] = {
     "timestamp": ("timestamp", '"2026-03-01T10:00:00Z"', "2026-03-01T10:00:00Z"),
     "timestamp with a fraction": ("timestamp", '"2026-03-01T10:00:00.120Z"', "2026-03-01T10:00:00.120+00:00"),
     "timestamp in another zone": ("timestamp", '"2026-03-01T10:00:00+01:00"', "2026-03-01T09:00:00"),
-    "double": ("double", "0.5", 0.5),
-    "whole double": ("double", "5", 5),
-    "large double": ("double", "1e21", 1e21),
-    "small double": ("double", "1.5e-7", 1.5e-7),
 }
 
 
@@ -197,7 +195,6 @@ def test_a_key_part_is_of_its_expressions_type(spark: SparkSession, dataset: Mak
         ("decimal(18,2)", "1.005"),
         ("decimal(18,2)", "x"),
         ("timestamp", "yesterday"),
-        ("double", "x"),
         ("date", "2026-02-30"),
         ("long", "1.5"),
     ],

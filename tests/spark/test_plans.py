@@ -82,9 +82,9 @@ def batches(
     found = []
     third = [Sent(0, 40 + n, 300 + n, f"k{n}", 4, f"m{40 + n}", {"owner": "r"}) for n in range(20)]
     for name, records in (("first", first), ("second", second), ("third", third)):
-        before = {number for number, _ in _executions(session)}
+        before = max((one.executionId() for one in _listed(session)), default=-1)
         assert run(session, lake, made, export(folder / name, records)).red is None
-        mine = [one for number, one in _executions(session) if number not in before]
+        mine = _executions(session, before)
         writes = [one for one in mine if one.writes and "Scan ExistingRDD" not in one.tree]  # the empty first snapshot
         staging, actions, *_, merge = writes
         found.append(Batch(staging, actions, merge))
@@ -129,17 +129,18 @@ def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list
     assert all_keys.merge.splits["accounts__state_"] > 1
 
 
-def _executions(session: SparkSession) -> Iterator[tuple[int, Executed]]:
-    """What the JVM ran so far, from Spark's own record of it."""
-    state: Any = session._jsparkSession.sharedState()  # type: ignore[attr-defined]
+def _listed(session: SparkSession) -> list[Any]:
+    """Every statement that the JVM ran, from Spark's own record of it."""
     session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
-    listed = state.statusStore().executionsList()
-    for place in range(listed.size()):
-        one = listed.apply(place)
-        yield (
-            one.executionId(),
-            Executed(one.physicalPlanDescription(), _splits(state.statusStore(), one.executionId())),
-        )
+    listed = session._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[attr-defined]
+    return list(session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed))  # type: ignore[union-attr]
+
+
+def _executions(session: SparkSession, before: int) -> Iterator[Executed]:
+    """The statements that came after one; Spark forgets the oldest."""
+    store = session._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+    for one in (one for one in _listed(session) if one.executionId() > before):
+        yield Executed(one.physicalPlanDescription(), _splits(store, one.executionId()))
 
 
 def _splits(store: Any, execution: int) -> dict[str, int]:

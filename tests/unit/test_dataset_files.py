@@ -251,6 +251,14 @@ def test_inferred_positions_cannot_decide(write: Write) -> None:
     assert load_dataset(write(exact)).deciding == "position"
 
 
+@pytest.mark.parametrize("part", ["rate", "double(header.rate)"])
+def test_a_double_identifies_nothing(write: Write, part: str) -> None:
+    text = changed("business_key: [transfer, account]", f"business_key: [transfer, {part}]")
+    text = changed("at: timestamp}", "at: timestamp, rate: double}", text)
+    with pytest.raises(InvalidDatasetError, match=r"identity\.business_key: '.*rate\)?' is a double"):
+        load_dataset(write(text))
+
+
 @pytest.mark.parametrize("version", ["offset", "timestamp"])
 def test_an_inexact_layout_has_no_offset_and_no_timestamp_to_order_by(write: Write, version: str) -> None:
     upsert = changed("long(header.version)", version, UPSERT)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from onefold.dataset import Dataset
-from onefold.errors import ChangedDatasetError
+from onefold.errors import ChangedDatasetError, TargetTakenError
 from onefold.lake import Lake
-from onefold.upsert.generation import check_generation, fix_generation
+from onefold.upsert.generation import check_generation, claim_target, fix_generation
 
 BASE: dict[str, Any] = {
     "name": "accounts",
@@ -124,6 +124,21 @@ def test_a_changed_meaning_is_refused_by_name(lake: Lake) -> None:
     tree = {**BASE, "target": {"table": "p.accounts", "buckets": 8}, "source": {**BASE["source"], "exports": exports}}
     with pytest.raises(ChangedDatasetError, match=r"buckets, holes"):
         check_generation(lake, Dataset.model_validate(tree))
+
+
+def test_a_renamed_table_is_refused(lake: Lake) -> None:
+    fix_generation(lake, with_("owner", "payments"))
+    with pytest.raises(ChangedDatasetError) as raised:
+        check_generation(lake, with_("target.table", "p.renamed"))
+    assert raised.value.changed == ("target.table",)
+
+
+def test_a_table_is_one_datasets_own(lake: Lake) -> None:
+    claim_target(lake, with_("owner", "payments"))
+    claim_target(lake, with_("owner", "others"))
+    with pytest.raises(TargetTakenError, match=r"p\.accounts is the table of dataset accounts"):
+        claim_target(lake, with_("name", "copy_of_it"))
+    claim_target(lake, Dataset.model_validate({**BASE, "name": "other", "target": {"table": "p.other"}}))
 
 
 def test_the_first_driver_fixes_the_generation(lake: Lake) -> None:

@@ -81,15 +81,14 @@ def run_demo(settings: Settings, folder: Path, views: int) -> None:
     print_rows("what arrived, and what readers see", rows)
     _say_how_it_ended(home, red)
     if surprises:
-        raise UnexpectedEndError(surprises)
+        raise UnexpectedEndError(tuple(surprises))
 
 
+@dataclass(eq=False)
 class UnexpectedEndError(OnefoldError):
     """The demo's batches did not end as they are meant to."""
 
-    def __init__(self, surprises: list[str]) -> None:
-        super().__init__(surprises)
-        self.surprises = surprises
+    surprises: tuple[str, ...]
 
     def sentence(self) -> str:
         return "the demo did not end as it should: " + "; ".join(self.surprises)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from croniter import croniter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from onefold.dataset.expressions import Expression, Path, parse, paths
+from onefold.dataset.expressions import CASTS, Call, Expression, Path, parse, paths
 from onefold.dataset.types import FieldType, parse_type
 
 SAFE_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -250,6 +250,8 @@ class Target(_Model):
         return self.table.split(".")[1]
 
 
+_IDENTIFYING = ("identity.message_id", "identity.business_key", "apply.key")
+
 Rate = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -284,6 +286,9 @@ class Dataset(_Model):
         for place, text in self.expressions():
             for path in paths(parse(text)):
                 self._check(place, text, path)
+        for place, text in self.expressions():
+            if place in _IDENTIFYING and (kind := self.type_of(parse(text))) and kind.name == "double":
+                raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
         if self.apply.mode == "append" and len(self.levels) == 1 and not self.source.export.exact:
             raise ValueError(
                 f"identity: positions of layout {self.source.export.layout} are inferred and cannot decide; "
@@ -315,6 +320,20 @@ class Dataset(_Model):
         if self.apply.delete_when != "tombstone":
             found.append(("apply.delete_when", self.apply.delete_when))
         return [(place, text) for place, text in found if text is not None]
+
+    def type_of(self, expression: Expression) -> FieldType | None:
+        """The type of an expression's values; None: text, or a condition."""
+        match expression:
+            case Path("value", name):
+                return self.fields[name]
+            case Path("timestamp"):
+                return FieldType("timestamp")
+            case Path("offset"):
+                return FieldType("long")
+            case Call(function, _) if function in CASTS:
+                return FieldType(function)
+            case _:
+                return None
 
     def _check(self, place: str, text: str, path: Path) -> None:
         if path.root == "value" and path.name not in self.value.fields:

@@ -1,7 +1,7 @@
 """Canonical digests: of a key, and of a record's content. Equal values give equal digests, whatever wrote them.
 
-Per value: name, type tag, length, text. Decimals without trailing zeros, timestamps as microseconds, -0.0 as
-0, nulls left out; so an added nullable field does not change what was digested before.
+Per value: name, type tag, length, text. Decimals without trailing zeros, timestamps as microseconds, doubles
+in hexadecimal with -0.0 as 0, nulls left out; so an added nullable field does not change what was digested before.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def _text(kind: FieldType, column: Column) -> Column:
             text = column.cast("string")
             return F.when(text.contains("."), F.regexp_replace(text, r"\.?0+$", "")).otherwise(text)
         case "double":
-            return F.when(column == 0, F.lit("0.0")).otherwise(column.cast("string"))
+            # In hexadecimal, exactly: the decimal text of a double differs between releases of Java.
+            text = F.format_string("%a", F.when(column == 0, F.lit(0.0)).otherwise(column))
+            return F.when(column.isNotNull(), text)
         case _:
             return column.cast("string")

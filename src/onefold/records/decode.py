@@ -14,6 +14,7 @@ from onefold.dataset.expressions import parse, paths
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
 from onefold.records.expressions import KEY_VARIANT, compile_expression
+from onefold.records.json import is_one_value, one_object, one_value
 
 REJECTED = "_rejected"
 """struct<reason: string, detail: string>, or null."""
@@ -25,7 +26,9 @@ DELETED = "_is_delete"
 """Whether the record deletes its key."""
 
 REJECTED_TYPE = "struct<reason:string,detail:string>"
-_VALUE = "_value_variant"
+LARGEST_VALUE = 16_000_000
+"""Bytes of a value; VARIANT holds no more than 16 MiB."""
+_OBJECT = "_value_object"
 _TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?\z"
 _DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
 
@@ -36,33 +39,20 @@ def decode(records: DataFrame, dataset: Dataset) -> DataFrame:
     Adds a column a declared field, the columns `REJECTED`, `FILTERED`, `TOMBSTONE`, `DELETED`, and the parsed
     JSON key for expressions. Takes none away and drops no row.
     """
-    opened = strict_json(records, E.VALUE_BYTES, _VALUE).withColumn(TOMBSTONE, F.col(E.VALUE_BYTES).isNull())
+    fields = ", ".join(f"`{name}` variant" for name in dataset.fields)
+    text = F.col(E.VALUE_BYTES).cast("string")
+    usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST_VALUE), text)
+    opened = one_object(records, usable, fields, _OBJECT).withColumn(TOMBSTONE, F.col(E.VALUE_BYTES).isNull())
     if uses_key(dataset):
-        opened = strict_json(opened, E.KEY_BYTES, KEY_VARIANT)
-    judged = opened.withColumns({f"_{name}_json": _member(name) for name in dataset.fields})
-    looked = {f"_{name}_kind": F.schema_of_variant(f"_{name}_json") for name in dataset.fields}
-    looked |= {f"_{name}_text": F.try_variant_get(f"_{name}_json", "$", "string") for name in dataset.fields}
-    typed = judged.withColumns(looked).withColumns({name: _typed(name, kind) for name, kind in dataset.fields.items()})
+        key = F.col(E.KEY_BYTES).cast("string")
+        opened = one_value(opened, F.when(F.is_valid_utf8(key), key), KEY_VARIANT)
+    looked = {f"_{name}_kind": F.schema_of_variant(_json(name)) for name in dataset.fields}
+    looked |= {f"_{name}_text": F.try_variant_get(_json(name), "$", "string") for name in dataset.fields}
+    typed = opened.withColumns(looked).withColumns({name: _typed(name, kind) for name, kind in dataset.fields.items()})
     decided = typed.withColumns({DELETED: _deletes(dataset), FILTERED: _filtered(dataset)})
     rejected = decided.withColumn(REJECTED, _rejection(dataset))
-    scratch = [f"_{name}_{part}" for name in dataset.fields for part in ("json", "kind", "text")]
-    return rejected.drop(_VALUE, *scratch)
-
-
-def strict_json(records: DataFrame, column: str, name: str) -> DataFrame:
-    """Add `name`: the bytes of `column` as VARIANT if they are exactly one JSON value in UTF-8, else null.
-
-    The parser ignores what follows a value, so the text is parsed inside an array: junk behind it breaks the
-    array. Only text with a `]` of its own can close that array early, and then a second parse decides.
-    """
-    text = F.col(column).cast("string")
-    valid = F.when(F.is_valid_utf8(text), text)
-    array = f"{name}_array"
-    parsed = records.withColumn(array, F.try_parse_json(F.concat(F.lit("["), valid, F.lit("]"))))
-    alone = F.try_variant_get(array, "$[1]", "variant").isNull()
-    member = F.try_parse_json(F.concat(F.lit('{"v":'), valid, F.lit("}")))
-    whole = F.when(F.contains(valid, F.lit("]")), member.isNotNull()).otherwise(F.lit(True))
-    return parsed.withColumn(name, F.when(alone & whole, F.try_variant_get(array, "$[0]", "variant"))).drop(array)
+    scratch = [f"_{name}_{part}" for name in dataset.fields for part in ("kind", "text")]
+    return rejected.drop(_OBJECT, *scratch)
 
 
 def uses_key(dataset: Dataset) -> bool:
@@ -71,8 +61,9 @@ def uses_key(dataset: Dataset) -> bool:
     return dataset.key.format == "json" and any(path.root == "key" for text in texts for path in paths(parse(text)))
 
 
-def _member(name: str) -> Column:
-    return F.try_variant_get(_VALUE, f"$.{name}", "variant")
+def _json(name: str) -> Column:
+    """The field as VARIANT; null where it is absent."""
+    return F.col(f"{_OBJECT}.{name}")
 
 
 def _typed(name: str, kind: FieldType) -> Column:
@@ -80,7 +71,7 @@ def _typed(name: str, kind: FieldType) -> Column:
 
     Each column is looked at once: what is null here though the JSON value is not, was of another type.
     """
-    json, found, text = (F.col(f"_{name}_{part}") for part in ("json", "kind", "text"))
+    json, found, text = _json(name), F.col(f"_{name}_kind"), F.col(f"_{name}_text")
     number = (found == "BIGINT") | found.startswith("DECIMAL")
     match kind.name:
         case "string":
@@ -126,20 +117,13 @@ def _filtered(dataset: Dataset) -> Column:
 
 def _rejection(dataset: Dataset) -> Column:
     """The first reason that applies; the filter's own fields are judged before it, all others only behind it."""
-    text = F.col(E.VALUE_BYTES).cast("string")
     filter_fields = {path.name for path in paths(parse(dataset.source.filter))} if dataset.source.filter else set()
     asked = [_field_rejection(n, k) for n, k in dataset.fields.items() if n in filter_fields]
     others = [_field_rejection(n, k) for n, k in dataset.fields.items() if n not in filter_fields]
     none = F.lit(None).cast(REJECTED_TYPE)
-    object_like = F.schema_of_variant(_VALUE).startswith("OBJECT")
     ok_null = F.lit(dataset.apply.delete_when == "tombstone")
-    of_value = (
-        F.when(~F.is_valid_utf8(text), rejected("undecodable", "the value is not UTF-8"))
-        .when(F.trim(text) == "", rejected("undecodable", "the value is empty"))
-        .when(F.col(_VALUE).isNull(), rejected("undecodable", "the value is not one JSON value"))
-        .when(~object_like, rejected("wrong_type", "the value is no JSON object"))
-        .otherwise(F.coalesce(none, *asked, F.when(~F.col(FILTERED) & ~F.col(DELETED), F.coalesce(none, *others))))
-    )
+    of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED) & ~F.col(DELETED), F.coalesce(none, *others)))
+    of_value = F.when(F.col(_OBJECT).isNotNull(), of_fields).otherwise(_no_object())
     return (
         F.when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
         .when(F.col(TOMBSTONE) & ok_null, none)
@@ -148,8 +132,22 @@ def _rejection(dataset: Dataset) -> Column:
     )
 
 
+def _no_object() -> Column:
+    """Why a value is not exactly one JSON object."""
+    text = F.col(E.VALUE_BYTES).cast("string")
+    size = F.format_number(F.octet_length(E.VALUE_BYTES), 0)
+    large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST_VALUE:,} can be read"))
+    return (
+        F.when(~F.is_valid_utf8(text), rejected("undecodable", "the value is not UTF-8"))
+        .when(F.octet_length(E.VALUE_BYTES) > LARGEST_VALUE, rejected("too_large", large))
+        .when(F.trim(text) == "", rejected("undecodable", "the value is empty"))
+        .when(is_one_value(text), rejected("wrong_type", "the value is no JSON object"))
+        .otherwise(rejected("undecodable", "the value is not one JSON value"))
+    )
+
+
 def _field_rejection(name: str, kind: FieldType) -> Column:
-    json, found, text = (F.col(f"_{name}_{part}") for part in ("json", "kind", "text"))
+    json, found, text = _json(name), F.col(f"_{name}_kind"), F.col(f"_{name}_text")
     missing = F.lit(None) if kind.nullable else F.when(json.isNull(), rejected("missing_field", f"{name} is absent"))
     said = F.concat_ws(" ", F.lit(f"{name}: wanted {kind}, found"), found, F.substring(text, 1, 80))
     wrong = F.when(json.isNotNull() & (found != "VOID") & F.col(name).isNull(), rejected("wrong_type", said))

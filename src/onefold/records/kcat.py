@@ -8,11 +8,10 @@ from pyspark.sql import types as T
 
 from onefold.dataset.model import Origin
 from onefold.records import envelope as E
+from onefold.records.json import one_object
 from onefold.records.landed import literal
 
-_RECORD = "struct<topic:string,partition:int,offset:bigint,ts:bigint,headers:array<string>,key:string,payload:string>"
-_ENDS_EARLY = r"\}\s*\]"
-"""Only text with a closing bracket of its own can end our array before the line ends."""
+_RECORD = "topic string, partition int, offset bigint, ts bigint, headers array<string>, key string, payload string"
 
 
 def read_kcat(session: SparkSession, objects: list[tuple[str, str]], origin: Origin) -> DataFrame:
@@ -33,7 +32,7 @@ def parse_lines(lines: DataFrame, objects: list[tuple[str, str]], origin: Origin
     why = F.when(~F.is_valid_utf8("value"), "the line is not UTF-8").otherwise(
         F.lit("not a line of kcat -J with topic, partition and offset")
     )
-    return _whole(lines).select(
+    return one_object(lines, F.make_valid_utf8("value"), _RECORD, "record").select(
         F.when(good, record.ts).alias(E.TIMESTAMP),
         F.lit(origin.cluster).alias(E.CLUSTER),
         F.when(good, record.topic).alias(E.TOPIC),
@@ -53,15 +52,6 @@ def object_name(path: Column, objects: list[tuple[str, str]]) -> Column:
     """The object's name for the path that Spark read it from."""
     names = F.create_map(*(F.lit(word) for name, uri in objects for word in (uri.rsplit("/", 1)[-1], name)))
     return names[F.substring_index(path, "/", -1)]
-
-
-def _whole(lines: DataFrame) -> DataFrame:
-    """Add `record`: the line as exactly one JSON object, or null; never the first of two, never junk's start."""
-    text = F.make_valid_utf8("value")
-    parsed = lines.withColumn("array", F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{_RECORD}>"))
-    member = F.from_json(F.concat(F.lit('{"line":'), text, F.lit("}")), f"line {_RECORD}")
-    whole = F.when(text.rlike(_ENDS_EARLY), member["line"].isNotNull()).otherwise(F.lit(True))
-    return parsed.withColumn("record", F.when((F.size("array") == 1) & whole, F.get("array", F.lit(0)))).drop("array")
 
 
 def _pairs(headers: Column) -> Column:

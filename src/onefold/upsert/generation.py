@@ -1,4 +1,4 @@
-"""Which generation of a dataset is published; another one is refused before anything runs."""
+"""Which generation of a dataset is published, and where; anything else is refused before it runs."""
 
 from __future__ import annotations
 
@@ -7,32 +7,54 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from onefold.dataset import Dataset
-from onefold.errors import ChangedDatasetError
+from onefold.errors import ChangedDatasetError, TargetTakenError
 from onefold.lake import Lake
 
 
+class Target(BaseModel):
+    """Whose table it is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+
+
 class Generation(BaseModel):
-    """The meaning that the published table was folded with."""
+    """The meaning that the published table was folded with, and its name."""
 
     model_config = ConfigDict(frozen=True)
 
     generation: str
+    table: str
     meaning: dict[str, Any]
 
 
 def check_generation(lake: Lake, dataset: Dataset) -> None:
-    """Refuse a dataset whose meaning is not the published one.
+    """Refuse a dataset whose meaning or table is not the published one.
 
     Raises:
         ChangedDatasetError: it names the keys that changed.
     """
     published = lake.get(Lake.generation(dataset), Generation)
-    if published is None or published.generation == dataset.generation:
+    if published is None:
         return
-    now = Generation(generation=dataset.generation, meaning=dataset.meaning).model_dump(mode="json")["meaning"]
-    names = sorted({*published.meaning, *now})
-    changed = tuple(name for name in names if published.meaning.get(name) != now.get(name))
-    raise ChangedDatasetError(dataset.name, changed, published.generation, dataset.generation)
+    now = _generation(dataset)
+    before, after = ({**one.meaning, "target.table": one.table} for one in (published, now))
+    changed = tuple(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
+    if changed or published.generation != now.generation:
+        changed = changed or ("the way its digest is made",)
+        raise ChangedDatasetError(dataset.name, changed, published.generation, published.table)
+
+
+def claim_target(lake: Lake, dataset: Dataset) -> None:
+    """Make the target table the dataset's own; called before the table is made.
+
+    Raises:
+        TargetTakenError: it is another dataset's.
+    """
+    standing = lake.put_first(Lake.target(dataset.target.table), Target(dataset=dataset.name))
+    if standing.dataset != dataset.name:
+        raise TargetTakenError(dataset.name, dataset.target.table, standing.dataset)
 
 
 def fix_generation(lake: Lake, dataset: Dataset) -> None:
@@ -41,5 +63,10 @@ def fix_generation(lake: Lake, dataset: Dataset) -> None:
     Raises:
         ChangedDatasetError: another one was published meanwhile.
     """
-    lake.put_first(Lake.generation(dataset), Generation(generation=dataset.generation, meaning=dataset.meaning))
+    lake.put_first(Lake.generation(dataset), _generation(dataset))
     check_generation(lake, dataset)
+
+
+def _generation(dataset: Dataset) -> Generation:
+    meaning = Generation(generation=dataset.generation, table=dataset.target.table, meaning=dataset.meaning)
+    return Generation.model_validate_json(meaning.model_dump_json())  # as it is read back

@@ -10,7 +10,6 @@ from onefold.catalog import RECORD_PROPERTY, ROOT, state_name
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
-from onefold.records.canonical import key_digest, key_text
 from onefold.spark.tables import PROPERTIES, ensure_namespace
 from onefold.upsert import columns as U
 
@@ -71,21 +70,3 @@ def ensure_view(session: SparkSession, dataset: Dataset, columns: list[T.StructF
 def read_state(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFrame:
     """The state table as of a snapshot."""
     return session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
-
-
-def key_literal(session: SparkSession, dataset: Dataset, key: dict[str, str]) -> bytes:
-    """The key digest of a key given as text by part (`explain --key`).
-
-    Raises:
-        KeyError: a part is missing or unknown.
-    """
-    if set(key) != set(dataset.key_names):
-        raise KeyError(", ".join(dataset.key_names))
-    parts = []
-    for name in dataset.key_names:
-        given = F.lit(str(key[name]))
-        field = dataset.fields.get(name)
-        parts.append(key_text(given.try_cast(field.sql) if field else given))
-    row = session.range(1).select(key_digest(parts).alias("digest")).first()
-    assert row is not None
-    return bytes(row.digest)
