@@ -1,5 +1,6 @@
 """The command line. Importing it imports no pyspark: a session starts only for what needs one."""
 
-from onefold.cli.app import main
+from onefold.cli import act, ask
+from onefold.cli.app import app, main
 
-__all__ = ["main"]
+__all__ = ["act", "app", "ask", "main"]

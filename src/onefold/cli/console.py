@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rich.console import Console
@@ -32,6 +32,17 @@ def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing
     for row in listed:
         table.add_row(*("" if value is None else str(value) for value in row.values()))
     OUT.print(table)
+
+
+def answer(
+    title: str,
+    rows: list[dict[str, Any]],
+    as_json: bool,
+    shown: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    empty: str = "nothing yet",
+) -> None:
+    """Rows as JSON, or as a table of what is `shown` of each."""
+    print_json(rows) if as_json else print_rows(title, (shown(row) for row in rows), empty)
 
 
 def note(text: str) -> None:

@@ -172,14 +172,19 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
     for (title, law, value, limit, severity, waivable), outcome in zip(
         asked.values(), expect(frame, wanted), strict=True
     ):
-        observed = Outcome(outcome.status, f"{value:g}", outcome.detail if outcome.status == "errored" else "")
-        expected = f"{limit:g}" if law == "L2" and limit else f"at most {limit:g}"
+        observed = Outcome(outcome.status, _figure(value), outcome.detail if outcome.status == "errored" else "")
+        expected = _figure(limit or 0) if law == "L2" and limit else f"at most {_figure(limit or 0)}"
         checks.append(
             _check(
                 title, "great_expectations", observed, law=law, severity=severity, expected=expected, waivable=waivable
             )
         )
     return checks
+
+
+def _figure(value: float) -> str:
+    """A count whole, a rate with four digits."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:.4f}"
 
 
 def _age_at_live_edge(lake: Lake, dataset: Dataset, upserted: Upserted) -> float | None:

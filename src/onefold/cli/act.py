@@ -1,0 +1,171 @@
+"""The commands that do something: validate, run, step, demo."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.status import Status
+
+from onefold.cli.app import AsJson, Name, app, open_dataset
+from onefold.cli.console import NOTES, note, print_json, print_rows
+from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
+from onefold.errors import OnefoldError, UsageError
+from onefold.lake import Lake, as_json
+from onefold.settings import load_settings
+
+
+@app.command()
+def validate(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="Default: all")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check dataset files and their quality suites."""
+    from onefold.quality.suites import load_suite
+
+    settings = load_settings()
+    folder = settings.datasets_folder
+    files = [folder / f"{name}.yaml" for name in names] if names else dataset_files(folder)
+    if not files:
+        raise UsageError(f"no dataset files in {folder}")
+    rows = []
+    for file in files:
+        problem = ""
+        try:
+            dataset = load_dataset(file) if file.is_file() else find_dataset(folder, file.stem)
+            load_suite(settings.expectations_folder, dataset)
+            told: dict[str, str | None] = {
+                "mode": dataset.apply.mode,
+                "identity": dataset.deciding,
+                "generation": dataset.generation,
+            }
+        except OnefoldError as error:
+            problem, told = str(error), {"mode": None, "identity": None, "generation": None}
+        rows.append({"dataset": file.stem, "ok": not problem, **told, "problem": problem})
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows("datasets", [{**row, "ok": "yes" if row["ok"] else "NO"} for row in rows])
+    if not all(row["ok"] for row in rows):
+        raise typer.Exit(2)
+
+
+@app.command()
+def run(
+    name: Name,
+    start: Annotated[datetime | None, typer.Option("--from", help="Start of the first interval, UTC")] = None,
+    end: Annotated[datetime | None, typer.Option("--to", help="End of the last interval, UTC")] = None,
+    export: Annotated[
+        str | None, typer.Option(help="Read all of this folder instead of what is new or was left unfinished")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read; write nothing")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plan, land, dedup, upsert, gate, publish and report: everything new, intervals, or an export folder."""
+    from onefold.cli.intervals import intervals_between
+    from onefold.cli.run import unfinished
+    from onefold.landing.land import plan_batch
+
+    lake, dataset = open_dataset(name)
+    if export and (start or end):
+        raise UsageError("--export and --from/--to exclude each other")
+    intervals = intervals_between(dataset, start, end) if start or end else [None]
+    begun = [] if export or start or end else unfinished(lake, dataset)
+    plans = [*begun, *(plan_batch(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)]
+    wanted = [plan for plan in plans if not plan.empty]
+    if dry_run:
+        rows = [_planned(plan) for plan in plans]
+        print_json(rows) if as_json else print_rows(f"{name}: would read", rows)
+        return
+    if not wanted:
+        note(f"{name}: nothing new")
+        if as_json:
+            print_json([])
+        return
+    ends = _run_all(lake, dataset, wanted)
+    if as_json:
+        print_json([_ended(one) for one in ends])
+    else:
+        print_rows(name, [_ended(one) for one in ends])
+    for one in ends:
+        if one.red:
+            raise one.red
+
+
+def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
+    from onefold.cli.process import InProcess
+    from onefold.cli.run import run_batch
+
+    spark = InProcess(lake)
+    ends = []
+    try:
+        for number, plan in enumerate(plans, 1):
+            with NOTES.status(f"{dataset.name} {plan.batch}") as status:
+                ends.append(run_batch(lake, dataset, plan, spark, _say(status, dataset.name, number, len(plans))))
+    finally:
+        spark.close()
+    return ends
+
+
+def _say(status: Status, name: str, number: int, total: int) -> Any:
+    def say(step: str) -> None:
+        status.update(f"{name}: batch {number} of {total}: {step}")
+        if not NOTES.is_terminal:
+            note(f"{name}: batch {number} of {total}: {step}")
+
+    return say
+
+
+def _planned(plan: Any) -> dict[str, Any]:
+    objects = getattr(plan, "objects", [])
+    return {
+        "batch": plan.batch,
+        "interval": plan.interval.model_dump(mode="json") if plan.interval else None,
+        "objects": len(objects),
+        "bytes": sum(one.size for one in objects),
+        "ignored": len(getattr(plan, "ignored", [])),
+    }
+
+
+def _ended(one: Any) -> dict[str, Any]:
+    counts = one.published.counts if one.published else {}
+    state = "red" if one.red else ("already published" if one.published.already else "published")
+    return {
+        "batch": one.batch,
+        "state": state,
+        "attempt": one.published.attempt if one.published else None,
+        "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
+        "report": one.report,
+    }
+
+
+@app.command()
+def step(
+    step_name: Annotated[
+        str, typer.Argument(metavar="NAME", help="plan, land, dedup, upsert, gate, publish or report")
+    ],
+    name: Name,
+    batch: Annotated[str | None, typer.Option("--batch", help="Batch id; all steps but plan need it")] = None,
+    attempt: Annotated[str | None, typer.Option(help="Attempt; default: a new one for upsert, else the newest")] = None,
+    start: Annotated[datetime | None, typer.Option("--from", help="plan: start of the interval, UTC")] = None,
+    end: Annotated[datetime | None, typer.Option("--to", help="plan: end of the interval, UTC")] = None,
+    export: Annotated[str | None, typer.Option(help="plan: read all of this folder")] = None,
+) -> None:
+    """One step alone, as an Airflow task runs it; prints the step's document as JSON."""
+    from onefold.cli.steps import one_step
+
+    lake, dataset = open_dataset(name)
+    print_json(as_json(one_step(lake, dataset, step_name, batch, attempt, start, end, export)))
+
+
+@app.command()
+def demo(
+    views: Annotated[int, typer.Option(help="Page views to generate")] = 200_000,
+    folder: Annotated[Path, typer.Option(help="Where the demo keeps its lake; it is emptied first")] = Path(".demo"),
+) -> None:
+    """The main job on the shipped sample export, start to report."""
+    from onefold.cli.demo import run_demo
+
+    run_demo(load_settings(), folder, views)

@@ -1,0 +1,124 @@
+"""The commands that only look: show, batches, verdicts, explain, offsets. They start no JVM."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from onefold.cli.app import AsJson, Batch, Name, app, open_dataset
+from onefold.cli.console import answer, note
+from onefold.errors import UsageError
+
+
+@app.command()
+def show(
+    name: Name,
+    at: Annotated[str | None, typer.Option("--at", metavar="BATCH", help="As of a published batch")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many rows (default: 20 in a table, all in JSON)")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Published rows."""
+    from onefold.report.ledger import rows_of
+
+    lake, dataset = open_dataset(name)
+    rows = rows_of(lake, dataset, at, limit or (None if as_json else 20))
+    answer(dataset.target.table, rows, as_json)
+
+
+@app.command()
+def batches(name: Name, as_json: AsJson = False) -> None:
+    """Batches, their counts, their gate."""
+    from onefold.report.ledger import batches_of
+
+    lake, dataset = open_dataset(name)
+    answer(name, batches_of(lake, dataset), as_json, _batch)
+
+
+def _batch(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "batch": row["batch"],
+        "landed": row["landed"],
+        "verdicts": ", ".join(f"{verdict} {count}" for verdict, count in row["verdicts"].items()),
+        "gate": row["gate"],
+        "published": "yes" if row["published"] else "no",
+    }
+
+
+@app.command()
+def verdicts(
+    name: Name,
+    batch: Batch,
+    reason: Annotated[str | None, typer.Option(help="Only this reason")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many (default: 50 in a table, all in JSON)")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What became of each record of a batch."""
+    from onefold.report.ledger import verdicts_of
+
+    lake, dataset = open_dataset(name)
+    rows, published = verdicts_of(lake, dataset, batch, reason, limit or (None if as_json else 50))
+    if not published:
+        note(f"batch {batch} is not published: this is what its newest attempt would do")
+    if as_json:
+        names = ("topic", "partition", "offset", "verdict", "reason", "scope", "survivor")
+        rows = [{key: row[key] for key in names} for row in rows]
+    answer(f"{name} {batch}", rows, as_json, _verdict, "no such verdicts")
+
+
+def _verdict(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "survivor": _place(row["survivor"])}
+
+
+def _place(survivor: dict[str, Any] | None) -> str:
+    return f"{survivor['topic']}-{survivor['partition']}@{survivor['offset']}" if survivor else ""
+
+
+@app.command(name="explain")
+def explain_key(
+    name: Name,
+    key: Annotated[str, typer.Option("--key", help='The key as JSON: \'{"account_id": "a-1"}\'')],
+    as_json: AsJson = False,
+) -> None:
+    """Every published record that touched a key, in order, with its verdict."""
+    from onefold.records.key import digest_of_key
+    from onefold.report.ledger import explain
+
+    lake, dataset = open_dataset(name)
+    try:
+        parts = json.loads(key)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"--key {key!r} is not JSON: {error}") from None
+    if not isinstance(parts, dict):
+        raise UsageError(f"--key {key!r} is no JSON object")
+    rows = explain(lake, dataset, digest_of_key(dataset, parts))
+    answer(f"{name} {key}", rows, as_json, _touched, "no published record touched this key")
+
+
+def _touched(row: dict[str, Any]) -> dict[str, Any]:
+    return {**_verdict(row), "won": "won" if row["won"] else ""}
+
+
+@app.command()
+def offsets(name: Name, as_json: AsJson = False) -> None:
+    """Covered ranges, holes and quarantined offsets per partition."""
+    from onefold.report.ledger import offsets_of
+
+    lake, dataset = open_dataset(name)
+    answer(name, offsets_of(lake, dataset), as_json, _partition)
+
+
+def _partition(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: _ranges(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+def _ranges(value: list[Any]) -> str:
+    def one(item: Any) -> str:
+        start, end = (item["start"], item["end"]) if isinstance(item, dict) else item
+        kind = f" {item['kind']}" if isinstance(item, dict) else ""
+        return f"[{start}, {end}){kind}"
+
+    return ", ".join(one(item) for item in value)
