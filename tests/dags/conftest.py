@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.jvm import short_lived
+
 PROJECT = Path(__file__).parents[2]
 PROBE = Path(__file__).with_name("probe.py")
 Probe = Callable[..., Any]
@@ -26,18 +28,22 @@ def airflow_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The settings of an Airflow with the project's DAGs, and of a lake, below a temporary folder."""
     home = tmp_path_factory.mktemp("airflow")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "ONEFOLD"))}
-    return kept | {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__API_AUTH__JWT_SECRET": "0" * 128,
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        "ONEFOLD_HOME": str(PROJECT),
-        "ONEFOLD_LAKE": str(home / "lake"),
-        "ONEFOLD_JARS": os.environ.get("ONEFOLD_JARS", str(PROJECT / ".jars")),
-        "PYTHONPATH": os.pathsep.join(str(PROJECT / folder) for folder in ("src", ".")),
-    }
+    return (
+        kept
+        | short_lived()
+        | {
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__API_AUTH__JWT_SECRET": "0" * 128,
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "ONEFOLD_HOME": str(PROJECT),
+            "ONEFOLD_LAKE": str(home / "lake"),
+            "ONEFOLD_JARS": os.environ.get("ONEFOLD_JARS", str(PROJECT / ".jars")),
+            "PYTHONPATH": os.pathsep.join(str(PROJECT / folder) for folder in ("src", ".")),
+        }
+    )
 
 
 @pytest.fixture(scope="session")

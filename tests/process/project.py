@@ -18,6 +18,7 @@ from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.settings import Settings
+from tests.jvm import short_lived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +109,7 @@ class Project:
         return subprocess.Popen(
             [Path(sys.executable).with_name("onefold"), *words],
             cwd=self.home,
-            env=keep | own | ({"ONEFOLD_FAULT": fault} if fault else {}),
+            env=keep | short_lived() | own | ({"ONEFOLD_FAULT": fault} if fault else {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -186,6 +186,17 @@ def test_what_is_not_of_its_declared_type_is_refused_with_a_reason(nullable: Row
     assert row[REJECTED] == {"reason": reason, "detail": detail}
 
 
+def test_a_value_that_variant_cannot_hold_is_too_large(spark: SparkSession, dataset: MakeDataset) -> None:
+    """A larger VARIANT would end the job, and with it the whole batch."""
+    made = dataset(value={"fields": FIELDS}, identity={})
+    values = {name: b'{"s": "' + b"x" * size + b'"}' for name, size in (("large", 15_999_991), ("larger", 15_999_992))}
+    records = [record(name, value) for name, value in values.items()]
+    rows = _by_case(decode(envelope(spark, records), made))
+    detail = "the value has 16,000,001 bytes, at most 16,000,000 can be read"
+    assert (rows["large"][REJECTED], len(rows["large"]["s"])) == (None, 15_999_991)
+    assert rows["larger"][REJECTED] == {"reason": "too_large", "detail": detail}
+
+
 def test_no_literal_is_filtered_deletes_or_is_a_tombstone(nullable: Rows) -> None:
     assert {(row[FILTERED], row[DELETED], row[TOMBSTONE]) for row in nullable.values()} == {(False, False, False)}
 

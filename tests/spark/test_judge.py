@@ -163,6 +163,18 @@ def test_a_covered_position_is_a_stored_duplicate_without_a_look_up(spark: Spark
     assert found(spark, base, batch, append(dataset), covered=(1, 2, 3, 4)) == wanted(table)
 
 
+def test_a_covered_position_whose_row_stands_with_other_content_is_a_conflict(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    """Two exports contradict each other: no row moves, and the gate has something to see."""
+    base = [rec(1, key="a"), rec(2, key="b")]
+    table: list[Expected] = [
+        (rec(1, "other", "a"), "conflict", "inconsistent_position", "stored", 1, False, None),
+        (rec(2, key="b"), "duplicate", "position", "stored", 2, False, None),
+    ]
+    assert found(spark, base, [one for one, *_ in table], append(dataset), covered=(1, 2)) == wanted(table)
+
+
 def _row(record: Decoded) -> dict[str, Any]:
     names = ("timestamp", "cluster", "topic", "incarnation", "partition", "offset")
     return {

@@ -15,6 +15,7 @@ from onefold.records.kcat import read_kcat
 GOOD = b'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1000,"broker":1,%s"key":"k","payload":"p"}'
 LINE = GOOD % b""
 NOT_A_LINE = "not a line of kcat -J with topic, partition and offset"
+NOT_BYTES = "payload and key of a line of kcat -J are strings or null"
 NOT_UTF8 = "the line is not UTF-8"
 
 
@@ -30,6 +31,11 @@ def unreadable(line: bytes) -> dict[str, Any]:
     return {**none, "_value_bytes": line, "_unreadable": NOT_A_LINE}
 
 
+def not_bytes(line: bytes) -> dict[str, Any]:
+    """The envelope of a record whose position can be told, but not its payload or key."""
+    return good(_key_bytes=None, _headers=None, _value_bytes=line, _unreadable=NOT_BYTES)
+
+
 def pair(key: str, value: str | None) -> dict[str, str | None]:
     """A header."""
     return {"key": key, "value": value}
@@ -42,6 +48,8 @@ def named(*words: bytes) -> bytes:
 
 BAD_KEY = LINE.replace(b'"k"', b'"\xff"')
 BAD_VALUE = LINE.replace(b'"p"', b'"\xc3("')
+NO_PAYLOAD = LINE.replace(b',"payload":"p"', b"")
+HUGE = LINE.replace(b'"p"', b'"' + b"p" * 16_000_000 + b'"')
 HALF = LINE[:-20]
 LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a record": (LINE, good()),
@@ -74,6 +82,12 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "null": (b"null", unreadable(b"null")),
     "an empty object": (b"{}", unreadable(b"{}")),
     "no offset": (LINE.replace(b'"offset":7,', b""), unreadable(LINE.replace(b'"offset":7,', b""))),
+    "no payload": (NO_PAYLOAD, not_bytes(NO_PAYLOAD)),
+    "a number as payload": (LINE.replace(b'"p"', b"1.10"), not_bytes(LINE.replace(b'"p"', b"1.10"))),
+    "an object as payload": (LINE.replace(b'"p"', b'{"a":1}'), not_bytes(LINE.replace(b'"p"', b'{"a":1}'))),
+    "a number as key": (LINE.replace(b'"k"', b"1"), not_bytes(LINE.replace(b'"k"', b"1"))),
+    "no key": (LINE.replace(b'"key":"k",', b""), good(_key_bytes=None)),
+    "a line of 16 MB": (HUGE, unreadable(HUGE) | {"_unreadable": "the line has more than 16,000,000 bytes"}),
     "key not UTF-8": (BAD_KEY, good(_key_bytes=None, _headers=None, _value_bytes=BAD_KEY, _unreadable=NOT_UTF8)),
     "payload not UTF-8": (
         BAD_VALUE,

@@ -14,7 +14,7 @@ from onefold.dataset.expressions import parse, paths
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
 from onefold.records.expressions import KEY_VARIANT, compile_expression
-from onefold.records.json import is_one_value, one_object, one_value
+from onefold.records.json import LARGEST, is_one_value, one_object, one_value
 
 REJECTED = "_rejected"
 """struct<reason: string, detail: string>, or null."""
@@ -26,8 +26,6 @@ DELETED = "_is_delete"
 """Whether the record deletes its key."""
 
 REJECTED_TYPE = "struct<reason:string,detail:string>"
-LARGEST_VALUE = 16_000_000
-"""Bytes of a value; VARIANT holds no more than 16 MiB."""
 _OBJECT = "_value_object"
 _TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?\z"
 _DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
@@ -41,7 +39,7 @@ def decode(records: DataFrame, dataset: Dataset) -> DataFrame:
     """
     fields = ", ".join(f"`{name}` variant" for name in dataset.fields)
     text = F.col(E.VALUE_BYTES).cast("string")
-    usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST_VALUE), text)
+    usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST), text)
     opened = one_object(records, usable, fields, _OBJECT).withColumn(TOMBSTONE, F.col(E.VALUE_BYTES).isNull())
     if uses_key(dataset):
         key = F.col(E.KEY_BYTES).cast("string")
@@ -136,10 +134,10 @@ def _no_object() -> Column:
     """Why a value is not exactly one JSON object."""
     text = F.col(E.VALUE_BYTES).cast("string")
     size = F.format_number(F.octet_length(E.VALUE_BYTES), 0)
-    large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST_VALUE:,} can be read"))
+    large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST:,} can be read"))
     return (
         F.when(~F.is_valid_utf8(text), rejected("undecodable", "the value is not UTF-8"))
-        .when(F.octet_length(E.VALUE_BYTES) > LARGEST_VALUE, rejected("too_large", large))
+        .when(F.octet_length(E.VALUE_BYTES) > LARGEST, rejected("too_large", large))
         .when(F.trim(text) == "", rejected("undecodable", "the value is empty"))
         .when(is_one_value(text), rejected("wrong_type", "the value is no JSON object"))
         .otherwise(rejected("undecodable", "the value is not one JSON value"))

@@ -7,6 +7,8 @@ import secrets
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+LARGEST = 16_000_000
+"""Bytes of a text that is parsed; a VARIANT holds no more than 16 MiB."""
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 _END = f"end_{secrets.token_hex(8)}"
 """A name that no text can know."""

@@ -8,10 +8,10 @@ from pyspark.sql import types as T
 
 from onefold.dataset.model import Origin
 from onefold.records import envelope as E
-from onefold.records.json import one_object
+from onefold.records.json import LARGEST, one_object
 from onefold.records.landed import literal
 
-_RECORD = "topic string, partition int, offset bigint, ts bigint, headers array<string>, key string, payload string"
+_RECORD = "topic string, partition int, offset bigint, ts bigint, headers array<string>, key variant, payload variant"
 
 
 def read_kcat(session: SparkSession, objects: list[tuple[str, str]], origin: Origin) -> DataFrame:
@@ -28,19 +28,27 @@ def parse_lines(lines: DataFrame, objects: list[tuple[str, str]], origin: Origin
     """The envelope of lines (`value` string, `path` string)."""
     record = F.col("record")
     good = record.topic.isNotNull() & record.partition.isNotNull() & record.offset.isNotNull()
-    readable = good & F.is_valid_utf8("value")  # kcat prints such bytes raw; the position can still be told
-    why = F.when(~F.is_valid_utf8("value"), "the line is not UTF-8").otherwise(
-        F.lit("not a line of kcat -J with topic, partition and offset")
+    valid = F.is_valid_utf8("value")  # kcat prints other bytes raw; the position can still be told
+    kinds = {name: F.schema_of_variant(record[name]) for name in ("key", "payload")}
+    bytes_ = kinds["payload"].isin("STRING", "VOID") & F.coalesce(kinds["key"].isin("STRING", "VOID"), F.lit(True))
+    readable = good & valid & F.coalesce(bytes_, F.lit(False))
+    fits = F.octet_length("value") <= LARGEST
+    why = (
+        F.when(~fits, f"the line has more than {LARGEST:,} bytes")
+        .when(~valid, "the line is not UTF-8")
+        .when(good, "payload and key of a line of kcat -J are strings or null")
+        .otherwise("not a line of kcat -J with topic, partition and offset")
     )
-    return one_object(lines, F.make_valid_utf8("value"), _RECORD, "record").select(
+    text = {name: F.try_variant_get(record[name], "$", "string") for name in kinds}
+    return one_object(lines, F.when(fits, F.make_valid_utf8("value")), _RECORD, "record").select(
         F.when(good, record.ts).alias(E.TIMESTAMP),
         F.lit(origin.cluster).alias(E.CLUSTER),
         F.when(good, record.topic).alias(E.TOPIC),
         F.lit(origin.incarnation).alias(E.INCARNATION),
         F.when(good, record.partition).alias(E.PARTITION),
         F.when(good, record.offset).alias(E.OFFSET),
-        F.when(readable, record.key.cast("binary")).alias(E.KEY_BYTES),
-        F.when(readable, record.payload).otherwise(F.col("value")).cast("binary").alias(E.VALUE_BYTES),
+        F.when(readable, text["key"].cast("binary")).alias(E.KEY_BYTES),
+        F.when(readable, text["payload"]).otherwise(F.col("value")).cast("binary").alias(E.VALUE_BYTES),
         F.when(readable, _pairs(record.headers)).alias(E.HEADERS),
         object_name(F.col("path"), objects).alias(E.OBJECT),
         F.lit(None).cast("int").alias(E.LINE),

@@ -52,7 +52,13 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     columns = {}
     for name, (survivor, loser) in decided.items():
         columns[name] = F.when(lost, loser).otherwise(survivor)
-    repeated = {C.VERDICT: F.lit("duplicate"), C.REASON: F.lit("position"), U.SCOPE: F.lit("stored")}
+    # What is covered is not judged again; but the row that stands may tell that its position had other content.
+    contradicts = facts.has & facts.same_order & ~facts.same & F.lit(dataset.source.export.exact)
+    repeated = {
+        C.VERDICT: F.when(contradicts, "conflict").otherwise("duplicate"),
+        C.REASON: F.when(contradicts, "inconsistent_position").otherwise("position"),
+        U.SCOPE: F.lit("stored"),
+    }
     for name, value in repeated.items():
         columns[name] = F.when(stands, value).otherwise(columns[name])
     columns[U.ACTION] = F.when(keyed & ~lost & ~stands, columns[U.ACTION])
