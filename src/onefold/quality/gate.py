@@ -183,8 +183,8 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
 
 
 def _figure(value: float) -> str:
-    """A count whole, a rate with four digits."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:.4f}"
+    """Plain, whatever its size; a rate with six digits at most."""
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
 
 
 def _age_at_live_edge(lake: Lake, dataset: Dataset, upserted: Upserted) -> float | None:
