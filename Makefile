@@ -39,10 +39,10 @@ $(KAFKA): $(READY) src/onefold/spark/jars.lock
 
 $(CLASSES): $(JARS)
 	@echo "an archive of Spark's classes, with which the JVMs of the tests start faster (a minute)"
-	@scratch=$$(mktemp -d); trap 'rm -rf $$scratch' EXIT; \
-	    ONEFOLD_LAKE=$$scratch SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$(CURDIR)/$@ -Xlog:cds=off -Xlog:cds+dynamic=off" \
-	    $(BIN)/onefold run accounts --export sample/exports/kcat/1-first 2>&1 | cat >/dev/null  # until the JVM has left, too
-	@test -f $@
+	@scratch=$$(mktemp -d); trap 'rm -rf $$scratch' EXIT; made=$$scratch/classes.jsa; \
+	    if ! ONEFOLD_LAKE=$$scratch/lake SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$$made -Xlog:cds=off -Xlog:cds+dynamic=off" \
+	        $(BIN)/onefold run accounts --export sample/exports/kcat/1-first 2>&1 | cat >$$scratch/said || ! test -f $$made; \
+	    then cat $$scratch/said >&2; exit 1; fi; mv $$made $@  # the pipe ends when the JVM has left, too
 
 .PHONY: demo
 demo: setup ## The main job on the shipped Kafka sample, export to report

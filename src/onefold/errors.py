@@ -141,6 +141,36 @@ class NothingToReadError(TerminalError):
 
 
 @dataclass(eq=False)
+class UnknownTopicError(TerminalError):
+    """The cluster has no such topic, or no topic that a pattern matches."""
+
+    exit_code: ClassVar[int] = 2
+    connection: str
+    topic: str
+    near: tuple[str, ...]
+
+    def sentence(self) -> str:
+        near = f" (did you mean {' or '.join(self.near)}?)" if self.near else ""
+        what = "no topic matches" if self.topic.startswith("^") else "there is no topic"
+        return f"{self.connection}: {what} {self.topic!r}{near}. Nothing was planned."
+
+
+@dataclass(eq=False)
+class ClusterRefusedError(TerminalError):
+    """The cluster answers, but not to this user."""
+
+    connection: str
+    servers: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.connection} ({self.servers}): {self.problem}. Nothing was read. Check the connection's user, "
+            "password and rights (it needs DESCRIBE and READ on the topics, READ on its group)."
+        )
+
+
+@dataclass(eq=False)
 class LandedBytesMissingError(TerminalError):
     """A manifest names an object that is not in the landing any more, or is not what it was."""
 
@@ -272,6 +302,47 @@ class ContentionError(TransientError):
 
 
 @dataclass(eq=False)
+class ClusterUnavailableError(TransientError):
+    """The brokers do not answer."""
+
+    connection: str
+    servers: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.connection} ({self.servers}): {self.problem}. What was landed before stands; run the same "
+            "command again when the brokers answer."
+        )
+
+
+@dataclass(eq=False)
+class NotSettledError(TransientError):
+    """An interval that is not over, or not for long enough."""
+
+    dataset: str
+    end: str
+    settled: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: the interval that ends at {self.end} can be read from {self.settled} on "
+            "(schedule.settle). Nothing was planned; run it again then."
+        )
+
+
+@dataclass(eq=False)
+class LandingInterruptedError(TransientError):
+    """The topics could not be read to the end of the plan."""
+
+    batch: str
+    problem: str
+
+    def sentence(self) -> str:
+        return f"batch {self.batch}: {self.problem}. Nothing of it was landed and the plan stands: run the batch again."
+
+
+@dataclass(eq=False)
 class LakeUnavailableError(TransientError):
     """The lake or the export cannot be read or written now."""
 
@@ -321,3 +392,10 @@ class SparkLostError(TransientError):
             f"batch {self.batch}: the Spark process of {self.step} ended without leaving a result (killed, out of "
             "memory, or its master is gone: see its log). The published table is as it was; the step can be run again."
         )
+
+
+def cause_of(error: Exception) -> str:
+    """The innermost cause that the JVM names, in one line; else the error's own first line."""
+    lines = str(error).strip().splitlines()
+    causes = [line.partition("Caused by:")[2].strip() for line in lines if "Caused by:" in line]
+    return (causes or lines or [type(error).__name__])[-1 if causes else 0][:300]

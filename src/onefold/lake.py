@@ -1,6 +1,7 @@
 """The lake: one store, and the one place that knows what lies where in it.
 
 sources/<source>/cuts|plans|manifests/…       what was planned and landed (a source is shared by datasets)
+clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
 datasets/<dataset>/<generation>/…             staging, attempts, commit records
 targets/<table>.json                          whose table it is
@@ -72,7 +73,7 @@ class Lake:
 
     def export(self, dataset: Dataset, folder: str | None = None) -> Storage:
         """The store of a dataset's export files, or of a folder given in their place."""
-        place = folder or dataset.source.export.path
+        place = folder or dataset.source.place
         return open_storage(place if "://" in place else str(self.settings.path(place)))
 
     # Documents: immutable JSON objects, by model.
@@ -111,6 +112,11 @@ class Lake:
     def cuts(source: str) -> str:
         """The prefix of a source's cuts."""
         return f"sources/{source}/cuts/"
+
+    @staticmethod
+    def incarnation(cluster: str, topic: str, number: int) -> str:
+        """The key of the document that says which topic id the n-th topic of a name had."""
+        return f"clusters/{cluster}/{topic}/{number}.json"
 
     @staticmethod
     def manifest(source: str, batch: str) -> str:

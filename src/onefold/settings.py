@@ -37,6 +37,11 @@ class Settings(BaseSettings):
     )
     spark_master: str = Field(default="local[*]", description="Spark master of in-process steps")
     spark_conf: dict[str, str] = Field(default_factory=dict, description="More Spark settings")
+    kafka: dict[str, dict[str, str | int | float | bool]] = Field(
+        default_factory=dict,
+        repr=False,  # it holds passwords
+        description="How to reach clusters: connection name to client settings, in librdkafka's names",
+    )
     publish_tries: int = Field(default=5, ge=1, description="How often a moved main is met with a new attempt")
 
     @classmethod

@@ -35,7 +35,7 @@ class Log:
     starts: dict[str, int] = field(default_factory=dict)
     asked: int = 0
 
-    def offsets_at(self, instant: datetime) -> dict[str, int]:
+    def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
         """As a broker has it: the first offset whose timestamp is at or after the instant, else the end."""
         self.asked += 1
         found = {}
@@ -64,7 +64,7 @@ def test_a_cut_is_made_once_and_then_found(lake: Lake) -> None:
 
 def test_the_slower_of_two_drivers_takes_the_cut_that_stands(lake: Lake) -> None:
     class Overtaken(Log):
-        def offsets_at(self, instant: datetime) -> dict[str, int]:
+        def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
             cut_at(lake, "s", instant, Log({P0: [0, 0, 0]}))  # another driver, meanwhile
             return {P0: 1}
 
@@ -79,21 +79,21 @@ def test_cuts_of_other_sources_are_no_neighbours(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("given_", "before", "after", "wanted"),
     [
-        ({P0: 5}, [], [], {P0: 5}),
-        ({P0: 5}, [{P0: 7}], [], {P0: 7}),
-        ({P0: 5}, [], [{P0: 3}], {P0: 3}),
-        ({P0: 5}, [{P0: 2}, {P0: 4}], [{P0: 9}], {P0: 5}),
-        ({}, [{P0: 4}], [], {P0: 4}),
-        ({P0: 5, P1: 1}, [{P0: 2}], [], {P0: 5, P1: 1}),
+        ({P0: 5}, None, None, {P0: 5}),
+        ({P0: 5}, {P0: 7}, None, {P0: 7}),
+        ({P0: 5}, None, {P0: 3}, {P0: 3}),
+        ({P0: 5}, {P0: 4}, {P0: 9}, {P0: 5}),
+        ({}, {P0: 4}, None, {P0: 4}),
+        ({P0: 5, P1: 1}, {P0: 2}, None, {P0: 5, P1: 1}),
         # a partition that a later cut does not know begins behind that cut
-        ({P0: 5, P1: 1}, [], [{P0: 9}], {P0: 5}),
+        ({P0: 5, P1: 1}, None, {P0: 9}, {P0: 5}),
     ],
 )
 def test_a_cut_lies_between_its_neighbours(
-    given_: dict[str, int], before: list[dict[str, int]], after: list[dict[str, int]], wanted: dict[str, int]
+    given_: dict[str, int], before: dict[str, int] | None, after: dict[str, int] | None, wanted: dict[str, int]
 ) -> None:
-    earlier = [Cut(instant=hour(0), offsets=one) for one in before]
-    later = [Cut(instant=hour(9), offsets=one) for one in after]
+    earlier = Cut(instant=hour(0), offsets=before) if before else None
+    later = Cut(instant=hour(9), offsets=after) if after else None
     assert clamped(given_, earlier, later) == wanted
 
 

@@ -125,7 +125,6 @@ def test_an_alias_is_offered_as_the_file_spells_it(write: Write) -> None:
 
 
 NOT_BUILT = [
-    ("a live topic", "", "  exports:\n", "  kafka: {connection: k, topics: [t]}\n  exports:\n", "live topic"),
     *[
         (f"layout {layout}", "", "layout: kcat", f"layout: {layout}", f"layout {layout}")
         for layout in ("segments", "parquet", "avro")
@@ -168,6 +167,7 @@ REFUSED = [
     ("the name is another", "name: entries", "name: others", "name", "must be that of the file, 'entries'"),
     ("no name", "name: entries\n", "", "name", "must be that of the file"),
     ("no source", "    layout: kcat\n", "", "source.exports.layout", "Field required"),
+    ("two sources", "  exports:\n", "  kafka: {topics: [t]}\n  exports:\n", "source", "one source: exports or kafka"),
     ("layout unknown", "layout: kcat", "layout: csv", "source.exports", "no layout 'csv'"),
     ("holes unknown", "holes: transactional", "holes: many", "source.exports.holes", "none"),
     ("incarnation", "incarnation: 1", "incarnation: 0", "source.exports.origin.incarnation", "greater"),
@@ -311,3 +311,53 @@ def test_an_unknown_dataset_lists_those_that_are_there(write: Write) -> None:
         find_dataset(folder / "sub", "../entries")
     with pytest.raises(UnknownDatasetError, match=r"\(there: none\)"):
         find_dataset(folder / "nowhere", "entries")
+
+
+LIVE = re.sub(r"  exports:\n(    .*\n)+", "  kafka: {connection: prod, topics: [payments.entries]}\n", ENTRIES)
+
+
+def test_live_topics_are_a_source(write: Write) -> None:
+    dataset = load_dataset(write(LIVE))
+    assert dataset.source.kafka
+    assert dataset.source.kafka.topics == ["payments.entries"]
+    assert (dataset.source.layout, dataset.source.exact, dataset.source.place) == (
+        "kafka",
+        True,
+        "prod: payments.entries",
+    )
+    assert load_dataset(write(LIVE.replace("connection: prod, ", ""))).source.place == "kafka_default: payments.entries"
+
+
+def test_a_live_record_may_decide_by_its_offset(write: Write) -> None:
+    upsert = UPSERT.replace("long(header.version)", "offset")
+    assert load_dataset(write(LIVE.replace("  mode: append\n", upsert))).apply.version
+
+
+@pytest.mark.parametrize(
+    ("topics", "said"),
+    [
+        ("[]", "at least 1"),
+        ("['a b']", "'a b' is no topic's name"),
+        ("['..']", "is no topic's name"),
+        ("['^pay(']", "is no regular expression"),
+        ("[a, a]", "stands there twice"),
+        ("entries", "list"),
+    ],
+)
+def test_topics_are_names_or_patterns(write: Write, topics: str, said: str) -> None:
+    with pytest.raises(InvalidDatasetError, match=said) as raised:
+        load_dataset(write(LIVE.replace("[payments.entries]", topics)))
+    assert raised.value.key.startswith("source.kafka.topics")
+    assert raised.value.line == LIVE.splitlines().index("  kafka: {connection: prod, topics: [payments.entries]}") + 1
+
+
+def test_a_source_is_shared_by_datasets_of_one_connection_and_the_same_topics(write: Write) -> None:
+    def source(topics: str, connection: str = "prod") -> str:
+        text = LIVE.replace("payments.entries]}", f"{topics}]}}").replace(
+            "connection: prod", f"connection: {connection}"
+        )
+        return load_dataset(write(text)).source_id
+
+    assert source("a, b") == source("b, a")
+    assert len({source("a"), source("a, b"), source("a", "test")}) == 3
+    assert re.fullmatch(r"pay_x-[0-9a-f]{8}", source("'^pay.*[x]'"))

@@ -61,6 +61,16 @@ MEANING = {
 }
 
 
+def live(topics: list[str], connection: str = "prod") -> Dataset:
+    return with_("source", {"kafka": {"connection": connection, "topics": topics}})
+
+
+def test_of_live_topics_the_names_count_and_not_the_connection() -> None:
+    assert live(["a", "b"]).generation == live(["b", "a"], "other").generation
+    assert live(["a"]).generation != live(["a", "b"]).generation
+    assert live(["a"]).generation != with_("owner", "payments").generation
+
+
 @pytest.mark.parametrize("path", MEANING)
 def test_it_changes_with_each_key_of_the_meaning(path: str) -> None:
     given = MEANING[path]

@@ -33,6 +33,7 @@ def test_commands_and_drivers_import_no_engine() -> None:
     ("library", "rooms"),
     [
         (r"boto3|botocore", {"storage"}),
+        (r"confluent_kafka", {"landing"}),
         (r"airflow", {"orchestration", "ui"}),
         (r"great_expectations", {"quality"}),
         (r"pyspark", {"records", "dedup", "upsert", "quality", "spark", "cli"}),

@@ -13,9 +13,9 @@ import pytest
 from onefold.dataset import Dataset
 from onefold.errors import ExportChangedError, LandedBytesMissingError, NothingToReadError, StepMissingError
 from onefold.lake import Lake
+from onefold.landing.exports import role_of
 from onefold.landing.land import land_batch, manifest_of, plan_batch
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
-from onefold.landing.source import role_of
 
 MakeDataset = Callable[..., Dataset]
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)

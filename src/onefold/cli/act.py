@@ -119,10 +119,15 @@ def _say(status: Status, name: str, number: int, total: int) -> Any:
 
 
 def _planned(plan: Any) -> dict[str, Any]:
-    objects = getattr(plan, "objects", [])
-    return {
-        "batch": plan.batch,
-        "interval": plan.interval.model_dump(mode="json") if plan.interval else None,
+    told = {"batch": plan.batch, "interval": plan.interval.model_dump(mode="json") if plan.interval else None}
+    if plan.kind == "ranges":
+        return told | {
+            "partitions": len({one.topic_partition.key for one in plan.ranges}),
+            "offsets": sum(one.end - one.start for one in plan.ranges),
+            "notes": plan.notes,
+        }
+    objects = plan.objects
+    return told | {
         "objects": len(objects),
         "bytes": sum(one.size for one in objects),
         "ignored": len(getattr(plan, "ignored", [])),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.dataset import Dataset
+from onefold.errors import SparkStepError, cause_of
 from onefold.lake import Lake
 from onefold.storage import LocalStorage
 
@@ -48,7 +49,14 @@ class InProcess:
     def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
         """Run one step; its document."""
         module = importlib.import_module(f"spark_jobs.{step}")
-        return module.run(self.session, self.lake, dataset, batch, attempt)
+        session = self.session
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            return module.run(session, self.lake, dataset, batch, attempt)
+        except (Py4JError, PySparkException) as error:
+            raise SparkStepError(step, batch, f"{cause_of(error)} (see {self.log})") from error
 
     def close(self) -> None:
         """Stop the session, if there is one."""

@@ -64,7 +64,10 @@ def run_batch(
     load_suite(lake.settings.expectations_folder, dataset)  # a suite that cannot be read is said first
     batch = plan.batch
     say("land")
-    land_batch(lake, dataset, batch)
+    if dataset.source.kafka:
+        spark.run("land", dataset, batch)
+    else:
+        land_batch(lake, dataset, batch)
     table = find_state(lake, dataset)
     if table and (found := find_published(lake, dataset, table, batch)):
         return BatchRun(batch, found, None, report_batch(lake, dataset, batch))

@@ -44,7 +44,7 @@ def one_step(
         return plan_batch(lake, dataset, intervals[0], export)
     if batch is None:
         raise UsageError(f"step {name} needs --batch")
-    if name == "land":
+    if name == "land" and dataset.source.exports:
         return land_batch(lake, dataset, batch, attempt)
     if name == "report":
         report_batch(lake, dataset, batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -78,32 +79,94 @@ class Exports(_Model):
             raise ValueError(f"no layout {self.layout!r} (connect, kcat)")
         return self
 
-    @property
-    def exact(self) -> bool:
-        """Whether each record carries its own offset."""
-        return self.layout == "kcat"
+
+_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+
+
+class Kafka(_Model):
+    """Live topics as a source."""
+
+    connection: str = Field(
+        default="kafka_default",
+        pattern=r"^[A-Za-z0-9_.-]+$",
+        description="The Airflow connection, or the entry of the setting `kafka`, that says how to reach the cluster",
+    )
+    topics: list[str] = Field(min_length=1, description="Topic names; one that starts with ^ is a regular expression")
+
+    @field_validator("topics")
+    @classmethod
+    def _names(cls, topics: list[str]) -> list[str]:
+        for topic in topics:
+            if topic.startswith("^"):
+                try:
+                    re.compile(topic)
+                except re.error as error:
+                    raise ValueError(f"{topic!r} is no regular expression: {error}") from None
+            elif not _TOPIC.fullmatch(topic):
+                raise ValueError(f"{topic!r} is no topic's name (a pattern starts with ^)")
+        if len(set(topics)) < len(topics):
+            raise ValueError("a topic stands there twice")
+        return topics
 
 
 class Source(_Model):
     """Where the records come from."""
 
     exports: Exports | None = None
-    kafka: dict[str, Any] | None = None
+    kafka: Kafka | None = None
     filter: ExpressionText | None = Field(default=None, description="Records that are wanted")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if self.kafka is not None:
-            raise not_built("a live topic as source (export files are)")
-        if self.exports is None:
-            raise ValueError("name a source: exports (or kafka)")
+        if (self.exports is None) == (self.kafka is None):
+            raise ValueError("name one source: exports or kafka")
         return self
 
     @property
-    def export(self) -> Exports:
-        """The export; today's only source."""
-        assert self.exports is not None
-        return self.exports
+    def layout(self) -> str:
+        """How the landed bytes are laid out: connect, kcat, or kafka for live topics."""
+        return self.exports.layout if self.exports else "kafka"
+
+    @property
+    def exact(self) -> bool:
+        """Whether each record carries its own offset."""
+        return self.layout != "connect"
+
+    @property
+    def holes(self) -> str | None:
+        """What explains an offset that was not landed; None: nothing does."""
+        if self.exports is None:
+            return "log_gap"  # read without a gap from the log itself
+        return None if self.exports.holes == "none" else self.exports.holes
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for people."""
+        if self.kafka:
+            return f"{self.kafka.connection}: {', '.join(self.kafka.topics)}"
+        assert self.exports
+        return self.exports.path
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What of the source can change a row: neither a connection's name nor a path."""
+        if self.kafka:
+            return {"layout": self.layout, "topics": sorted(self.kafka.topics)}
+        assert self.exports
+        return {"origin": self.exports.origin.model_dump(), "layout": self.layout, "holes": self.exports.holes}
+
+    @cached_property
+    def id(self) -> str:
+        """Names the source: datasets that read the same one share its landing."""
+        words: list[Any]
+        if self.kafka:
+            name = re.sub(r"[^A-Za-z0-9_-]+", "_", min(self.kafka.topics)).strip("_")
+            words = ["kafka", self.kafka.connection, sorted(self.kafka.topics)]
+        else:
+            assert self.exports
+            name = FilePath(self.exports.path.rstrip("/")).name
+            words = [self.exports.path, self.exports.layout, self.exports.origin.model_dump()]
+        return f"{name or 'root'}-{hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:8]}"
 
 
 class Schedule(_Model):
@@ -111,7 +174,10 @@ class Schedule(_Model):
 
     cron: str = Field(description="Five cron fields, UTC")
     start: datetime = Field(description="The first interval's start")
-    settle: Duration = Field(default=timedelta(minutes=10), description="How long an object must be unchanged")
+    settle: Duration = Field(
+        default=timedelta(minutes=10),
+        description="How long an object must be unchanged, or an interval over, before it is read",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -263,6 +329,10 @@ class Quality(_Model):
     max_conflicts: int = Field(default=0, ge=0)
     min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
     freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")
+    loss: Literal["refused", "tolerated"] = Field(
+        default="refused",
+        description="Whether a batch may be published of which records were gone before they were landed",
+    )
     suite: str | None = Field(default=None, pattern=r"^[\w.-]+\.ya?ml$", description="A file in expectations/")
 
 
@@ -289,9 +359,9 @@ class Dataset(_Model):
         for place, text in self.expressions():
             if place in _IDENTIFYING and (kind := self.type_of(parse(text))) and kind.name == "double":
                 raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
-        if self.apply.mode == "append" and len(self.levels) == 1 and not self.source.export.exact:
+        if self.apply.mode == "append" and len(self.levels) == 1 and not self.source.exact:
             raise ValueError(
-                f"identity: positions of layout {self.source.export.layout} are inferred and cannot decide; "
+                f"identity: positions of layout {self.source.layout} are inferred and cannot decide; "
                 "declare message_id or business_key"
             )
         if self.apply.delete_when == "tombstone":
@@ -344,8 +414,8 @@ class Dataset(_Model):
             raise ValueError(f"{place}: {text!r}: {wanted}")
         if path.root == "key" and self.key.format == "bytes":
             raise ValueError(f"{place}: {text!r}: a key of bytes cannot be used in an expression")
-        if path.root in ("offset", "timestamp") and not self.source.export.exact:
-            raise ValueError(f"{place}: {text!r}: layout {self.source.export.layout} carries no {path.root}")
+        if path.root in ("offset", "timestamp") and not self.source.exact:
+            raise ValueError(f"{place}: {text!r}: layout {self.source.layout} carries no {path.root}")
 
     def _check_tombstones(self) -> None:
         assert self.apply.key
@@ -405,11 +475,8 @@ class Dataset(_Model):
     @cached_property
     def meaning(self) -> dict[str, Any]:
         """What the generation is the digest of: everything that can change a row."""
-        export = self.source.export
         return {
-            "origin": export.origin.model_dump(),
-            "layout": export.layout,
-            "holes": export.holes,
+            **self.source.meaning,
             "filter": self.source.filter,
             "key": self.key.format,
             "value.format": self.value.format,
@@ -425,9 +492,7 @@ class Dataset(_Model):
         canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
-    @cached_property
+    @property
     def source_id(self) -> str:
-        """Names the source: datasets that read the same export share its landing."""
-        export = self.source.export
-        words = json.dumps([export.path, export.layout, export.origin.model_dump()], sort_keys=True)
-        return f"{FilePath(export.path.rstrip('/')).name or 'root'}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        """The name of the dataset's source."""
+        return self.source.id

@@ -75,7 +75,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     objects = {row[E.OBJECT]: row["count"] for row in rows.groupBy(E.OBJECT).count().collect()}
     records = sum(objects.values())
     partitions, inconsistent = {}, False
-    if dataset.source.export.exact:
+    if dataset.source.exact:
         found = offsets_of(rows)
         partitions = {
             where.key: StagedPartition(present=one.present, quarantined=one.quarantined) for where, one in found.items()

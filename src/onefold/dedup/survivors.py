@@ -173,7 +173,7 @@ def _repeats(group: WindowSpec) -> Column:
 def _clashes(group: WindowSpec, dataset: Dataset) -> Column:
     """The same position with other content; an inferred position never says so."""
     differs = F.coalesce(F.lag(C.HASH).over(group) != F.col(C.HASH), F.lit(False))
-    return _same_position(group) & differs if dataset.source.export.exact else F.lit(False)
+    return _same_position(group) & differs if dataset.source.exact else F.lit(False)
 
 
 def _not_first(level: str, group: tuple[str, ...], order: list[Column]) -> Column:

@@ -6,7 +6,8 @@ any order leave no gap and no overlap.
 
 from __future__ import annotations
 
-from datetime import datetime
+import bisect
+from datetime import UTC, datetime
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,9 +27,9 @@ class Cut(BaseModel):
 
 class OffsetsAt(Protocol):
     """What a live source knows: for each partition the first offset at or after an instant, at most the last
-    stable offset; and where its log starts."""
+    stable offset; and where its log starts. Nobody asks for offsets below `floors`, which spare a search."""
 
-    def offsets_at(self, instant: datetime) -> dict[str, int]: ...
+    def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]: ...
 
     def log_starts(self) -> dict[str, int]: ...
 
@@ -43,28 +44,39 @@ class OffsetRange(BaseModel):
     end: int
 
 
-def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt) -> Cut:
-    """The cut at an instant: the stored one, or a new one clamped between its stored neighbours."""
-    key = f"{Lake.cuts(source)}{instant:%Y%m%dT%H%M%S%fZ}.json"
+def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_run: bool = False) -> Cut:
+    """The cut at an instant: the stored one, or a new one clamped between its stored neighbours.
+
+    Clamping by the two nearest is clamping by all: each of them was clamped by its own when it was written.
+    """
+    key = f"{Lake.cuts(source)}{_name(instant)}.json"
     if stored := lake.get(key, Cut):
         return stored
-    cuts = [lake.get(info.key, Cut) for info in lake.storage.list(Lake.cuts(source))]
-    stored_cuts = sorted((cut for cut in cuts if cut is not None), key=lambda cut: cut.instant)
-    before = [cut for cut in stored_cuts if cut.instant < instant]
-    after = [cut for cut in stored_cuts if cut.instant > instant]
-    new = Cut(instant=instant, offsets=clamped(live.offsets_at(instant), before, after))
-    return lake.put_first(key, new)
+    names = sorted(info.key for info in lake.storage.list(Lake.cuts(source)))
+    at = bisect.bisect(names, key)
+    before, after = (lake.get(names[index], Cut) if 0 <= index < len(names) else None for index in (at - 1, at))
+    floors = before.offsets if before else {}
+    new = Cut(instant=instant, offsets=clamped(live.offsets_at(instant, floors), before, after))
+    return new if dry_run else lake.put_first(key, new)
 
 
-def clamped(offsets: dict[str, int], before: list[Cut], after: list[Cut]) -> dict[str, int]:
-    """`offsets`, never below an earlier cut nor above a later one: timestamps may run backwards, cuts not."""
+def _name(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
+
+
+def clamped(offsets: dict[str, int], before: Cut | None, after: Cut | None) -> dict[str, int]:
+    """`offsets`, never below the cut before nor above the one after: timestamps may run backwards, cuts not."""
     out = dict(offsets)
-    for cut in before:
-        for partition, offset in cut.offsets.items():
+    if before:
+        for partition, offset in before.offsets.items():
             out[partition] = max(out.get(partition, offset), offset)
-    for cut in after:
+    if after:
         # A partition that a later cut does not know begins behind that one, at its log's start.
-        out = {partition: min(out[partition], cut.offsets[partition]) for partition in out if partition in cut.offsets}
+        out = {
+            partition: min(offset, after.offsets[partition])
+            for partition, offset in out.items()
+            if partition in after.offsets
+        }
     return out
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from onefold.dataset import Dataset
-from onefold.errors import LandedBytesMissingError, StepMissingError
+from onefold.errors import LandedBytesMissingError, StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
+from onefold.landing.exports import ExportSource
+from onefold.landing.live import LiveSource, Read
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import (
     Interval,
@@ -17,7 +19,7 @@ from onefold.landing.plan import (
     read_plan,
     take_plan,
 )
-from onefold.landing.source import ExportSource, Source
+from onefold.landing.source import Source
 
 
 def plan_batch(
@@ -29,7 +31,7 @@ def plan_batch(
     before, planning again must find the same objects. With `dry_run` nothing is written.
     """
     stored = read_plan(lake, plan_key(dataset.source_id, interval.name)) if interval else None
-    plan = stored or source_of(lake, dataset, export).plan(interval)
+    plan = stored or source_of(lake, dataset, export).plan(interval, dry_run=dry_run)
     if dry_run or (plan.empty and not interval):
         return plan
     standing = stored or put_plan(lake, plan)
@@ -39,14 +41,18 @@ def plan_batch(
     return standing
 
 
-def land_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Manifest:
-    """Copy what the plan names into the landing and commit it by a manifest.
+def land_batch(
+    lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None, read: Read | None = None
+) -> Manifest:
+    """Bring what the plan names into the landing and commit it by a manifest.
 
-    A landing that stands already is checked (every object there, with its size) and returned.
+    Export files are copied; `read` reads live topics (`spark_jobs.land` gives it). A landing that stands already is
+    checked (every object there, with its size) and returned.
 
     Raises:
         LandedBytesMissingError: the manifest stands, but an object is gone.
         ExportChangedError: the export does not hold what was planned.
+        LandingInterruptedError: a live topic could not be read to the end of the plan.
     """
     key = Lake.manifest(dataset.source_id, batch)
     plan = plan_of(lake, dataset.source_id, batch)
@@ -56,9 +62,19 @@ def land_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = N
         return standing
     attempt = attempt or new_attempt()
     place = plan.place if isinstance(plan, ObjectsPlan) else None
-    objects = source_of(lake, dataset, place).land(plan, batch, attempt)
+    source = source_of(lake, dataset, place, read)
+    landed = source.land(plan, batch, attempt)
     fault_point("before_manifest")
-    manifest = lake.put_first(key, Manifest(batch=batch, source=plan.source, attempt=attempt, objects=objects))
+    own = Manifest(
+        batch=batch,
+        source=plan.source,
+        attempt=attempt,
+        objects=landed.objects,
+        ranges=landed.ranges,
+        holes=landed.holes,
+    )
+    manifest = lake.put_first(key, own)
+    source.landed(landed)
     take_plan(lake, dataset.name, plan)
     fault_point("after_land")
     return manifest
@@ -76,8 +92,16 @@ def manifest_of(lake: Lake, dataset: Dataset, batch: str) -> Manifest:
     return manifest
 
 
-def source_of(lake: Lake, dataset: Dataset, place: str | None = None) -> Source:
-    """The source that a dataset names; `place` overrides where its export files lie."""
+def source_of(lake: Lake, dataset: Dataset, place: str | None = None, read: Read | None = None) -> Source:
+    """The source that a dataset names; `place` overrides where its export files lie.
+
+    Raises:
+        UsageError: a place, for a dataset of live topics.
+    """
+    if dataset.source.kafka:
+        if place:
+            raise UsageError(f"{dataset.name} reads live topics: there is no export folder to read in their place")
+        return LiveSource(lake, dataset, read)
     return ExportSource(lake, dataset, place)
 
 

@@ -6,6 +6,9 @@ import hashlib
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold.landing.cuts import OffsetRange
+from onefold.landing.offsets import HoleKind, TopicPartition
+
 
 class LandedObject(BaseModel):
     """One landed object."""
@@ -28,8 +31,19 @@ class LandedObject(BaseModel):
         return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
+class Hole(BaseModel):
+    """Offsets `[start, end)` of a plan that could not be read any more, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    kind: HoleKind
+
+
 class Manifest(BaseModel):
-    """What one batch landed."""
+    """What one batch landed. `ranges` and `holes` are those of a live topic: records outside are not the batch's."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -37,6 +51,8 @@ class Manifest(BaseModel):
     source: str
     attempt: str
     objects: list[LandedObject]
+    ranges: list[OffsetRange] = []
+    holes: list[Hole] = []
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""

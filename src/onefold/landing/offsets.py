@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 Range = tuple[int, int]
 """`(start, end)`: start in, end out."""
 
-HoleKind = Literal["control", "aborted", "transactional", "compacted", "retention", "truncated", "log_gap"]
+HoleKind = Literal["control", "aborted", "transactional", "compacted", "retention", "truncated", "deleted", "log_gap"]
+LOST: tuple[HoleKind, ...] = ("retention", "truncated", "deleted")
+"""Kinds of holes where records may have been that nobody has read."""
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:

@@ -47,9 +47,14 @@ class _Plan(BaseModel):
 
     @property
     def batch(self) -> str:
-        """The batch id: the interval (or `export`) and a digest of what is planned, nothing else."""
-        name = self.interval.name if self.interval else "export"
+        """The batch id: the interval (or `export`, `new`) and a digest of what is planned, nothing else."""
+        name = self.interval.name if self.interval else self.undated
         return f"{name}_{self.digest}"
+
+    @property
+    def undated(self) -> str:
+        """What stands in a batch id for an interval."""
+        return "export"
 
     @property
     def digest(self) -> str:
@@ -64,6 +69,12 @@ class RangesPlan(_Plan):
 
     kind: Literal["ranges"] = "ranges"
     ranges: list[OffsetRange]
+    notes: list[str] = Field(default_factory=list, description="What to know: open transactions, topics that are gone")
+
+    @property
+    def undated(self) -> str:
+        """What stands in a batch id for an interval."""
+        return "new"
 
     @property
     def empty(self) -> bool:
@@ -148,7 +159,7 @@ def plan_of(lake: Lake, source: str, batch: str) -> RangesPlan | ObjectsPlan:
     name, _, digest = batch.rpartition("_")
     if not name or "/" in batch:
         raise UsageError(f"{batch!r} is no batch id (see `onefold batches`)")
-    plan = read_plan(lake, plan_key(source, batch if name == "export" else name))
+    plan = read_plan(lake, plan_key(source, batch if name in ("export", "new") else name))
     if plan is None or plan.digest != digest:
         raise StepMissingError(batch, "this step", "a plan")
     return plan

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTimetableInvalid
 
-from onefold.dataset import Dataset, find_dataset, load_dataset
+from onefold.dataset import Dataset, load_dataset
 from onefold.errors import InvalidDatasetError
-from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
 from onefold.orchestration.retries import BY_CAUSE
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
-from onefold.settings import load_settings
 
 UNSCHEDULED_START = datetime(2000, 1, 1, tzinfo=UTC)
 """A start date before any record, for datasets without a schedule."""
@@ -51,7 +51,7 @@ def dataset_dag(file: Path) -> DAG:
         },
         params={"export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT)},
     ) as dag:
-        planned, landed = plan(name), land(name, BATCH)
+        planned, landed = plan(name), _land(dataset)
         dedup = SparkStepOperator(task_id="dedup", step="dedup", dataset=name, batch=BATCH)
         upsert = SparkStepOperator(task_id="upsert", step="upsert", dataset=name, batch=BATCH)
         gate = SparkStepOperator(task_id="gate", step="gate", dataset=name, batch=BATCH, attempt=ATTEMPT)
@@ -75,19 +75,26 @@ def asset_of(dataset: Dataset) -> Asset:
 def plan(name: str) -> str:
     """Decide what the run reads, once. Nothing new: the run's other tasks are skipped."""
     context = get_current_context()
-    lake = Lake(load_settings())
-    dataset = find_dataset(lake.settings.datasets_folder, name)
+    lake, dataset = open_dataset(name)
     planned = plan_batch(lake, dataset, interval_of(context), context["params"].get("export"))
     if planned.empty:
         raise AirflowSkipException(f"{name}: nothing new to read")
+    for said in getattr(planned, "notes", []):
+        print(f"{name}: {said}")
     return planned.batch
 
 
 @task
 def land(name: str, batch: str) -> int:
     """Copy what the plan names into the lake; the number of objects."""
-    lake = Lake(load_settings())
-    return len(land_batch(lake, find_dataset(lake.settings.datasets_folder, name), batch).objects)
+    return len(land_batch(*open_dataset(name), batch).objects)
+
+
+def _land(dataset: Dataset) -> Any:
+    """Live topics are read by Spark; export files are copied."""
+    if dataset.source.kafka:
+        return SparkStepOperator(task_id="land", step="land", dataset=dataset.name, batch=BATCH)
+    return land(dataset.name, BATCH)
 
 
 @task
@@ -98,8 +105,7 @@ def report(name: str) -> str:
     batch = get_current_context()["ti"].xcom_pull(task_ids="plan")
     if not batch:
         raise AirflowSkipException(f"{name}: no batch was planned")
-    lake = Lake(load_settings())
-    place = report_batch(lake, find_dataset(lake.settings.datasets_folder, name), batch)
+    place = report_batch(*open_dataset(name), batch)
     print(f"Report: {place}")
     return place
 

@@ -11,7 +11,7 @@ _DOC = """\
 | | |
 | --- | --- |
 | publishes | `{table}` |
-| reads | `{path}` (layout {layout}) |
+| reads | `{place}` (layout {layout}) |
 | same message | {deciding}{narrower} |
 | mode | {mode} |
 | schedule | {schedule} |
@@ -28,7 +28,7 @@ everything new; the parameter `export` reads one folder instead.
 
 def doc_of(dataset: Dataset) -> str:
     """The DAG's documentation, in Markdown."""
-    export, apply = dataset.source.export, dataset.apply
+    apply = dataset.apply
     mode = apply.mode
     if apply.key and apply.version:
         mode += f" by {', '.join(apply.key)}: the newest {apply.version.from_} wins"
@@ -38,8 +38,8 @@ def doc_of(dataset: Dataset) -> str:
         name=dataset.name,
         description=dataset.description,
         table=dataset.target.table,
-        path=export.path,
-        layout=export.layout,
+        place=dataset.source.place,
+        layout=dataset.source.layout,
         deciding=dataset.deciding,
         narrower=f" (reasons named by {', '.join(narrower)})" if narrower else "",
         mode=mode,

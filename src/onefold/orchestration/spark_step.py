@@ -15,10 +15,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from onefold.dataset import find_dataset
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
-from onefold.settings import load_settings
+from onefold.orchestration.connections import kafka_environment, open_dataset
 from onefold.spark.result import result_key, result_of
 from onefold.spark.settings import session_settings
 
@@ -57,7 +56,7 @@ class SparkLauncher(SparkSubmitOperator):
         self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt]
         self.conf = {**session_settings(lake), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
-        self.env_vars = python_environment(connection)
+        self.env_vars = {**(python_environment(connection) or {}), **(kafka_environment(lake.settings))} or None
         self._hook = None  # one hook a submission: it keeps what on_kill must end
         try:
             super().execute(context)
@@ -94,7 +93,7 @@ class SparkStepOperator(SparkLauncher):
     def execute(self, context: Context) -> str:  # type: ignore[override]
         """Run the step; the attempt that stands for the batch (upsert may find a published one)."""
         attempt = self.attempt or new_attempt()
-        lake = Lake(load_settings())
+        lake, _ = open_dataset(self.dataset)
         document = self.launch(context, lake, self.step, self.batch, attempt)
         return str(document.get("attempt") or attempt)
 
@@ -108,8 +107,7 @@ class PublishOperator(SparkLauncher):
         """Publish the attempt; what was published, also as the asset event's extra."""
         from onefold.publish import publish_batch
 
-        lake = Lake(load_settings())
-        dataset = find_dataset(lake.settings.datasets_folder, self.dataset)
+        lake, dataset = open_dataset(self.dataset)
 
         def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
             return self.launch(context, lake, step, batch, attempt)

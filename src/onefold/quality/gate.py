@@ -32,7 +32,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     changed = changed_rows(session, dataset, upserted).persist()
     try:
         facts = facts_of(session, dataset, upserted, changed)
-        landed = count_landed(session, lake, manifest_of(lake, dataset, upserted.batch))
+        landed = count_landed(session, lake, dataset, manifest_of(lake, dataset, upserted.batch))
         checks = [
             *_spark_checks(facts),
             *_row_checks(dataset, changed),
@@ -51,7 +51,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         code=upserted.code,
         green=not any(check.red for check in checks),
         checks=checks,
-        loss=any(account.unexplained for account in upserted.accounts),
+        loss=any(account.unexplained or (account.lost and refuses_loss(dataset)) for account in upserted.accounts),
         facts={"landed": landed, "rows_before": facts.rows_before, "rows_after": facts.rows_after},
         examples={"failing_keys": facts.failing_keys, **examples_of(session, dataset, upserted)},
         judged=datetime.now(UTC),
@@ -95,7 +95,7 @@ def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     if len(keys) == len(dataset.key_names) and len(keys) > 1:
         kwargs = {"column_list": keys, "ignore_row_if": "never"}
         wanted.append((f"({', '.join(keys)}) unique", "L3", "expect_compound_columns_to_be_unique", kwargs))
-    elif len(keys) == len(dataset.key_names):
+    elif len(keys) == len(dataset.key_names) == 1:  # none: the position is the key
         wanted.append((f"{keys[0]} unique", "L3", "expect_column_values_to_be_unique", {"column": keys[0]}))
     wanted += [(f"{key} not null", "", "expect_column_values_to_not_be_null", {"column": key}) for key in keys]
     outcomes = expect(rows, [(type_, kwargs) for _, _, type_, kwargs in wanted])
@@ -123,6 +123,14 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
             0,
             BLOCKING,
             False,
+        ),
+        "lost": (
+            "offsets gone before they were landed",
+            "",
+            sum(one.lost for one in upserted.accounts),
+            0,
+            BLOCKING if refuses_loss(dataset) else WARNING,
+            True,
         ),
         "inconsistent": ("no position with two contents", "L1", inconsistent, 0, BLOCKING, False),
         "conflicts": (
@@ -180,6 +188,11 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
             )
         )
     return checks
+
+
+def refuses_loss(dataset: Dataset) -> bool:
+    """Whether records that were gone before they were landed make a batch red."""
+    return dataset.quality.loss == "refused"
 
 
 def _figure(value: float) -> str:

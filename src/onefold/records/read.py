@@ -10,18 +10,25 @@ from onefold.landing.manifest import Manifest
 from onefold.records.connect import read_connect
 from onefold.records.kcat import read_kcat
 from onefold.records.landed import literal
+from onefold.records.topics import read_topics
 
 
 def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of every landed record of a batch."""
-    export = dataset.source.export
     placed = [(one, lake.storage.uri_of(one.key)) for one in manifest.objects]
-    if export.layout == "connect":
-        return read_connect(session, placed, export.origin)
-    return read_kcat(session, [(one.name, uri) for one, uri in placed], export.origin)
+    if dataset.source.exports is None:
+        return read_topics(session, [(one.name, uri) for one, uri in placed])
+    origin = dataset.source.exports.origin
+    if dataset.source.layout == "connect":
+        return read_connect(session, placed, origin)
+    return read_kcat(session, [(one.name, uri) for one, uri in placed], origin)
 
 
-def count_landed(session: SparkSession, lake: Lake, manifest: Manifest) -> int:
-    """The records in the landed bytes, counted without any decoding: both layouts hold one a line."""
+def count_landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> int:
+    """The records in the landed bytes, counted without any decoding."""
     uris = [lake.storage.uri_of(one.key) for one in manifest.of_role("values")]
-    return session.read.option("lineSep", "\n").text(literal(uris)).count() if uris else 0
+    if not uris:
+        return 0
+    if dataset.source.kafka:
+        return session.read.parquet(*literal(uris)).count()
+    return session.read.option("lineSep", "\n").text(literal(uris)).count()  # both layouts hold one a line

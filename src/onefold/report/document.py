@@ -12,7 +12,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, staged_key
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import Interval, ObjectsPlan, plan_of
+from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
 from onefold.publish.publish import find_published
 from onefold.quality.documents import Check, GateResult
 from onefold.upsert.coverage import PartitionAccount
@@ -48,6 +48,7 @@ class Report(BaseModel):
     attempt: str | None
     status: Status
     why: list[str] = Field(description="Sentences: why it is not published, or what to know")
+    notes: list[str] = Field(default=[], description="What planning saw: open transactions, topics that are gone")
     snapshot: int | None
     landed: int | None
     covered: int = Field(description="Records at positions that the table had processed before")
@@ -80,12 +81,13 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         table=dataset.target.table,
         mode=dataset.apply.mode,
         deciding=dataset.deciding,
-        exact=dataset.source.export.exact,
+        exact=dataset.source.exact,
         batch=batch,
         interval=plan.interval,
         attempt=attempt,
         status="published" if published else ("red" if gate and not gate.green else "unpublished"),
         why=_why(published is not None, gate, upserted, manifest),
+        notes=plan.notes if isinstance(plan, RangesPlan) else [],
         snapshot=published.snapshot if published else None,
         landed=upserted.landed if upserted else (staged.records if staged else None),
         covered=upserted.covered if upserted else 0,

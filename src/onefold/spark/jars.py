@@ -19,6 +19,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "spark": (
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
         "org.xerial:sqlite-jdbc:3.50.3.0",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # ADR 10
     ),
     "kafka": (
         "org.apache.kafka:kafka_2.13:4.1.2",
@@ -26,6 +28,19 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     ),
 }
 """Jar sets by name: `spark` is what every session needs, `kafka` a broker for recording and tests."""
+
+APART = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+"""Resolved by itself: what depends on it would ask for a version that not every mirror has."""
+SHIPPED = (
+    "com.google.code.findbugs:jsr305",
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.lz4:lz4-java",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+    "org.slf4j:slf4j-api",
+    "org.xerial.snappy:snappy-java",
+)
+"""What Spark's own connectors depend on and Spark brings along."""
 
 LOCK = Path(__file__).with_name("jars.lock")
 
@@ -77,12 +92,21 @@ def digest_of(path: Path) -> str:
 
 def _resolve(packages: tuple[str, ...], scratch: Path) -> Path:
     """Let spark-submit resolve `packages` with an Ivy home of its own; the folder of jars it leaves."""
+    apart = tuple(one for one in packages if one.startswith(APART))
+    if not apart:
+        return _submit(packages, (), scratch)
+    _submit(apart, (*SHIPPED, "org.apache.kafka:kafka-clients"), scratch)
+    return _submit(tuple(one for one in packages if one not in apart), (*SHIPPED, APART), scratch)
+
+
+def _submit(packages: tuple[str, ...], without: tuple[str, ...], scratch: Path) -> Path:
     nothing = scratch / "nothing.py"
     nothing.write_text("")
     ivy = scratch / "ivy"
     home = _spark_home()
     command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
-    command += ["--packages", ",".join(packages), "--conf", f"spark.jars.ivy={ivy}", str(nothing)]
+    command += ["--packages", ",".join(packages), "--conf", f"spark.jars.ivy={ivy}"]
+    command += [*(["--exclude-packages", ",".join(without)] if without else []), str(nothing)]
     environ = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     folder = ivy / "jars"

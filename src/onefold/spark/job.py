@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -44,10 +43,8 @@ def main_of(run: Run, argv: list[str]) -> int:
         lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
         return error.exit_code
     except Exception as error:
-        lines = traceback.format_exception_only(error)[-1].strip().splitlines()
-        result = StepResult(
-            step=step, error="SparkStepError", fields={"step": step, "batch": args.batch, "problem": lines[0]}
-        )
+        fields = {"step": step, "batch": args.batch, "problem": f"{type(error).__name__}: {errors.cause_of(error)}"}
+        result = StepResult(step=step, error="SparkStepError", fields=fields)
         lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
         raise
     lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)

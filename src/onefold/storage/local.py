@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from onefold.errors import LakeUnavailableError
-from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage, safe_key
-
-CHUNK = 1 << 20
+from onefold.storage.objects import CHUNK, ObjectInfo, PreconditionFailedError, Storage, safe_key, sha256_of
 
 
 class LocalStorage:
@@ -68,6 +66,10 @@ class LocalStorage:
                 for name in sorted(names):
                     if not name.startswith("."):  # scratch files of writers, and editors' leavings
                         yield self._info(Path(folder) / name)
+
+    def digest(self, key: str) -> str:
+        with self._complaints(), self._path(key).open("rb") as file:
+            return sha256_of(file)[0]
 
     def copy_from(self, source: Storage, info: ObjectInfo, key: str) -> str:
         digest, size = hashlib.sha256(), 0

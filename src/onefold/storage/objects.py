@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import BinaryIO, Protocol
+
+CHUNK = 1 << 20
+"""Bytes that are held at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,10 @@ class Storage(Protocol):
         """Every object below a prefix, by key."""
         ...
 
+    def digest(self, key: str) -> str:
+        """The SHA-256 of an object's bytes, as hex."""
+        ...
+
     def copy_from(self, source: Storage, info: ObjectInfo, key: str) -> str:
         """Copy `info` of `source` to `key`, unchanged; its SHA-256 as hex.
 
@@ -66,6 +74,15 @@ class Storage(Protocol):
 
 class PreconditionFailedError(Exception):
     """The object is not what the caller pinned."""
+
+
+def sha256_of(stream: BinaryIO) -> tuple[str, int]:
+    """The SHA-256 of what a stream holds, as hex, and its size."""
+    digest, size = hashlib.sha256(), 0
+    while chunk := stream.read(CHUNK):
+        digest.update(chunk)
+        size += len(chunk)
+    return digest.hexdigest(), size
 
 
 def safe_key(key: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -13,12 +12,11 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from onefold.errors import LakeUnavailableError
-from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage, safe_key
+from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage, safe_key, sha256_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CHUNK = 1 << 20
 WHOLE = 8 << 20
 """Below this size an object is copied in one call; above, in parts."""
 
@@ -86,6 +84,10 @@ class S3Storage:
                     if not key.endswith("/"):
                         yield ObjectInfo(key, found["Size"], found["ETag"].strip('"'), found["LastModified"])
 
+    def digest(self, key: str) -> str:
+        with self._complaints(key), self.open(key) as body:
+            return sha256_of(body)[0]
+
     def copy_from(self, source: Storage, info: ObjectInfo, key: str) -> str:
         with self._complaints(key):
             if isinstance(source, S3Storage) and source._endpoint == self._endpoint:
@@ -97,14 +99,11 @@ class S3Storage:
                 now = source.stat(info.key)
                 if now is None or now.etag != info.etag:
                     raise PreconditionFailedError(info.key)
-            digest, size = hashlib.sha256(), 0
             with self.open(key) as landed:  # what was landed is read back, so the digest is of what is there
-                while chunk := landed.read(CHUNK):
-                    digest.update(chunk)
-                    size += len(chunk)
+                digest, size = sha256_of(landed)
             if size != info.size:
                 raise PreconditionFailedError(info.key)
-            return digest.hexdigest()
+            return digest
 
     def _copy_on_server(self, source: S3Storage, info: ObjectInfo, key: str) -> None:
         try:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.dataset import Dataset
-from onefold.dedup.documents import Staged
+from onefold.dedup.documents import Staged, StagedPartition
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus, size
+from onefold.landing.offsets import LOST, Coverage, Present, Range, TopicPartition, meet, merged, minus, size
+
+Hole = tuple[int, int, str]
+"""`(start, end, kind)`"""
 
 
 class PartitionAccount(BaseModel):
-    """One partition in a batch: `span = distinct + explained + unexplained`, in offsets."""
+    """A range of one partition in a batch: `span = distinct + explained + unexplained`, in offsets."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -24,6 +27,11 @@ class PartitionAccount(BaseModel):
     unexplained: list[Range]
 
     @property
+    def lost(self) -> int:
+        """Offsets that were gone before they were landed: explained, but nobody has read them."""
+        return sum(count for kind, count in self.explained.items() if kind in LOST)
+
+    @property
     def topic_partition(self) -> TopicPartition:
         """The partition itself."""
         return TopicPartition.of(self.partition)
@@ -34,36 +42,64 @@ def account_for(
 ) -> tuple[Coverage, list[PartitionAccount]]:
     """The batch's own coverage, and an account a partition.
 
-    A missing offset is explained by an earlier batch that covers it, or by the dataset's `holes`.
+    A missing offset is explained by what landing saw of it, by an earlier batch that covers it, or by the
+    dataset's `holes`; a live topic was read without a gap, so what the read did not give is a `log_gap`.
     """
-    if not dataset.source.export.exact:
+    if not dataset.source.exact:
         digests = {one.name: one.digest for one in manifest.of_role("values")}
         objects = {digests[name]: records for name, records in staged.objects.items()}
         return Coverage(objects=objects), []
     partitions, accounts = {}, []
+    for key, spans in _spans(staged, manifest).items():
+        offsets = staged.partitions.get(key, StagedPartition(present=[], quarantined=[]))
+        seen: list[Hole] = [(one.start, one.end, one.kind) for one in manifest.holes if one.topic_partition.key == key]
+        known = [] if dataset.source.kafka else before.partitions.get(key, Present()).covered
+        parts = [_account(key, span, offsets, seen, known, dataset.source.holes) for span in spans]
+        holes = [hole for own, _ in parts for hole in own]
+        partitions[key] = Present(present=offsets.present).with_(Present(holes=holes))
+        accounts += [account for _, account in parts]
+    return Coverage(partitions=partitions), accounts
+
+
+def _account(
+    key: str, span: Range, offsets: StagedPartition, seen: list[Hole], known: list[Range], kind: str | None
+) -> tuple[list[Hole], PartitionAccount]:
+    """The holes and the account of one contiguous range."""
+    refused = meet([span], offsets.quarantined)
+    landed = meet([span], [*offsets.present, *refused])
+    missing = minus(minus([span], landed), [(start, end) for start, end, _ in seen])
+    elsewhere = meet(missing, known)
+    unexplained = minus(missing, elsewhere)
+    holes = [
+        (low, high, named) for start, end, named in seen for low, high in minus(meet([span], [(start, end)]), landed)
+    ]
+    holes += [(*one, kind) for one in unexplained if kind]
+    counts = {"covered by another batch": size(elsewhere)}
+    for start, end, named in holes:
+        counts[named] = counts.get(named, 0) + end - start
+    account = PartitionAccount(
+        partition=key,
+        start=span[0],
+        end=span[1],
+        distinct=size(landed),
+        quarantined=size(refused),
+        explained={name: count for name, count in counts.items() if count},
+        unexplained=[] if kind else unexplained,
+    )
+    return holes, account
+
+
+def _spans(staged: Staged, manifest: Manifest) -> dict[str, list[Range]]:
+    """The offsets that the batch answers for, by partition: a live topic's as planned, an export's as found."""
+    spans: dict[str, list[Range]] = {}
+    for one in manifest.ranges:
+        spans.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+    if spans:
+        return {key: merged(ranges) for key, ranges in spans.items()}
     for key, offsets in staged.partitions.items():
         landed = merged([*offsets.present, *offsets.quarantined])
-        start, end = landed[0][0], landed[-1][1]
-        missing = minus([(start, end)], landed)
-        known = before.partitions.get(key, Present())
-        elsewhere = meet(missing, known.covered)
-        open_ranges = minus(missing, elsewhere)
-        kind = dataset.source.export.holes
-        holes = [] if kind == "none" else [(low, high, kind) for low, high in open_ranges]
-        explained = {"covered by another batch": size(elsewhere), kind: size(open_ranges) if holes else 0}
-        partitions[key] = Present(present=offsets.present, holes=holes)
-        accounts.append(
-            PartitionAccount(
-                partition=key,
-                start=start,
-                end=end,
-                distinct=size(landed),
-                quarantined=size(offsets.quarantined),
-                explained={name: count for name, count in explained.items() if count},
-                unexplained=[] if holes else open_ranges,
-            )
-        )
-    return Coverage(partitions=partitions), accounts
+        spans[key] = [(landed[0][0], landed[-1][1])]
+    return spans
 
 
 def covered_ranges(staged: Staged, before: Coverage) -> list[tuple[TopicPartition, Range]]:

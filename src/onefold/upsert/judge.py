@@ -53,7 +53,7 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     for name, (survivor, loser) in decided.items():
         columns[name] = F.when(lost, loser).otherwise(survivor)
     # What is covered is not judged again; but the row that stands may tell that its position had other content.
-    contradicts = facts.has & facts.same_order & ~facts.same & F.lit(dataset.source.export.exact)
+    contradicts = facts.has & facts.same_order & ~facts.same & F.lit(dataset.source.exact)
     repeated = {
         C.VERDICT: F.when(contradicts, "conflict").otherwise("duplicate"),
         C.REASON: F.when(contradicts, "inconsistent_position").otherwise("position"),
@@ -90,7 +90,7 @@ def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     better = f.earlier | (f.same_order & smaller_hash)
     reason = F.when(f.same_order, "position").when(f.same_id, _narrower(dataset)).otherwise(F.lit(dataset.deciding))
     # An inferred position orders and names, but never says that a position has two contents.
-    exact = F.lit(dataset.source.export.exact)
+    exact = F.lit(dataset.source.exact)
     clash = F.when(f.same_order & exact, "inconsistent_position").otherwise(F.lit("same_identity"))
     # A loser of the batch answers to whoever stands for its key in the end.
     base_stands = f.has & (f.base_order <= F.col(C.WINNER))
@@ -140,7 +140,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
         .when(~f.has | (F.col(U.BASE + U.STATE) == "deleted"), "insert")
         .otherwise("update")
     )
-    inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.export.exact)
+    inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)
     settled = F.when(later, "replace").otherwise("same_version")
     was = F.col(C.VERDICT)
     # A lower version of the batch may still meet its own version in the table.

@@ -1,0 +1,240 @@
+"""What a live cluster says of itself: topics, ends, offsets by time. The only room that knows confluent_kafka."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka import Consumer as KafkaConsumer
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.landing.connection import SERVERS, ClientSettings
+
+SECONDS = 30.0
+"""How long brokers may take to answer one question."""
+_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_FETCHED = 5_000
+_REFUSED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,
+}
+Partition = tuple[str, int]
+"""(topic, partition number)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it stands now; `id` changes when it is created anew."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+class Cluster:
+    """Questions to the brokers of one connection; every one raises `ClusterUnavailableError` without an answer."""
+
+    def __init__(self, connection: str, settings: ClientSettings) -> None:
+        self.connection, self.settings = connection, settings
+        self._last = ""
+
+    @cached_property
+    def id(self) -> str:
+        """The cluster's own id, which positions carry."""
+        with self._asking():
+            return str(self._admin.describe_cluster(request_timeout=SECONDS).result(SECONDS).cluster_id)
+
+    def topics(self, wanted: Sequence[str], *, missing_ok: bool = False) -> list[Topic]:
+        """The topics of these names, and those that the patterns (`^…`) match, by name.
+
+        Raises:
+            UnknownTopicError: one does not exist, or a pattern matches none (unless `missing_ok`).
+        """
+        there = self._names() if any(name.startswith("^") for name in wanted) else []
+        found: set[str] = set()
+        for name in wanted:
+            matching = [one for one in there if re.match(name, one)] if name.startswith("^") else [name]
+            if not matching and not missing_ok:
+                raise UnknownTopicError(self.connection, name, ())
+            found.update(matching)
+        described = []
+        for name in sorted(found):
+            try:
+                described.append(self._described(name))
+            except UnknownTopicError:
+                if not missing_ok:
+                    raise
+        return described
+
+    def _names(self) -> list[str]:
+        with self._asking():
+            return sorted(name for name in self._admin.list_topics(timeout=SECONDS).topics if not name.startswith("__"))
+
+    def _described(self, name: str) -> Topic:
+        with self._asking(name):
+            told = self._admin.describe_topics(TopicCollection([name]), request_timeout=SECONDS)[name].result(SECONDS)
+        return Topic(name, str(told.topic_id), tuple(sorted(one.id for one in told.partitions)))
+
+    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The first offset of each log."""
+        return self._offsets(partitions, _EARLIEST)
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The high watermark of each log: open transactions included."""
+        return self._offsets(partitions, _LATEST)
+
+    def stable_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The last stable offset of each log: no open transaction below it."""
+        return self._offsets(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
+
+    def first_at(self, partitions: Iterable[Partition], instant: datetime) -> dict[Partition, tuple[int, datetime]]:
+        """The first record of each log whose timestamp is at or after an instant, where there is one."""
+        told = self._listed(partitions, OffsetSpec.for_timestamp(_millis(instant)))
+        found = {where: (info.offset, info.timestamp) for where, info in told.items() if info.offset >= 0}
+        return {where: (offset, _instant(millis)) for where, (offset, millis) in found.items()}
+
+    def first_between(self, where: Partition, start: int, end: int, since: datetime, until: datetime) -> int:
+        """The first offset in `[start, end)` whose timestamp is in `[since, until]`, else `end`: reads the records."""
+        for message in self._records(where, start, end):
+            offset = message.offset()
+            assert offset is not None
+            if since <= _instant(message.timestamp()[1]) <= until:
+                return offset
+        return end
+
+    def timestamp_at(self, where: Partition, offset: int) -> datetime | None:
+        """The timestamp of the first record at or after an offset, committed or not."""
+        for message in self._records(where, offset, offset + 1, isolation="read_uncommitted"):
+            return _instant(message.timestamp()[1])
+        return None
+
+    @retry(
+        retry=retry_if_exception_type(ClusterUnavailableError),
+        stop=stop_after_attempt(4),
+        wait=wait_random_exponential(max=2),  # a coordinator that is loading
+        reraise=True,
+    )
+    def commit_upwards(self, group: str, ends: dict[Partition, int]) -> None:
+        """Commit offsets for a group, never below what it has committed."""
+        wanted = [KafkaPartition(topic, number) for topic, number in ends]
+        if not wanted:
+            return
+        with self._asking():
+            asked = self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=SECONDS
+            )
+            told = asked[group].result(SECONDS).topic_partitions or []
+        standing = {(one.topic, one.partition): one.offset for one in told}
+        higher = [
+            KafkaPartition(topic, number, end)
+            for (topic, number), end in ends.items()
+            if end > standing.get((topic, number), -1)
+        ]
+        if higher:
+            with self._asking():
+                self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, higher)])[group].result(
+                    SECONDS
+                )
+
+    def _offsets(
+        self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: Any = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[Partition, int]:
+        return {where: info.offset for where, info in self._listed(partitions, spec, isolation).items()}
+
+    def _listed(
+        self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: Any = IsolationLevel.READ_UNCOMMITTED
+    ) -> dict[Partition, Any]:
+        asked = {KafkaPartition(topic, number): spec for topic, number in partitions}
+        if not asked:
+            return {}
+        with self._asking():
+            told = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=SECONDS)
+        found = {}
+        for one, future in told.items():
+            with self._asking(one.topic):
+                found[one.topic, one.partition] = future.result(SECONDS)
+        return found
+
+    def _records(self, where: Partition, start: int, end: int, isolation: str = "read_committed") -> Iterator[Message]:
+        """The records of `[start, end)` in their order."""
+        config = {"isolation.level": isolation, "group.id": "onefold", "enable.auto.commit": False}
+        with self._asking(where[0]):
+            consumer = KafkaConsumer(self._config | config | {"enable.partition.eof": True})
+            try:
+                consumer.assign([KafkaPartition(*where, start)])
+                silent = time.monotonic()
+                while True:
+                    # It waits for the whole number, or for as long as it is told, whatever it has got.
+                    messages = consumer.consume(_FETCHED, 0.1)
+                    if messages:
+                        silent = time.monotonic()
+                    elif time.monotonic() - silent > SECONDS:
+                        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+                    for message in messages:
+                        error, offset = message.error(), message.offset()
+                        if error and error.code() == KafkaError._PARTITION_EOF:
+                            return
+                        if error:
+                            raise KafkaException(error)
+                        if offset is not None and offset >= end:
+                            return
+                        yield message
+            finally:
+                consumer.close()
+
+    @property
+    def _config(self) -> dict[str, Any]:
+        return {**self.settings, "log_level": 0, "error_cb": self._hear}
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient(self._config)
+
+    def _hear(self, error: KafkaError) -> None:
+        self._last = error.str()
+
+    @contextmanager
+    def _asking(self, topic: str = "") -> Iterator[None]:
+        try:
+            yield
+        except (KafkaException, TimeoutError) as error:
+            raised = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
+            if raised and raised.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+                near = difflib.get_close_matches(topic, self._names(), n=2, cutoff=0.6)
+                raise UnknownTopicError(self.connection, topic, tuple(near)) from error
+            self._admin.poll(0)
+            problem = raised.str() if raised else "no answer"
+            # librdkafka says why it has no connection in another voice.
+            heard = f": {self._last}" if self._last and self._last not in problem else ""
+            refused = (raised and raised.code() in _REFUSED) or "uthentication" in self._last
+            kind = ClusterRefusedError if refused else ClusterUnavailableError
+            raise kind(self.connection, self.settings[SERVERS], f"{problem}{heard}") from error
+
+
+def _millis(instant: datetime) -> int:
+    return round(instant.timestamp() * 1000)
+
+
+def _instant(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis / 1000, tz=UTC)

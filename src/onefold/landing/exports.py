@@ -1,0 +1,113 @@
+"""Export files as a source: pinned by name, size and entity tag, and copied unchanged."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from onefold.dataset import Dataset
+from onefold.errors import ExportChangedError, NothingToReadError
+from onefold.lake import Lake
+from onefold.landing.manifest import LandedObject
+from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, RangesPlan, taken_plans
+from onefold.landing.source import Landed
+from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
+
+_KCAT = re.compile(r"\.(jsonl|ndjson|json|kcat)(\.gz)?$")
+_CONNECT = re.compile(
+    r"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?\.json(\.gz)?$"
+)
+
+
+def role_of(layout: str, name: str) -> Literal["values", "keys", "headers"] | None:
+    """What an object of an export is, by its name; None: not of this layout."""
+    if layout == "kcat":
+        return "values" if _KCAT.search(name) else None
+    found = _CONNECT.search(name)
+    if not found:
+        return None
+    return {".keys": "keys", ".headers": "headers"}.get(found["role"] or "", "values")  # type: ignore[return-value]
+
+
+class ExportSource:
+    """Export files in a folder or bucket."""
+
+    def __init__(self, lake: Lake, dataset: Dataset, folder: str | None = None) -> None:
+        self.lake, self.dataset, self.folder = lake, dataset, folder
+        self.layout = dataset.source.layout
+        self.store: Storage = lake.export(dataset, folder)
+
+    def plan(self, interval: Interval | None, *, dry_run: bool = False) -> ObjectsPlan:
+        """Pin the objects that are stable and in no plan yet; with `folder`, all that it holds.
+
+        Raises:
+            NothingToReadError: the place does not exist or holds nothing of the layout.
+        """
+        del dry_run  # nothing is written either way
+        found = list(self.store.list())
+        wanted = [(info, role) for info in found if (role := role_of(self.layout, info.key))]
+        if not wanted:
+            problem = f"no objects of layout {self.layout}" if found else "does not exist or is empty"
+            raise NothingToReadError(self.dataset.name, self.store.uri, problem)
+        if not self.folder:
+            planned, settled = self._planned(), self._settled()
+            wanted = [(info, role) for info, role in wanted if self._pin(info, role) not in planned]
+            wanted = [(info, role) for info, role in wanted if info.modified <= settled]
+        return ObjectsPlan(
+            source=self.dataset.source_id,
+            interval=interval,
+            place=self.store.uri,
+            objects=[self._pin(info, role) for info, role in wanted],
+            ignored=[info.key for info in found if role_of(self.layout, info.key) is None],
+        )
+
+    def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
+        """Copy the pinned objects.
+
+        Raises:
+            ExportChangedError: an object is gone or is not the pinned one any more.
+        """
+        assert isinstance(plan, ObjectsPlan)
+        return Landed([self._copy(pinned, batch, attempt, number) for number, pinned in enumerate(plan.objects)])
+
+    def landed(self, landed: Landed) -> None:
+        """Nobody waits for it."""
+
+    def _copy(self, pinned: PinnedObject, batch: str, attempt: str, number: int) -> LandedObject:
+        # Numbered and plain: an exporter's name may hold what a path or a glob cannot.
+        plain = re.sub(r"[^A-Za-z0-9.-]+", "_", pinned.name.rsplit("/", 1)[-1]).lstrip(".")
+        key = Lake.landed(self.dataset.source_id, batch, attempt, f"{number:06d}-{plain}")
+        info = self.store.stat(pinned.name)
+        if info is None:
+            raise ExportChangedError(batch, pinned.name, "is gone")
+        if (info.size, info.etag) != (pinned.size, pinned.etag):
+            raise ExportChangedError(batch, pinned.name, "has changed since it was planned")
+        try:
+            digest = self.lake.storage.copy_from(self.store, info, key)
+        except PreconditionFailedError:
+            raise ExportChangedError(batch, pinned.name, "changed while it was copied") from None
+        return LandedObject(
+            name=pinned.name, key=key, size=pinned.size, sha256=digest, role=pinned.role, **self._position(pinned)
+        )
+
+    def _position(self, pinned: PinnedObject) -> dict[str, str | int]:
+        found = _CONNECT.search(pinned.name) if self.layout == "connect" else None
+        if not found:
+            return {}
+        return {"topic": found["topic"], "partition": int(found["partition"]), "start": int(found["start"])}
+
+    @staticmethod
+    def _pin(info: ObjectInfo, role: Literal["values", "keys", "headers"]) -> PinnedObject:
+        return PinnedObject(name=info.key, size=info.size, etag=info.etag, role=role)
+
+    def _planned(self) -> set[PinnedObject]:
+        plans = taken_plans(self.lake, self.dataset.name, self.dataset.source_id)
+        return {one for plan in plans if isinstance(plan, ObjectsPlan) and self._here(plan) for one in plan.objects}
+
+    def _here(self, plan: ObjectsPlan) -> bool:
+        return plan.place == self.store.uri
+
+    def _settled(self) -> datetime:
+        settle = self.dataset.schedule.settle if self.dataset.schedule else timedelta(0)
+        return datetime.now(UTC) - settle

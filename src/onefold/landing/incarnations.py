@@ -1,0 +1,31 @@
+"""Incarnations: a topic that was deleted and created anew is another one, though its name is the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.lake import Lake
+
+
+class Incarnation(BaseModel):
+    """The n-th topic of a name on a cluster."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic_id: str = Field(description="As the cluster made it")
+    seen: datetime
+
+
+def incarnation_of(lake: Lake, cluster: str, topic: str, topic_id: str, *, dry_run: bool = False) -> int:
+    """The number of a topic id among those seen under its name, from 1; a new id is written down (put-if-absent)."""
+    number = 1
+    while True:
+        key = Lake.incarnation(cluster, topic, number)
+        standing = lake.get(key, Incarnation)
+        if standing is None and not dry_run:
+            standing = lake.put_first(key, Incarnation(topic_id=topic_id, seen=datetime.now(UTC)))
+        if standing is None or standing.topic_id == topic_id:
+            return number
+        number += 1

@@ -1,0 +1,231 @@
+"""Live topics as a source: exact ranges between cuts, read by whoever has a Spark session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from onefold.dataset import Dataset
+from onefold.errors import (
+    ClusterRefusedError,
+    ClusterUnavailableError,
+    LandingInterruptedError,
+    NotSettledError,
+    OnefoldError,
+    cause_of,
+)
+from onefold.lake import Lake
+from onefold.landing.connection import client_settings, java_settings
+from onefold.landing.cuts import Cut, OffsetRange, cut_at, ranges_between
+from onefold.landing.incarnations import incarnation_of
+from onefold.landing.manifest import Hole, LandedObject
+from onefold.landing.offsets import HoleKind, Range, TopicPartition, merged, minus
+from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
+from onefold.landing.source import Landed
+
+if TYPE_CHECKING:
+    from onefold.landing.cluster import Cluster
+
+_LOG = logging.getLogger(__name__)
+Read = Callable[[list[OffsetRange], dict[str, str], str], None]
+"""Writes the records of exact ranges, by the JVM client's settings, as objects below a URI."""
+
+
+class LiveSource:
+    """The topics of a dataset on their cluster; no broker is asked before something is planned or read."""
+
+    def __init__(self, lake: Lake, dataset: Dataset, read: Read | None = None) -> None:
+        assert dataset.source.kafka
+        self.lake, self.dataset, self.read = lake, dataset, read
+        self.topics, self.connection = dataset.source.kafka.topics, dataset.source.kafka.connection
+        self._dry = False
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster behind the dataset's connection."""
+        from onefold.landing.cluster import Cluster
+
+        return Cluster(self.connection, client_settings(self.lake.settings, self.connection))
+
+    # Plan.
+
+    def plan(self, interval: Interval | None, *, dry_run: bool = False) -> RangesPlan:
+        """The ranges between an interval's two cuts; without one, every offset that is in no plan yet.
+
+        Raises:
+            NotSettledError: the interval is not over for as long as `schedule.settle` says.
+            UnknownTopicError: a topic does not exist.
+            ClusterUnavailableError: the brokers do not answer.
+        """
+        self._dry = dry_run
+        if interval is None:
+            return self._everything_new()
+        self._check_settled(interval)
+        source = self.dataset.source_id
+        start, end = (cut_at(self.lake, source, at, self, dry_run=dry_run) for at in (interval.start, interval.end))
+        ranges = [one for one in ranges_between(start, end, self.log_starts()) if one.start < one.end]
+        return RangesPlan(source=source, interval=interval, ranges=ranges, notes=self._notes(start, end))
+
+    def _everything_new(self) -> RangesPlan:
+        planned: dict[str, list[Range]] = {}
+        for plan in taken_plans(self.lake, self.dataset.name, self.dataset.source_id):
+            if isinstance(plan, RangesPlan):
+                for one in plan.ranges:
+                    planned.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+        starts, ends = self.log_starts(), self._stable_ends
+        ranges = [
+            OffsetRange(topic_partition=where, start=start, end=end)
+            for key, where in sorted(self._partitions.items())
+            for start, end in minus([(starts[key], ends[key])], merged(planned.get(key, [])))
+        ]
+        end = Cut(instant=datetime.now(UTC), offsets=ends)
+        return RangesPlan(source=self.dataset.source_id, ranges=ranges, notes=self._notes(None, end))
+
+    def _check_settled(self, interval: Interval) -> None:
+        settle = self.dataset.schedule.settle if self.dataset.schedule else timedelta(0)
+        settled = interval.end + settle
+        if settled > datetime.now(UTC):
+            raise NotSettledError(self.dataset.name, *(f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (interval.end, settled)))
+
+    # What `cut_at` asks.
+
+    def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
+        """For each partition the first offset at or after an instant, at most the last stable one.
+
+        A timestamp later than now says nothing: behind such a record the log is read for the next one.
+        """
+        now = datetime.now(UTC)
+        first = self.cluster.first_at(self._names, instant)
+        found = {}
+        for key, where in self._partitions.items():
+            name, end = (where.topic, where.partition), self._stable_ends[key]
+            offset, timestamp = first.get(name, (end, now))
+            if timestamp > now and offset < end:
+                offset = self.cluster.first_between(name, max(offset + 1, floors.get(key, 0)), end, instant, now)
+            found[key] = min(offset, end)
+        return found
+
+    def log_starts(self) -> dict[str, int]:
+        """For each partition the first offset that is still there."""
+        starts = self.cluster.starts(self._names)
+        return {key: starts[where.topic, where.partition] for key, where in self._partitions.items()}
+
+    def _notes(self, start: Cut | None, end: Cut) -> list[str]:
+        notes = [
+            f"{was.topic}, partition {was.partition}: the topic of the interval's start is gone (deleted, or created "
+            f"anew); what it may have held from offset {offset} on was never read"
+            for key, offset in (start.offsets.items() if start else ())
+            if key not in self._partitions and (was := TopicPartition.of(key))
+        ]
+        ends = self.cluster.ends(self._names)
+        for key, where in self._partitions.items():
+            name, stable = (where.topic, where.partition), self._stable_ends[key]
+            if end.offsets.get(key) == stable < ends[name]:
+                first = self.cluster.timestamp_at(name, stable)
+                of = f" (its first record is of {first:%Y-%m-%dT%H:%M:%SZ})" if first else ""
+                notes.append(
+                    f"{where.topic}, partition {where.partition}: an open transaction{of} holds back offset {stable} "
+                    "and what follows"
+                )
+        return notes
+
+    @cached_property
+    def _partitions(self) -> dict[str, TopicPartition]:
+        return self._look_up()
+
+    def _look_up(self, *, missing_ok: bool = False) -> dict[str, TopicPartition]:
+        """The partitions that there are now, by their keys."""
+        cluster, found = self.cluster, {}
+        for topic in cluster.topics(self.topics, missing_ok=missing_ok):
+            number = incarnation_of(self.lake, cluster.id, topic.name, topic.id, dry_run=self._dry)
+            for partition in topic.partitions:
+                where = TopicPartition(cluster=cluster.id, topic=topic.name, incarnation=number, partition=partition)
+                found[where.key] = where
+        return found
+
+    @property
+    def _names(self) -> list[tuple[str, int]]:
+        return [(where.topic, where.partition) for where in self._partitions.values()]
+
+    @cached_property
+    def _stable_ends(self) -> dict[str, int]:
+        ends = self.cluster.stable_ends(self._names)
+        return {key: ends[where.topic, where.partition] for key, where in self._partitions.items()}
+
+    # Land.
+
+    def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
+        """Read what the plan names, as far as it is there.
+
+        Raises:
+            LandingInterruptedError: it could not be read to the end, or the topics changed meanwhile.
+            ClusterUnavailableError: the brokers do not answer.
+        """
+        assert isinstance(plan, RangesPlan)
+        assert self.read is not None, "landing a live topic needs a Spark session"
+        self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is told as a hole
+        readable, holes = self._still_there(plan.ranges)
+        prefix = Lake.landed(self.dataset.source_id, batch, attempt, "")
+        if readable:
+            self._read(readable, batch, prefix)
+            if gone := {one.topic_partition.key for one in readable} - set(self._look_up(missing_ok=True)):
+                raise LandingInterruptedError(batch, f"{', '.join(sorted(gone))} was deleted while it was read")
+        objects = [self._object(info.key, info.size) for info in self.lake.storage.list(prefix) if _is_data(info.key)]
+        return Landed(objects, plan.ranges, holes)
+
+    def landed(self, landed: Landed) -> None:
+        """Tell lag monitors: commit the group's offsets, upwards only. Nothing rests on it, so it fails nothing."""
+        ends: dict[tuple[str, int], int] = {}
+        for one in landed.ranges:
+            if one.topic_partition.key in self._partitions:
+                where = (one.topic_partition.topic, one.topic_partition.partition)
+                ends[where] = max(one.end, ends.get(where, 0))
+        try:
+            self.cluster.commit_upwards(self.group, ends)
+        except (ClusterUnavailableError, ClusterRefusedError) as error:
+            _LOG.warning("the offsets of group %s were not committed: %s", self.group, error)
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offsets follow the landing."""
+        return f"onefold.{self.dataset.source_id}"
+
+    def _still_there(self, ranges: list[OffsetRange]) -> tuple[list[OffsetRange], list[Hole]]:
+        """The parts of ranges that the logs hold, and what is gone at their ends."""
+        starts, ends = self.log_starts(), self.cluster.ends(self._names)
+        readable, holes = [], []
+        for one in ranges:
+            where = one.topic_partition
+            if where.key not in self._partitions:
+                holes.append(_hole(where, one.start, one.end, "deleted"))
+                continue
+            low = min(max(one.start, starts[where.key]), one.end)
+            high = max(min(one.end, ends[where.topic, where.partition]), low)
+            holes += [_hole(where, one.start, low, "retention"), _hole(where, high, one.end, "truncated")]
+            readable.append(OffsetRange(topic_partition=where, start=low, end=high))
+        return [one for one in readable if one.start < one.end], [hole for hole in holes if hole.start < hole.end]
+
+    def _read(self, ranges: list[OffsetRange], batch: str, prefix: str) -> None:
+        assert self.read is not None
+        client = java_settings(client_settings(self.lake.settings, self.connection))
+        try:
+            self.read(ranges, client, self.lake.storage.uri_of(prefix))
+        except OnefoldError:
+            raise
+        except Exception as error:  # whatever Spark says: the brokers are gone, the disk is full
+            raise LandingInterruptedError(batch, f"reading the topics failed: {cause_of(error)}") from error
+
+    def _object(self, key: str, size: int) -> LandedObject:
+        digest = self.lake.storage.digest(key)
+        return LandedObject(name=key.rpartition("/")[2], key=key, size=size, sha256=digest)
+
+
+def _hole(where: TopicPartition, start: int, end: int, kind: HoleKind) -> Hole:
+    return Hole(topic_partition=where, start=start, end=end, kind=kind)
+
+
+def _is_data(key: str) -> bool:
+    return key.endswith(".parquet") and "/_" not in key

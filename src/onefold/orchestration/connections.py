@@ -1,0 +1,35 @@
+"""Airflow's connections as Onefold's settings; what is secret in them travels by environment, never by arguments."""
+
+from __future__ import annotations
+
+import json
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from onefold.dataset import Dataset, find_dataset
+from onefold.lake import Lake
+from onefold.settings import Settings, load_settings
+
+
+def open_dataset(name: str) -> tuple[Lake, Dataset]:
+    """The lake, and a dataset whose cluster's connection is looked up in Airflow where the settings name none."""
+    settings = load_settings()
+    dataset = find_dataset(settings.datasets_folder, name)
+    return Lake(_connected(settings, dataset)), dataset
+
+
+def _connected(settings: Settings, dataset: Dataset) -> Settings:
+    kafka = dataset.source.kafka
+    if kafka is None or kafka.connection in settings.kafka:
+        return settings
+    try:
+        extra = BaseHook.get_connection(kafka.connection).extra_dejson
+    except AirflowNotFoundException:
+        return settings  # whoever asks the cluster says what is missing
+    return settings.model_copy(update={"kafka": {**settings.kafka, kafka.connection: extra}})
+
+
+def kafka_environment(settings: Settings) -> dict[str, str]:
+    """The clusters' settings for a process that is started."""
+    return {"ONEFOLD_KAFKA": json.dumps(settings.kafka)} if settings.kafka else {}

@@ -1,0 +1,121 @@
+"""Live topics: read by Spark's Kafka source in exact ranges, landed as Parquet, one row a record, as Kafka had it.
+
+| column of the landing | type | |
+| --- | --- | --- |
+| `cluster`, `topic` | string | |
+| `incarnation`, `partition` | int | |
+| `offset` | long | |
+| `timestamp` | long | milliseconds since 1970; -1: none |
+| `timestamp_type` | int | 0 create time, 1 log append time |
+| `key`, `value` | binary | null is null |
+| `headers` | array<struct<key: string, value: binary>> | in their order; null: none |
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.landing.cuts import OffsetRange
+from onefold.landing.offsets import TopicPartition
+from onefold.records import envelope as E
+from onefold.records.kcat import object_name
+from onefold.records.landed import literal
+
+LANDED = (
+    "cluster string, topic string, incarnation int, partition int, offset long, timestamp long, timestamp_type int, "
+    "key binary, value binary, headers array<struct<key:string,value:binary>>"
+)
+_TASK = 500_000
+"""Records that one task reads, at most."""
+
+
+def write_topics(session: SparkSession, ranges: list[OffsetRange], client: dict[str, str], uri: str) -> None:
+    """Write the committed records of exact ranges as Parquet below `uri`; fails where an offset is lost.
+
+    `client` are settings of the JVM's Kafka client.
+    """
+    reads = [_read(session, one, client) for one in _rounds(ranges)]
+    reduce(DataFrame.unionByName, reads).write.option("compression", "zstd").parquet(uri)
+
+
+def _rounds(ranges: list[OffsetRange]) -> list[list[OffsetRange]]:
+    """Ranges grouped so that a group names each partition once, as Spark's source wants it."""
+    rounds: list[list[OffsetRange]] = []
+    for one in ranges:
+        free = (group for group in rounds if all(one.topic_partition != other.topic_partition for other in group))
+        group = next(free, None)
+        if group is None:
+            rounds.append([one])
+        else:
+            group.append(one)
+    return rounds
+
+
+def _read(session: SparkSession, ranges: list[OffsetRange], client: dict[str, str]) -> DataFrame:
+    wanted: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for one in ranges:
+        topic, partition = one.topic_partition.topic, one.topic_partition.partition
+        wanted.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = one.start
+        ends.setdefault(topic, {})[str(partition)] = one.end
+    reader = session.read.format("kafka").options(**{f"kafka.{name}": value for name, value in client.items()})
+    rows = reader.options(
+        assign=json.dumps(wanted),
+        startingOffsets=json.dumps(starts),
+        endingOffsets=json.dumps(ends),
+        includeHeaders="true",
+        failOnDataLoss="true",
+        maxRecordsPerPartition=str(_TASK),
+        **{"kafka.isolation.level": "read_committed"},
+    ).load()
+    which = {one.topic_partition.topic: one.topic_partition for one in ranges}
+    return rows.select(
+        F.lit(next(iter(which.values())).cluster).alias("cluster"),
+        "topic",
+        _by_topic(which).alias("incarnation"),
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("timestamp"),
+        F.col("timestampType").alias("timestamp_type"),
+        "key",
+        "value",
+        "headers",
+    )
+
+
+def _by_topic(which: dict[str, TopicPartition]) -> Column:
+    words = [word for topic, where in which.items() for word in (F.lit(topic), F.lit(where.incarnation))]
+    return F.create_map(*words)[F.col("topic")]
+
+
+def read_topics(session: SparkSession, objects: list[tuple[str, str]]) -> DataFrame:
+    """The envelope (`onefold.records.envelope`) of landed topics; `objects` are (name, URI)."""
+    reader = session.read.schema(LANDED)
+    rows = reader.parquet(*literal(uri for _, uri in objects)) if objects else session.createDataFrame([], LANDED)
+    name = object_name(F.col("_metadata.file_path"), objects) if objects else F.lit(None).cast("string")
+    return rows.select(
+        F.when(F.col("timestamp") >= 0, F.col("timestamp")).alias(E.TIMESTAMP),
+        F.col("cluster").alias(E.CLUSTER),
+        F.col("topic").alias(E.TOPIC),
+        F.col("incarnation").alias(E.INCARNATION),
+        F.col("partition").alias(E.PARTITION),
+        F.col("offset").alias(E.OFFSET),
+        F.col("key").alias(E.KEY_BYTES),
+        F.col("value").alias(E.VALUE_BYTES),
+        F.coalesce(F.transform("headers", _as_text), F.array().cast(E.HEADERS_TYPE)).alias(E.HEADERS),
+        name.alias(E.OBJECT),
+        F.lit(None).cast("int").alias(E.LINE),
+        F.lit(None).cast("string").alias(E.UNREADABLE),
+    )
+
+
+def _as_text(header: Column) -> Column:
+    """A header's value as text; null where it is none."""
+    text = header["value"].cast("string")
+    return F.struct(header["key"].alias("key"), F.when(F.is_valid_utf8(text), text).alias("value"))

@@ -1,0 +1,355 @@
+"""Live topics of a real broker: every committed record is landed once, whatever the order of the intervals."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from pyspark.sql import SparkSession
+
+from onefold.cli.run import run_batch
+from onefold.errors import (
+    ClusterUnavailableError,
+    DataLossError,
+    LandingInterruptedError,
+    NotSettledError,
+    UnknownTopicError,
+    UsageError,
+)
+from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.live import LiveSource
+from onefold.landing.manifest import Manifest
+from onefold.landing.offsets import TopicPartition as Partition
+from onefold.landing.offsets import merged, minus
+from onefold.landing.plan import Interval
+from onefold.records.topics import write_topics
+from onefold.report.ledger import offsets_of, rows_of
+from sample.broker import Broker
+from tests.integration.reader import what_is_there
+from tests.integration.topics import Position, Topics, at, between, ranges
+from tests.process.project import Here
+
+pytestmark = pytest.mark.kafka
+Make = Callable[..., Topics]
+
+
+@pytest.fixture
+def topics(broker: Broker, lake: Lake, session: SparkSession) -> Make:
+    """Makes topics with names of their own; `create=False` leaves them to the test."""
+
+    def make(count: int = 1, create: bool = True, partitions: int = 1, **config: str) -> Topics:
+        names = sorted(f"live-{uuid.uuid4().hex[:8]}" for _ in range(count))
+        made = Topics.on(broker.bootstrap, lake, session, *names)
+        if create:
+            made.create(partitions, **config)
+        return made
+
+    return make
+
+
+def there(topics: Topics) -> list[Position]:
+    found = what_is_there(topics.servers, *topics.names)
+    return sorted((row["topic"], row["partition"], row["offset"]) for row in found)
+
+
+@pytest.mark.parametrize("stamped", ["CreateTime", "LogAppendTime"])
+def test_intervals_landed_in_any_order_hold_every_record_once(topics: Make, stamped: str) -> None:
+    """L1 and L2 for the landing: timestamps run backwards within an hour and across hours."""
+    draw = random.Random(8)
+    t = topics(partitions=2, **{"message.timestamp.type": stamped})
+    for partition in (0, 1):
+        hours = [hour + draw.uniform(-1.5, 0.9) for hour in range(1, 6) for _ in range(20)]
+        t.send(hours, partition)
+    now = datetime.now(UTC)
+    intervals = [between(hour, hour + 1) for hour in range(-1, 7)]
+    if stamped == "LogAppendTime":
+        seconds = [now - timedelta(minutes=5) + timedelta(seconds=60 * step) for step in range(6)]
+        intervals = [Interval(start=start, end=end) for start, end in pairwise(seconds)]
+    draw.shuffle(intervals)
+    landed = [t.positions(t.land(t.plan(one))) for one in intervals]
+    everything = [where for one in landed for where in one]
+    assert len(everything) == len(set(everything)), "no record is landed twice"
+    assert sorted(everything) == there(t)
+    assert len(everything) == 200
+    assert t.plan().empty
+
+
+def test_new_records_partitions_and_topics_are_all_that_a_later_run_reads(topics: Make) -> None:
+    t = topics(2)
+    first = t.plan()
+    assert first.empty, "nothing was sent"
+    t.send([1, 2], topic=t.names[0])
+    plan = t.plan()
+    assert ranges(plan) == {(t.names[0], 0): (0, 2)}
+    t.land(plan)
+    assert t.plan().empty
+    t.grow(2)
+    t.send([3], 1, t.names[0])
+    t.send([3, 4], 0, t.names[1])
+    plan = t.plan()
+    assert ranges(plan) == {(t.names[0], 1): (0, 1), (t.names[1], 0): (0, 2)}
+    t.land(plan)
+    t.send([5], 0, t.names[0])
+    plan = t.plan()
+    assert ranges(plan) == {(t.names[0], 0): (2, 3)}
+    # What was planned by an interval is not new either.
+    t.land(t.plan(between(0, 4)))
+    assert ranges(t.plan()) == {(t.names[0], 0): (2, 3)}
+
+
+def test_a_partition_that_is_new_begins_at_its_logs_start(topics: Make) -> None:
+    t = topics()
+    t.send([0.5, 1.5])
+    assert ranges(t.plan(between(0, 1))) == {(t.names[0], 0): (0, 1)}
+    t.grow(2)
+    t.send([0.5, 1.6], 1)  # one of an hour that was cut before the partition was there
+    assert ranges(t.plan(between(1, 2))) == {(t.names[0], 0): (1, 2), (t.names[0], 1): (0, 2)}
+
+
+def test_a_timestamp_later_than_now_does_not_hold_a_cut_back(topics: Make) -> None:
+    t = topics()
+    tomorrow = (datetime.now(UTC) + timedelta(days=1) - at(0)) / timedelta(hours=1)
+    t.send([0.5, tomorrow, 0.6, 1.5, tomorrow, 1.6])
+    assert ranges(t.plan(between(0, 1))) == {(t.names[0], 0): (0, 3)}
+    assert ranges(t.plan(between(1, 2))) == {(t.names[0], 0): (3, 6)}
+
+
+def test_transactions_are_read_when_they_are_committed_and_their_markers_are_holes(topics: Make) -> None:
+    """L2: the markers and what was aborted are missing offsets that a contiguous read explains."""
+    t = topics()
+
+    def transaction() -> Producer:
+        config = {"bootstrap.servers": t.servers, "transactional.id": uuid.uuid4().hex, "log_level": 0}
+        producer = Producer(config)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        return producer
+
+    def send(producer: Producer, id_: str) -> None:
+        producer.produce(t.names[0], f'{{"id": "{id_}", "n": 1}}', timestamp=int(at(0.5).timestamp() * 1000))
+        producer.flush(30)
+
+    committed, aborted = transaction(), transaction()
+    send(committed, "kept")
+    committed.commit_transaction(30)  # offsets 0 and, the marker, 1
+    send(aborted, "gone")
+    aborted.abort_transaction(30)  # 2 and 3
+    open_ = transaction()
+    send(open_, "later")  # 4
+    t.send([0.6])  # 5
+    first = t.plan()
+    assert ranges(first) == {(t.names[0], 0): (0, 4)}
+    (note,) = first.notes
+    first_record = "(its first record is of 2026-03-01T00:30:00Z)"
+    assert note == f"{t.names[0]}, partition 0: an open transaction {first_record} holds back offset 4 and what follows"
+    manifest = t.land(first)
+    assert t.positions(manifest) == [(t.names[0], 0, 0)]
+    open_.commit_transaction(30)  # 6
+    second = t.plan()
+    assert (ranges(second), second.notes) == ({(t.names[0], 0): (4, 7)}, [])
+    t.land(second)
+    dataset = t.dataset()
+    ends = [run_batch(t.lake, dataset, plan, launcher(t)) for plan in (first, second)]
+    assert [end.red for end in ends] == [None, None]
+    (row,) = offsets_of(t.lake, dataset)
+    assert row["covered"] == [[0, 7]]
+    assert [(one["start"], one["end"], one["kind"]) for one in row["holes"]] == [(1, 4, "log_gap"), (6, 7, "log_gap")]
+    assert sorted(row["id"] for row in rows_of(t.lake, dataset)) == ["id-0", "kept", "later"]
+
+
+def launcher(t: Topics) -> Any:
+    return Here(t.session, t.lake)
+
+
+def test_a_topic_created_anew_is_another_incarnation(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2, 0.3])
+    dataset = t.dataset(identity={})  # the position decides, so a mix-up of incarnations would lose rows
+    first = plan_batch(t.lake, dataset, between(0, 1))
+    assert run_batch(t.lake, dataset, first, launcher(t)).published
+    t.delete()
+    t.create()
+    t.send([1.1, 1.2])
+    second = plan_batch(t.lake, dataset, between(1, 2))
+    (note,) = second.notes
+    assert "deleted, or created anew" in note
+    assert run_batch(t.lake, dataset, second, launcher(t)).published
+    assert sorted(row["n"] for row in rows_of(t.lake, dataset)) == [0, 1, 2, 3, 4]
+    assert [(row["incarnation"], row["covered"]) for row in offsets_of(t.lake, dataset)] == [
+        (1, [[0, 3]]),
+        (2, [[0, 2]]),
+    ]
+
+
+def test_what_expired_before_it_was_landed_is_loss_unless_it_is_tolerated(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2, 0.3, 0.4])
+    plan = t.plan(between(0, 1))
+    t.expire(before=3)
+    manifest = t.land(plan)
+    assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(0, 3, "retention")]
+    assert t.positions(manifest) == [(t.names[0], 0, 3)]
+    red = run_batch(t.lake, t.dataset(), plan, launcher(t)).red
+    assert isinstance(red, DataLossError)
+    assert "offsets gone before they were landed: found 3, wanted at most 0" in str(red)
+    tolerant = t.dataset(quality={"loss": "tolerated"})
+    assert run_batch(t.lake, tolerant, plan, launcher(t)).published
+    (row,) = offsets_of(t.lake, tolerant)
+    assert row["holes"] == [{"start": 0, "end": 3, "kind": "retention"}]
+
+
+def test_a_log_that_became_shorter_or_went_away_is_told_at_its_end(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    plan = t.plan(between(0, 1))
+    (planned,) = plan.ranges
+    # An unclean election cuts a log; a plan that asks for more than there is stands for it.
+    longer = plan.model_copy(update={"ranges": [planned.model_copy(update={"end": 5})]})
+    source = LiveSource(t.lake, t.dataset(), partial(write_topics, t.session))
+    landed = source.land(longer, longer.batch, "attempt")
+    assert [(one.start, one.end, one.kind) for one in landed.holes] == [(2, 5, "truncated")]
+    t.delete()
+    t.create()
+    landed = LiveSource(t.lake, t.dataset(), partial(write_topics, t.session)).land(plan, plan.batch, "other")
+    assert [(one.start, one.end, one.kind) for one in landed.holes] == [(0, 2, "deleted")]
+    assert landed.objects == []
+
+
+def test_what_is_landed_needs_no_broker(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    plan = t.plan(between(0, 1))
+    manifest = t.land(plan)
+    t.delete()
+    assert t.plan(between(0, 1)) == plan
+    assert t.land(plan) == manifest
+    other = t.dataset(name="others", target={"table": "live.others", "buckets": 2})  # of the same source
+    assert plan_batch(t.lake, other, between(0, 1)) == plan
+    assert land_batch(t.lake, other, plan.batch) == manifest
+
+
+def test_a_pattern_takes_in_topics_as_they_come(topics: Make) -> None:
+    t = topics(2)
+    prefix = t.names[0][:9]
+    t.names = (f"^{prefix}.*",)
+    for name in list_of(t, prefix):
+        t.send([0.1], topic=name)
+    assert ranges(t.plan(between(0, 1))) == {(name, 0): (0, 1) for name in list_of(t, prefix)}
+
+
+def list_of(t: Topics, prefix: str) -> list[str]:
+    return sorted(name for name in t.admin.list_topics(timeout=30).topics if name.startswith(prefix))
+
+
+def committed(t: Topics) -> int:
+    group = f"onefold.{t.dataset().source_id}"
+    wanted = [TopicPartition(t.names[0], 0)]
+    asked = t.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])[group].result(30)
+    assert asked.topic_partitions
+    return asked.topic_partitions[0].offset
+
+
+def test_the_groups_offsets_follow_the_landing_and_only_upwards(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 1.1, 1.2])
+    t.land(t.plan(between(1, 2)))
+    assert committed(t) == 3
+    t.land(t.plan(between(0, 1)))
+    assert committed(t) == 3
+    t.send([2.1])
+    t.land(t.plan(between(2, 3)))
+    assert committed(t) == 4
+
+
+def test_a_topic_deleted_while_it_is_read_lands_nothing(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    plan = t.plan(between(0, 1))
+
+    def read_then_delete(*given: Any) -> None:
+        write_topics(t.session, *given)
+        t.delete()
+        t.create()
+
+    with pytest.raises(LandingInterruptedError, match="was deleted while it was read"):
+        t.land(plan, read_then_delete)
+    assert t.lake.get(t.lake.manifest(plan.source, plan.batch), Manifest) is None
+
+
+def test_a_read_that_fails_lands_nothing_and_the_next_one_does(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    plan = t.plan(between(0, 1))
+
+    def fail(*_given: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(LandingInterruptedError, match="No space left on device"):
+        t.land(plan, fail)
+    assert len(t.positions(t.land(plan))) == 2
+
+
+def test_a_dry_run_writes_nothing(topics: Make) -> None:
+    t = topics()
+    t.send([0.1])
+    plan = plan_batch(t.lake, t.dataset(), between(0, 1), dry_run=True)
+    assert not plan.empty
+    assert list(t.lake.storage.list()) == []
+
+
+def test_an_interval_is_read_once_it_is_settled(topics: Make) -> None:
+    t = topics()
+    now = datetime.now(UTC)
+    interval = between(0, 1).model_copy(update={"end": now - timedelta(minutes=5)})
+    hourly = {"cron": "0 * * * *", "start": "2026-01-01"}
+    with pytest.raises(NotSettledError, match="can be read from"):
+        t.plan(interval, schedule=hourly)
+    assert t.plan(interval, schedule={**hourly, "settle": "1m"}).empty
+    with pytest.raises(NotSettledError):
+        t.plan(interval.model_copy(update={"end": now + timedelta(hours=1)}))
+
+
+def test_topics_that_are_not_there_are_named_with_what_is_near(topics: Make) -> None:
+    t = topics()
+    name = t.names[0]
+    t.names = (f"{name}s",)
+    with pytest.raises(UnknownTopicError, match=f"there is no topic '{name}s' .did you mean {name}") as raised:
+        t.plan()
+    assert raised.value.exit_code == 2
+    t.names = ("^nothing-like-it",)
+    with pytest.raises(UnknownTopicError, match=r"no topic matches '\^nothing-like-it'"):
+        t.plan()
+
+
+def test_an_export_folder_cannot_stand_in_for_live_topics(topics: Make) -> None:
+    t = topics(create=False)
+    with pytest.raises(UsageError, match="reads live topics"):
+        plan_batch(t.lake, t.dataset(), export="exports")
+
+
+def test_brokers_that_do_not_answer_are_named(
+    lake: Lake, session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 3.0)
+    t = Topics.on("127.0.0.1:9", lake, session, "t")
+    with pytest.raises(ClusterUnavailableError, match=r"kafka_default \(127\.0\.0\.1:9\): .*[Cc]onnect"):
+        t.plan()
+
+
+def test_coverage_has_no_gap_where_plans_overlap(topics: Make) -> None:
+    t = topics()
+    t.send([hour / 2 for hour in range(8)])
+    plans = [t.plan(between(2, 3)), t.plan(), t.plan(between(0, 4))]
+    covered = merged((one.start, one.end) for plan in plans for one in plan.ranges)
+    assert covered == [(0, 8)]
+    where = Partition.of(f"{plans[0].ranges[0].topic_partition.key}")
+    assert where.topic == t.names[0]
+    assert minus([(0, 8)], covered) == []

@@ -1,0 +1,121 @@
+"""Topics of a real broker, and a dataset that reads them live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
+from typing import Any
+
+import pyarrow.parquet as pq
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.manifest import Manifest
+from onefold.landing.plan import Interval, RangesPlan
+from onefold.records.topics import write_topics
+from onefold.settings import Settings
+
+MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
+Position = tuple[str, int, int]
+
+
+def at(hour: float) -> datetime:
+    return MIDNIGHT + timedelta(hours=hour)
+
+
+def between(start: float, end: float) -> Interval:
+    return Interval(start=at(start), end=at(end))
+
+
+@dataclass
+class Topics:
+    """Topics on a broker, a lake, and a session that lands from one into the other."""
+
+    servers: str
+    lake: Lake
+    session: SparkSession
+    names: tuple[str, ...]
+    sent: int = field(default=0)
+
+    @classmethod
+    def on(cls, servers: str, lake: Lake, session: SparkSession, *names: str) -> Topics:
+        """Topics that need not be there yet."""
+        kafka = {"kafka_default": {"bootstrap.servers": servers}}
+        settings: Settings = lake.settings.model_copy(update={"kafka": kafka})
+        return cls(servers, Lake(settings), session, names)
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    # On the broker.
+
+    def create(self, partitions: int = 1, **config: str) -> None:
+        keep = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
+        for name in self.names:
+            new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=keep | config)
+            self.admin.create_topics([new])[name].result(30)
+
+    def delete(self, name: str = "") -> None:
+        wanted = name or self.names[0]
+        self.admin.delete_topics([wanted])[wanted].result(30)
+
+    def grow(self, partitions: int) -> None:
+        self.admin.create_partitions([NewPartitions(self.names[0], partitions)])[self.names[0]].result(30)
+
+    def expire(self, before: int, partition: int = 0) -> None:
+        """Delete records as retention does: the log's start moves up."""
+        where = TopicPartition(self.names[0], partition, before)
+        next(iter(self.admin.delete_records([where]).values())).result(30)
+
+    def send(self, hours: Iterable[float], partition: int = 0, topic: str = "") -> None:
+        """One record an hour given, each with an id of its own."""
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0})
+        for hour in hours:
+            value = json.dumps({"id": f"id-{self.sent}", "n": self.sent})
+            stamp = int(at(hour).timestamp() * 1000)
+            producer.produce(topic or self.names[0], value, partition=partition, timestamp=stamp)
+            self.sent += 1
+        assert producer.flush(30) == 0
+
+    # In Onefold.
+
+    def dataset(self, **keys: Any) -> Dataset:
+        given: dict[str, Any] = {
+            "name": "things",
+            "source": {"kafka": {"topics": list(self.names)}},
+            "value": {"fields": {"id": "string", "n": "long"}},
+            "identity": {"message_id": "id"},
+            "apply": {"mode": "append"},
+            "target": {"table": "live.things", "buckets": 2},
+        }
+        return Dataset.model_validate(given | keys)
+
+    def plan(self, interval: Interval | None = None, **keys: Any) -> RangesPlan:
+        plan = plan_batch(self.lake, self.dataset(**keys), interval)
+        assert isinstance(plan, RangesPlan)
+        return plan
+
+    def land(self, plan: RangesPlan, read: Any = None) -> Manifest:
+        return land_batch(self.lake, self.dataset(), plan.batch, None, read or partial(write_topics, self.session))
+
+    def positions(self, manifest: Manifest) -> list[Position]:
+        """What a landing holds, read without Spark."""
+        found: list[Position] = []
+        for one in manifest.objects:
+            path = self.lake.settings.path(self.lake.settings.lake) / one.key
+            rows = pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist()
+            found += [(row["topic"], row["partition"], row["offset"]) for row in rows]
+        return sorted(found)
+
+
+def ranges(plan: RangesPlan) -> dict[tuple[str, int], tuple[int, int]]:
+    """A plan's ranges by topic and partition."""
+    return {(one.topic_partition.topic, one.topic_partition.partition): (one.start, one.end) for one in plan.ranges}

@@ -1,0 +1,104 @@
+"""How a cluster is reached: from settings or Airflow's variable, for both clients, and no secret is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from onefold.errors import UsageError
+from onefold.landing.connection import client_settings, java_settings
+from onefold.settings import Settings, load_settings
+
+SERVERS = {"bootstrap.servers": "broker:9092"}
+
+
+def settings_with(**clusters: dict[str, str]) -> Settings:
+    return Settings(kafka=dict(clusters))
+
+
+def test_the_settings_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", json.dumps({"extra": {"bootstrap.servers": "other:9092"}}))
+    assert client_settings(settings_with(prod=SERVERS), "prod") == SERVERS
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["extra is an object", "extra is text"])
+def test_airflows_own_variable_serves_the_command_line_too(monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    extra = {**SERVERS, "enable.ssl.certificate.verification": True, "socket.timeout.ms": 5000}
+    given = json.dumps({"conn_type": "kafka", "extra": json.dumps(extra) if packed else extra})
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", given)
+    wanted = {**SERVERS, "enable.ssl.certificate.verification": "true", "socket.timeout.ms": "5000"}
+    assert client_settings(settings_with(), "kafka_default") == wanted
+
+
+def test_a_file_of_settings_may_hold_several_clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "onefold.toml").write_text(
+        '[kafka.prod]\n"bootstrap.servers" = "a:1"\n[kafka.test]\n"client.id" = "x"\n'
+    )
+    monkeypatch.setenv("ONEFOLD_HOME", str(tmp_path))
+    settings = load_settings()
+    assert client_settings(settings, "prod") == {"bootstrap.servers": "a:1"}
+    with pytest.raises(UsageError, match=r"'test' names no bootstrap\.servers"):
+        client_settings(settings, "test")
+
+
+def test_a_connection_that_nobody_described_is_said_with_where_to_put_it() -> None:
+    with pytest.raises(UsageError, match=r"'prod'.*\[kafka\.prod\].*ONEFOLD_KAFKA.*AIRFLOW_CONN_PROD"):
+        client_settings(settings_with(), "prod")
+
+
+@pytest.mark.parametrize("text", ["kafka://:hunter2@h", '"hunter2"', '{"extra": "hunter2"}', '{"extra": [1]}'])
+def test_an_unreadable_variable_is_named_and_not_told(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", text)
+    with pytest.raises(UsageError, match="AIRFLOW_CONN_PROD is not") as raised:
+        client_settings(settings_with(), "prod")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_no_password_stands_in_the_settings_text() -> None:
+    assert "hunter2" not in repr(settings_with(prod={**SERVERS, "sasl.password": "hunter2"}))
+
+
+def test_the_jvm_gets_its_own_names() -> None:
+    given = {**SERVERS, "security.protocol": "SASL_SSL", "socket.timeout.ms": "1", "group.id": "g", "client.id": "me"}
+    given |= {"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": 'a"b\\c'}
+    assert java_settings(given) == {
+        "bootstrap.servers": "broker:9092",
+        "client.id": "me",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" '
+        'password="a\\"b\\\\c";',
+    }
+
+
+def test_certificates_travel_as_text(tmp_path: Path) -> None:
+    for name in ("ca", "cert", "key"):
+        (tmp_path / f"{name}.pem").write_text(f"PEM of {name}")
+    places = {"ssl.ca.location": "ca", "ssl.certificate.location": "cert", "ssl.key.location": "key"}
+    given = SERVERS | {name: str(tmp_path / f"{file}.pem") for name, file in places.items()}
+    given |= {"ssl.key.password": "p", "ssl.endpoint.identification.algorithm": "none"}
+    assert java_settings(given) == {
+        **SERVERS,
+        "ssl.key.password": "p",
+        "ssl.endpoint.identification.algorithm": "",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "PEM of ca",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "PEM of cert",
+        "ssl.keystore.key": "PEM of key",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
+        ({"enable.ssl.certificate.verification": "false"}, "name the CA"),
+        ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
+    ],
+)
+def test_what_cannot_be_kept_safe_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        java_settings(SERVERS | given)
