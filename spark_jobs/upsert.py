@@ -22,7 +22,7 @@ from onefold.upsert.state import ensure_state
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:
     """One attempt at a staged batch; none where the batch is published already."""
-    check_generation(lake, dataset)
+    check_generation(lake, dataset, rebuilding=True)
     claim_target(lake, dataset)
     attempt = attempt or new_attempt()
     staged = staged_of(lake, dataset, batch)

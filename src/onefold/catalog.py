@@ -36,9 +36,9 @@ ROOT = "root"
 """The record name of a table's empty first snapshot."""
 
 
-def state_name(dataset: Dataset) -> str:
-    """The state table's name in its namespace."""
-    return f"{dataset.target.name}__state_{dataset.generation}"
+def state_name(dataset: Dataset, generation: str | None = None) -> str:
+    """The state table's name in its namespace (default: of the dataset's own generation)."""
+    return f"{dataset.target.name}__state_{generation or dataset.generation}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class MainMovedError(Exception):
 class StateTable:
     """A handle on one generation's state table, as of when it was opened."""
 
-    def __init__(self, lake: Lake, dataset: Dataset) -> None:
-        self.identifier = (dataset.target.namespace, state_name(dataset))
+    def __init__(self, lake: Lake, dataset: Dataset, generation: str | None = None) -> None:
+        self.identifier = (dataset.target.namespace, state_name(dataset, generation))
         self._catalog = open_catalog(lake)
         self.table: Table = self._catalog.load_table(self.identifier)
 
@@ -115,6 +115,14 @@ class StateTable:
             RemoveSnapshotRefUpdate(ref_name=branch),
         )
         self._commit(requirements, updates)
+
+    def roll_back(self, snapshot: int, base: int) -> None:
+        """Move `main` from `base` back to one of its earlier snapshots.
+
+        Raises:
+            MainMovedError: `main` is not at `base`.
+        """
+        self._commit((AssertRefSnapshotId(ref=MAIN, snapshot_id=base),), (_point(MAIN, snapshot),))
 
     def _commit(self, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]) -> None:
         wanted = (AssertTableUUID(uuid=self.table.metadata.table_uuid), *requirements)
@@ -181,9 +189,9 @@ def _load(properties: dict[str, str]) -> Catalog:
     return load_catalog(CATALOG, **properties)
 
 
-def find_state(lake: Lake, dataset: Dataset) -> StateTable | None:
-    """The state table of the dataset's generation, or None while nothing was upserted."""
+def find_state(lake: Lake, dataset: Dataset, generation: str | None = None) -> StateTable | None:
+    """The state table of a generation (default: the dataset's), or None while nothing was upserted."""
     try:
-        return StateTable(lake, dataset)
+        return StateTable(lake, dataset, generation)
     except NoSuchTableError:
         return None

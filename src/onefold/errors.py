@@ -106,8 +106,8 @@ class ChangedDatasetError(TerminalError):
         return (
             f"{self.dataset}: the dataset file has changed in {', '.join(self.changed)}: "
             f"{self.table} is published as generation {self.published}, of the file as it was. "
-            "Nothing was run and the table is as it was. Take the change back, or give the dataset "
-            "a new name and target table."
+            "Nothing was run and the table is as it was. Take the change back, or fold all landed "
+            f"records anew: onefold rebuild {self.dataset}."
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 
-FAULT_POINTS = (
+RUN_POINTS = (
     "after_plan",
     "before_manifest",
     "after_land",
@@ -22,6 +22,8 @@ FAULT_POINTS = (
     "after_commit",
     "after_publish",
 )
+REBUILD_POINTS = ("before_swap", "after_swap")
+FAULT_POINTS = RUN_POINTS + REBUILD_POINTS
 
 
 def fault_point(name: str) -> None:

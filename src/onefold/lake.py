@@ -134,6 +134,21 @@ class Lake:
         return f"datasets/{dataset.name}/generation.json"
 
     @staticmethod
+    def rebuild(dataset: Dataset) -> str:
+        """The key of the document that says which generation is being folded anew."""
+        return f"datasets/{dataset.name}/rebuild.json"
+
+    @staticmethod
+    def retired(dataset: Dataset, generation: str) -> str:
+        """The key of the document that says when a generation stopped being the published one."""
+        return f"datasets/{dataset.name}/retired/{generation}.json"
+
+    @staticmethod
+    def decision(dataset: Dataset, name: str) -> str:
+        """The key of a decision that a person took."""
+        return f"datasets/{dataset.name}/decisions/{name}.json"
+
+    @staticmethod
     def target(table: str) -> str:
         """The key of the document that says whose a target table is."""
         return f"targets/{table}.json"
@@ -152,9 +167,9 @@ class Lake:
         return f"{self.batch(dataset, batch)}/latest.json"
 
     @staticmethod
-    def record(dataset: Dataset, attempt: str) -> str:
+    def record(dataset: Dataset, attempt: str, generation: str | None = None) -> str:
         """The key of a commit record; its name is the attempt's."""
-        return f"datasets/{dataset.name}/{dataset.generation}/records/{attempt}.json"
+        return f"datasets/{dataset.name}/{generation or dataset.generation}/records/{attempt}.json"
 
     @staticmethod
     def report(dataset: str, batch: str, ending: str) -> str:

@@ -18,6 +18,7 @@ from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.settings import Settings
+from onefold.upsert.generation import check_generation
 from tests.jvm import short_lived
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class Project:
     def run(self, session: SparkSession, name: str = "things", export: Path | None = None) -> list[BatchRun]:
         """What `onefold run` does, in the tests' own session."""
         dataset = self.dataset(name)
+        check_generation(self.lake, dataset)
         begun = [] if export else unfinished(self.lake, dataset)
         plans = [*begun, plan_batch(self.lake, dataset, export=str(export) if export else None)]
         launcher: Any = Here(session, self.lake)

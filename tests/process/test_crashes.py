@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from onefold.catalog import find_state
-from onefold.faults import FAULT_POINTS
+from onefold.faults import RUN_POINTS
 from onefold.report.ledger import batches_of, records_of, rows_of, verdicts_of
 from tests.process.project import Project, line
 
@@ -51,7 +51,7 @@ def put_batch(project: Project, number: int) -> None:
     project.put(f"things/{number:02d}.jsonl", lines)
 
 
-@pytest.mark.parametrize(("number", "point"), list(enumerate(FAULT_POINTS, 1)), ids=FAULT_POINTS)
+@pytest.mark.parametrize(("number", "point"), list(enumerate(RUN_POINTS, 1)), ids=RUN_POINTS)
 def test_killed_there_and_run_again_it_ends_as_undisturbed(
     project: Project, session: SparkSession, number: int, point: str
 ) -> None:
@@ -63,7 +63,7 @@ def test_killed_there_and_run_again_it_ends_as_undisturbed(
     put_batch(project, number)
     killed = project.onefold("run", "things", fault=point)
     assert killed.code == -signal.SIGKILL, killed
-    moved = FAULT_POINTS.index(point) >= FAULT_POINTS.index("after_commit")
+    moved = RUN_POINTS.index(point) >= RUN_POINTS.index("after_commit")
     assert rows(project) == (expected(number) if moved else before), "readers see all of it or nothing"
     if point in BY_PROCESS:
         again = project.onefold("run", "things")
@@ -84,7 +84,7 @@ def test_killed_there_and_run_again_it_ends_as_undisturbed(
 
 def test_nothing_is_left_to_do_and_no_batch_was_lost(project: Project, session: SparkSession) -> None:
     assert project.run(session) == []
-    assert rows(project) == expected(len(FAULT_POINTS))
+    assert rows(project) == expected(len(RUN_POINTS))
 
 
 def rows(project: Project) -> dict[str, int]:

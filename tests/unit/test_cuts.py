@@ -183,4 +183,4 @@ def test_what_is_no_batch_id_is_said(lake: Lake, batch: str) -> None:
 
 
 def test_no_plan_was_taken_up_in_an_empty_lake(lake: Lake) -> None:
-    assert taken_plans(lake, "things", "s") == []
+    assert taken_plans(lake, "things") == []

@@ -1,7 +1,8 @@
-"""The commands that do something: validate, run, step, demo."""
+"""The commands that do something: validate, run, step, rebuild, rollback, demo."""
 
 from __future__ import annotations
 
+import getpass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 from rich.status import Status
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
-from onefold.cli.console import NOTES, note, print_json, print_rows
+from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
@@ -67,10 +68,12 @@ def run(
     from onefold.cli.intervals import intervals_between
     from onefold.cli.run import unfinished
     from onefold.landing.land import plan_batch
+    from onefold.upsert.generation import check_generation
 
     lake, dataset = open_dataset(name)
     if export and (start or end):
         raise UsageError("--export and --from/--to exclude each other")
+    check_generation(lake, dataset)
     intervals = intervals_between(dataset, start, end) if start or end else [None]
     begun = [] if export or start or end else unfinished(lake, dataset)
     plans = [*begun, *(plan_batch(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)]
@@ -163,6 +166,70 @@ def step(
 
     lake, dataset = open_dataset(name)
     print_json(as_json(one_step(lake, dataset, step_name, batch, attempt, start, end, export)))
+
+
+@app.command()
+def rebuild(
+    name: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be folded; write nothing")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fold all landed bytes anew, as a changed dataset file says, beside the published table; then swap."""
+    from onefold.cli.process import InProcess
+    from onefold.cli.rebuild import landed_plans
+    from onefold.cli.rebuild import rebuild as run_rebuild
+
+    lake, dataset = open_dataset(name)
+    plans = landed_plans(lake, dataset)
+    if dry_run:
+        answer(f"{name}: would fold", [_planned(plan) for plan in plans], as_json)
+        return
+    spark = InProcess(lake)
+    try:
+        with NOTES.status(f"{name}: {len(plans)} landed batches") as status:
+            done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
+    finally:
+        spark.close()
+    if not done.changed:
+        note(f"{name}: the dataset file is the published one: nothing to rebuild")
+    answer(f"{name}: rebuilt", [_ended(one) for one in done.batches], as_json, empty="no batches")
+    if done.swapped:
+        changed = ", ".join(done.changed)
+        note(f"{name}: readers of {dataset.target.table} see generation {dataset.generation} (changed: {changed})")
+    elif done.batches and (red := done.batches[-1].red):
+        raise red
+
+
+def _counting(status: Status, name: str, total: int) -> Any:
+    """Says which of how many batches is at which step: each begins with land."""
+    begun = 0
+
+    def say(step: str) -> None:
+        nonlocal begun
+        begun += step == "land"
+        _say(status, name, begun, max(begun, total))(step)
+
+    return say
+
+
+@app.command()
+def rollback(
+    name: Name,
+    to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last one")],
+    reason: Annotated[str, typer.Option(help="Why; it is recorded")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lead readers back to an earlier batch. Later batches stay landed: the next run takes them up again."""
+    from onefold.publish.rollback import roll_back
+
+    lake, dataset = open_dataset(name)
+    done = roll_back(lake, dataset, to, getpass.getuser(), reason, dry_run=dry_run)
+    if as_json:
+        print_json(done.model_dump(mode="json"))
+    else:
+        title = f"{name}: {'would undo' if dry_run else 'undone'}"
+        print_rows(title, [{"batch": one} for one in done.undone], "nothing")
 
 
 @app.command()

@@ -39,7 +39,7 @@ def unfinished(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]:
     """Plans that the dataset took up and landed, whose process ended before they were published or judged red."""
     table = find_state(lake, dataset)
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
-    plans = taken_plans(lake, dataset.name, dataset.source_id)
+    plans = taken_plans(lake, dataset.name)
     return [
         plan
         for plan in plans
@@ -57,10 +57,16 @@ def _red(lake: Lake, dataset: Dataset, batch: str) -> bool:
 
 
 def run_batch(
-    lake: Lake, dataset: Dataset, plan: RangesPlan | ObjectsPlan, spark: InProcess, say: Say = lambda _: None
+    lake: Lake,
+    dataset: Dataset,
+    plan: RangesPlan | ObjectsPlan,
+    spark: InProcess,
+    say: Say = lambda _: None,
+    *,
+    rebuilding: bool = False,
 ) -> BatchRun:
     """Land, dedup, upsert, gate, publish and report a planned batch; a published one is only found."""
-    check_generation(lake, dataset)
+    check_generation(lake, dataset, rebuilding=rebuilding)
     load_suite(lake.settings.expectations_folder, dataset)  # a suite that cannot be read is said first
     batch = plan.batch
     say("land")

@@ -102,7 +102,7 @@ class ExportSource:
         return PinnedObject(name=info.key, size=info.size, etag=info.etag, role=role)
 
     def _planned(self) -> set[PinnedObject]:
-        plans = taken_plans(self.lake, self.dataset.name, self.dataset.source_id)
+        plans = taken_plans(self.lake, self.dataset.name)
         return {one for plan in plans if isinstance(plan, ObjectsPlan) and self._here(plan) for one in plan.objects}
 
     def _here(self, plan: ObjectsPlan) -> bool:

@@ -13,8 +13,8 @@ from onefold.landing.plan import (
     Interval,
     ObjectsPlan,
     RangesPlan,
+    find_plan,
     plan_key,
-    plan_of,
     put_plan,
     read_plan,
     take_plan,
@@ -54,8 +54,8 @@ def land_batch(
         ExportChangedError: the export does not hold what was planned.
         LandingInterruptedError: a live topic could not be read to the end of the plan.
     """
-    key = Lake.manifest(dataset.source_id, batch)
-    plan = plan_of(lake, dataset.source_id, batch)
+    plan = find_plan(lake, dataset, batch)
+    key = Lake.manifest(plan.source, batch)
     if standing := lake.get(key, Manifest):
         _check(lake, standing)
         take_plan(lake, dataset.name, plan)
@@ -70,6 +70,8 @@ def land_batch(
         source=plan.source,
         attempt=attempt,
         objects=landed.objects,
+        layout=dataset.source.layout,
+        origin=dataset.source.exports.origin if dataset.source.exports else None,
         ranges=landed.ranges,
         holes=landed.holes,
     )
@@ -86,7 +88,7 @@ def manifest_of(lake: Lake, dataset: Dataset, batch: str) -> Manifest:
     Raises:
         StepMissingError: it has not been landed.
     """
-    manifest = lake.get(Lake.manifest(dataset.source_id, batch), Manifest)
+    manifest = lake.get(Lake.manifest(find_plan(lake, dataset, batch).source, batch), Manifest)
     if manifest is None:
         raise StepMissingError(batch, "this step", "a landing")
     return manifest

@@ -71,7 +71,7 @@ class LiveSource:
 
     def _everything_new(self) -> RangesPlan:
         planned: dict[str, list[Range]] = {}
-        for plan in taken_plans(self.lake, self.dataset.name, self.dataset.source_id):
+        for plan in taken_plans(self.lake, self.dataset.name):
             if isinstance(plan, RangesPlan):
                 for one in plan.ranges:
                     planned.setdefault(one.topic_partition.key, []).append((one.start, one.end))

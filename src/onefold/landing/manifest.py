@@ -6,6 +6,7 @@ import hashlib
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold.dataset.model import Origin
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.offsets import HoleKind, TopicPartition
 
@@ -51,6 +52,8 @@ class Manifest(BaseModel):
     source: str
     attempt: str
     objects: list[LandedObject]
+    layout: str | None = Field(default=None, description="How the objects are laid out")
+    origin: Origin | None = Field(default=None, description="What an export does not say of itself")
     ranges: list[OffsetRange] = []
     holes: list[Hole] = []
 

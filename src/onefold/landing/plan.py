@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from onefold.dataset import Dataset
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.landing.cuts import OffsetRange
@@ -141,12 +142,32 @@ def take_plan(lake: Lake, dataset: str, plan: RangesPlan | ObjectsPlan) -> None:
     lake.put_first(f"{Lake.taken(dataset)}{plan.source}/{name}.json", Taken(source=plan.source, plan=name))
 
 
-def taken_plans(lake: Lake, dataset: str, source: str) -> list[RangesPlan | ObjectsPlan]:
-    """The plans of a source that a dataset has taken up, in that order."""
-    marks = sorted(lake.storage.list(f"{Lake.taken(dataset)}{source}/"), key=lambda info: (info.modified, info.key))
-    names = (info.key.rpartition("/")[2].removesuffix(".json") for info in marks)
-    plans = (read_plan(lake, plan_key(source, name)) for name in names)
+def taken_plans(lake: Lake, dataset: str) -> list[RangesPlan | ObjectsPlan]:
+    """The plans that a dataset has taken up, in that order; also those of a source that it does not read any more."""
+    marks = sorted(lake.storage.list(Lake.taken(dataset)), key=lambda info: (info.modified, info.key))
+    plans = (read_plan(lake, plan_key(*_of_mark(info.key))) for info in marks)
     return [plan for plan in plans if plan is not None]
+
+
+def _of_mark(key: str) -> tuple[str, str]:
+    source, name = key.rsplit("/", 2)[-2:]
+    return source, name.removesuffix(".json")
+
+
+def find_plan(lake: Lake, dataset: Dataset, batch: str) -> RangesPlan | ObjectsPlan:
+    """The plan of a batch of a dataset, whichever of its sources it is of.
+
+    Raises:
+        UsageError: this is no batch id.
+        StepMissingError: there is no such plan.
+    """
+    try:
+        return plan_of(lake, dataset.source_id, batch)
+    except StepMissingError:
+        found = next((plan for plan in taken_plans(lake, dataset.name) if plan.batch == batch), None)
+        if found is None:
+            raise
+        return found
 
 
 def plan_of(lake: Lake, source: str, batch: str) -> RangesPlan | ObjectsPlan:

@@ -17,6 +17,7 @@ from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
 from onefold.orchestration.retries import BY_CAUSE
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
+from onefold.upsert.generation import check_generation
 
 UNSCHEDULED_START = datetime(2000, 1, 1, tzinfo=UTC)
 """A start date before any record, for datasets without a schedule."""
@@ -76,6 +77,7 @@ def plan(name: str) -> str:
     """Decide what the run reads, once. Nothing new: the run's other tasks are skipped."""
     context = get_current_context()
     lake, dataset = open_dataset(name)
+    check_generation(lake, dataset)
     planned = plan_batch(lake, dataset, interval_of(context), context["params"].get("export"))
     if planned.empty:
         raise AirflowSkipException(f"{name}: nothing new to read")

@@ -70,7 +70,7 @@ def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch
         ContentionError: `main` moved every time.
         CommitOutcomeUnknownError: the catalog did not answer.
     """
-    check_generation(lake, dataset)
+    check_generation(lake, dataset, rebuilding=True)
     current = [attempt]
 
     def once() -> Published:

@@ -15,7 +15,7 @@ from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.offsets import size
-from onefold.landing.plan import plan_of
+from onefold.landing.plan import find_plan
 from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
 from onefold.quality.expectations import Outcome, expect
 from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows
@@ -202,7 +202,7 @@ def _figure(value: float) -> str:
 
 def _age_at_live_edge(lake: Lake, dataset: Dataset, upserted: Upserted) -> float | None:
     """Seconds between the end of a just finished interval and its newest record; None away from the live edge."""
-    interval = plan_of(lake, dataset.source_id, upserted.batch).interval
+    interval = find_plan(lake, dataset, upserted.batch).interval
     limit = dataset.quality.freshness
     newest = upserted.newest
     if interval is None or limit is None or newest is None or datetime.now(UTC) - interval.end > 2 * limit:

@@ -14,14 +14,15 @@ from onefold.records.topics import read_topics
 
 
 def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
-    """The envelope (`onefold.records.envelope`) of every landed record of a batch."""
+    """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed."""
     placed = [(one, lake.storage.uri_of(one.key)) for one in manifest.objects]
-    if dataset.source.exports is None:
-        return read_topics(session, [(one.name, uri) for one, uri in placed])
-    origin = dataset.source.exports.origin
-    if dataset.source.layout == "connect":
-        return read_connect(session, placed, origin)
-    return read_kcat(session, [(one.name, uri) for one, uri in placed], origin)
+    named = [(one.name, uri) for one, uri in placed]
+    layout, origin = manifest.layout or dataset.source.layout, manifest.origin
+    if layout == "kafka":
+        return read_topics(session, named)
+    origin = origin or (dataset.source.exports.origin if dataset.source.exports else None)
+    assert origin, "an export's landing has an origin"
+    return read_connect(session, placed, origin) if layout == "connect" else read_kcat(session, named, origin)
 
 
 def count_landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> int:
@@ -29,6 +30,6 @@ def count_landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: 
     uris = [lake.storage.uri_of(one.key) for one in manifest.of_role("values")]
     if not uris:
         return 0
-    if dataset.source.kafka:
+    if (manifest.layout or dataset.source.layout) == "kafka":
         return session.read.parquet(*literal(uris)).count()
     return session.read.option("lineSep", "\n").text(literal(uris)).count()  # both layouts hold one a line

@@ -12,7 +12,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, staged_key
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
+from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, find_plan
 from onefold.publish.publish import find_published
 from onefold.quality.documents import Check, GateResult
 from onefold.upsert.coverage import PartitionAccount
@@ -64,8 +64,8 @@ class Report(BaseModel):
 
 def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     """Gather the documents that the steps of a batch left, whichever there are."""
-    plan = plan_of(lake, dataset.source_id, batch)
-    manifest = lake.get(Lake.manifest(dataset.source_id, batch), Manifest)
+    plan = find_plan(lake, dataset, batch)
+    manifest = lake.get(Lake.manifest(plan.source, batch), Manifest)
     staged = lake.get(staged_key(lake, dataset, batch), Staged)
     table = find_state(lake, dataset)
     published = find_published(lake, dataset, table, batch) if table else None

@@ -64,15 +64,17 @@ def _not_published(dataset: Dataset, batch: str) -> UsageError:
 def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every batch of the dataset, in the order of planning: counts, gate, whether it is published."""
     published = {record.batch: record for record in records_of(lake, dataset)}
-    taken = {plan.batch for plan in taken_plans(lake, dataset.name, dataset.source_id)}
+    taken = taken_plans(lake, dataset.name)
+    ours = {*published, *(plan.batch for plan in taken)}
     listed = sorted(lake.storage.list(lake.plans(dataset.source_id)), key=lambda info: (info.modified, info.key))
+    plans = [plan for plan in taken if plan.source != dataset.source_id]  # of a source that it read before
+    plans += [plan for info in listed if (plan := read_plan(lake, info.key))]
     rows = []
-    for info in listed:
-        plan = read_plan(lake, info.key)
-        if plan is None or plan.empty:
+    for plan in plans:
+        if plan.empty:
             continue
-        manifest = lake.get(lake.manifest(dataset.source_id, plan.batch), Manifest)
-        if plan.batch not in {*taken, *published} and (manifest or plan.interval):
+        manifest = lake.get(lake.manifest(plan.source, plan.batch), Manifest)
+        if plan.batch not in ours and (manifest or plan.interval):
             continue  # another dataset's, of the same source
         record = published.get(plan.batch)
         latest = lake.get(lake.latest(dataset, plan.batch), Upserted)

@@ -16,7 +16,7 @@ from onefold.faults import fault_point
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.offsets import Coverage, Range, TopicPartition
-from onefold.landing.plan import plan_of
+from onefold.landing.plan import find_plan
 from onefold.records import envelope as E
 from onefold.spark.tables import PROPERTIES, bucketed, scratch_table
 from onefold.upsert import columns as U
@@ -156,7 +156,7 @@ def write_record(lake: Lake, dataset: Dataset, upserted: Upserted, base: Head, c
         dataset=dataset.name,
         generation=dataset.generation,
         batch=upserted.batch,
-        interval=plan_of(lake, dataset.source_id, upserted.batch).interval,
+        interval=find_plan(lake, dataset, upserted.batch).interval,
         attempt=upserted.attempt,
         staging=upserted.staging,
         verdicts=upserted.verdicts,

@@ -43,7 +43,7 @@ class CommitRecord(BaseModel):
         return {verdict: sum(reasons.values()) for verdict, reasons in self.counts.items()}
 
 
-def chain(lake: Lake, dataset: Dataset, head: str) -> Iterator[CommitRecord]:
+def chain(lake: Lake, dataset: Dataset, head: str, generation: str | None = None) -> Iterator[CommitRecord]:
     """The commit records from `head` back to the table's beginning, newest first.
 
     Raises:
@@ -51,9 +51,10 @@ def chain(lake: Lake, dataset: Dataset, head: str) -> Iterator[CommitRecord]:
     """
     name = head
     while name != ROOT:
-        record = lake.get(Lake.record(dataset, name), CommitRecord)
+        key = Lake.record(dataset, name, generation)
+        record = lake.get(key, CommitRecord)
         if record is None:
-            raise LandedBytesMissingError(name, Lake.record(dataset, name), "the commit record is gone")
+            raise LandedBytesMissingError(name, key, "the commit record is gone")
         yield record
         name = record.parent
 

@@ -59,12 +59,18 @@ def _create(empty: DataFrame, table: str, buckets: int) -> None:
 
 
 def ensure_view(session: SparkSession, dataset: Dataset, columns: list[T.StructField]) -> None:
-    """The published name: live rows without Onefold's own columns."""
-    names = ", ".join(f"`{field.name}`" for field in columns if not field.name.startswith("_"))
-    session.sql(
-        f"CREATE VIEW IF NOT EXISTS {CATALOG}.{dataset.target.table} AS "
-        f"SELECT {names} FROM {state_table(dataset)} WHERE {U.STATE} = 'live'"
-    )
+    """The published name: live rows without Onefold's own columns; it stays where there is one."""
+    session.sql(f"CREATE VIEW IF NOT EXISTS {_view(dataset, [field.name for field in columns])}")
+
+
+def swap_view(session: SparkSession, dataset: Dataset) -> None:
+    """Lead readers to the dataset's generation: one statement, before which they see the old rows, then the new."""
+    session.sql(f"CREATE OR REPLACE VIEW {_view(dataset, session.table(state_table(dataset)).columns)}")
+
+
+def _view(dataset: Dataset, columns: list[str]) -> str:
+    names = ", ".join(f"`{name}`" for name in columns if not name.startswith("_"))
+    return f"{CATALOG}.{dataset.target.table} AS SELECT {names} FROM {state_table(dataset)} WHERE {U.STATE} = 'live'"
 
 
 def read_state(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFrame:

@@ -1,0 +1,93 @@
+"""`onefold rebuild`: fold everything landed into a new generation beside the published one, then lead readers to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onefold.catalog import find_state
+from onefold.cli.process import InProcess
+from onefold.cli.run import BatchRun, Say, run_batch
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+from onefold.faults import fault_point
+from onefold.lake import Lake
+from onefold.landing.manifest import Manifest
+from onefold.landing.plan import ObjectsPlan, RangesPlan, taken_plans
+from onefold.upsert.commit_record import chain
+from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """How a rebuild ended: its batches, the keys that had changed, and whether readers see the new generation."""
+
+    batches: list[BatchRun]
+    changed: tuple[str, ...]
+    swapped: bool
+
+
+def landed_plans(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]:
+    """Every plan of the dataset whose bytes are landed, in the order in which they were taken up.
+
+    Raises:
+        UsageError: some were landed with exact positions and some with inferred ones.
+    """
+    found = []
+    for plan in taken_plans(lake, dataset.name):
+        manifest = lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
+        if manifest is None or plan.empty:
+            continue
+        if manifest.layout and (manifest.layout != "connect") != dataset.source.exact:
+            raise UsageError(
+                f"{dataset.name}: batch {plan.batch} was landed in layout {manifest.layout}, and the dataset now reads "
+                f"{dataset.source.layout}: exact and inferred positions cannot be folded into one table. Nothing was "
+                "changed. Give the dataset a new name."
+            )
+        found.append(plan)
+    return found
+
+
+def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _: None) -> Rebuilt:
+    """Fold every landed batch into the dataset's generation, then swap; interrupted, it goes on where it was.
+
+    A batch that readers see today must be green again, or nothing is swapped; one that was red may stay so.
+
+    Raises:
+        UsageError: nothing is published yet, or it cannot be folded together.
+    """
+    landed_plans(lake, dataset)
+    changed = begin_rebuild(lake, dataset)
+    if not changed:
+        return Rebuilt([], (), False)
+    seen_today = _published(lake, dataset)
+    ends = []
+    for plan in _as_they_come(lake, dataset):
+        end = run_batch(lake, dataset, plan, spark, say, rebuilding=True)
+        ends.append(end)
+        if end.red and plan.batch in seen_today:
+            return Rebuilt(ends, changed, False)
+    say("swap")
+    fault_point("before_swap")
+    from onefold.upsert.state import swap_view
+
+    swap_view(spark.session, dataset)
+    fault_point("after_swap")
+    end_rebuild(lake, dataset)
+    return Rebuilt(ends, changed, True)
+
+
+def _as_they_come(lake: Lake, dataset: Dataset) -> Iterator[RangesPlan | ObjectsPlan]:
+    """Every landed plan, those too that are landed meanwhile."""
+    done: set[str] = set()
+    while new := [plan for plan in landed_plans(lake, dataset) if plan.batch not in done]:
+        for plan in new:
+            done.add(plan.batch)
+            yield plan
+
+
+def _published(lake: Lake, dataset: Dataset) -> set[str]:
+    published = lake.get(Lake.generation(dataset), Generation)
+    assert published is not None
+    table = find_state(lake, dataset, published.generation)
+    return {one.batch for one in chain(lake, dataset, table.main.record, published.generation)} if table else set()

@@ -1,0 +1,69 @@
+"""Lead readers back to an earlier batch: a person's decision, one catalog commit, coverage with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.catalog import MainMovedError, StateTable, find_state
+from onefold.dataset import Dataset
+from onefold.errors import ContentionError, UsageError
+from onefold.lake import Lake, new_attempt
+from onefold.upsert.commit_record import chain
+from onefold.upsert.generation import check_generation
+
+
+class RolledBack(BaseModel):
+    """A rollback, as it is recorded."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["rollback"] = "rollback"
+    dataset: str
+    to: str = Field(description="The batch that readers see again as the last one")
+    undone: list[str] = Field(description="Batches that are landed and not published any more, newest first")
+    snapshot: int
+    by: str
+    reason: str
+    at: datetime
+
+
+def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> RolledBack:
+    """Move `main` back to the snapshot of a published batch. Later batches can be run again: their bytes are landed.
+
+    Raises:
+        UsageError: the batch is not published, or its snapshot has expired.
+        ContentionError: another writer moved `main` meanwhile.
+    """
+    check_generation(lake, dataset)
+    table = find_state(lake, dataset)
+    records = list(chain(lake, dataset, table.main.record)) if table else []
+    place = next((number for number, one in enumerate(records) if one.batch == batch), None)
+    if table is None or place is None:
+        raise UsageError(f"{dataset.name}: batch {batch} is not published (see `onefold batches {dataset.name}`)")
+    snapshot = table.snapshot_of(records[place].name)
+    if snapshot is None:
+        raise UsageError(f"{dataset.name}: the snapshot of batch {batch} has expired: roll back to a later one")
+    decision = RolledBack(
+        dataset=dataset.name,
+        to=batch,
+        undone=[one.batch for one in records[:place]],
+        snapshot=snapshot,
+        by=by,
+        reason=reason,
+        at=datetime.now(UTC),
+    )
+    if decision.undone and not dry_run:
+        _move(lake, dataset, table, decision)
+    return decision
+
+
+def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack) -> None:
+    name = f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}"
+    try:
+        table.roll_back(decision.snapshot, table.main.snapshot)
+    except MainMovedError:
+        raise ContentionError(dataset.target.table, decision.to, 1) from None
+    lake.put(Lake.decision(dataset, name), decision)

@@ -1,0 +1,149 @@
+"""A changed dataset file: everything landed is folded anew beside the old table, and readers are led to it at once."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from onefold.catalog import find_state
+from onefold.cli.rebuild import Rebuilt, rebuild
+from onefold.cli.run import unfinished
+from onefold.errors import ChangedDatasetError, GateRedError, UsageError
+from onefold.publish.rollback import roll_back
+from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
+from tests.process.project import THINGS, Here, Project, thing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
+WIDER = THINGS.replace("{message_id: id}", "{message_id: id, business_key: [n]}")
+"""Append by another identity: other records are the same message."""
+STRICTER = THINGS.replace("decimal(10,2)?", "decimal(10,2)").replace("rejected_rate: 1.0", "rejected_rate: 0.0")
+    "max_rejected_rate: 1.0", "max_rejected_rate: 0.0"
+)
+"""A field is required that no record has."""
+
+
+def view(session: SparkSession) -> list[tuple[str, int]]:
+    """What readers of the published name see."""
+    return sorted((row.id, row.n) for row in session.table("onefold.shop.things").collect())
+
+
+def rows(project: Project) -> list[tuple[str, int]]:
+    return sorted((row["id"], row["n"]) for row in rows_of(project.lake, project.dataset()))
+
+
+def rebuilt(project: Project, session: SparkSession) -> Rebuilt:
+    launcher: Any = Here(session, project.lake)
+    return rebuild(project.lake, project.dataset(), launcher)
+
+
+@pytest.fixture
+def two_batches(project: Project, session: SparkSession) -> Project:
+    """Published: a, b and, from a second export, c; b and c have the same n."""
+    project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2), thing(2, "a", 1)])
+    project.run(session)
+    project.put("things/1.jsonl", [thing(3, "c", 2), thing(4, "d", 4)])
+    project.run(session)
+    assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+    return project
+
+
+def test_it_gives_what_folding_with_the_new_file_from_the_start_gives(
+    two_batches: Project, session: SparkSession, tmp_path: Path, session_on: Any
+) -> None:
+    """L1 across generations."""
+    project, old = two_batches, two_batches.dataset()
+    project.write_dataset("things", WIDER)
+    with pytest.raises(ChangedDatasetError, match=r"changed in identity.*onefold rebuild things"):
+        project.run(session)
+    done = rebuilt(project, session)
+    assert (done.changed, done.swapped, [end.red for end in done.batches]) == (("identity",), True, [None, None])
+    other = Project(tmp_path / "other")
+    other.write_dataset("things", WIDER)
+    for name in ("0", "1"):
+        other.put(f"things/{name}.jsonl", [(project.home / f"exports/things/{name}.jsonl").read_bytes()])
+    other.run(session_on(other.lake))
+    assert rows(project) == rows(other) == view(session) == [("a", 1), ("b", 2), ("d", 4)]
+    assert [row["published"] for row in batches_of(project.lake, project.dataset())] == [True, True]
+    # The old generation stays for a time; its file is now the changed one.
+    assert find_state(project.lake, old)
+    project.write_dataset("things", THINGS)
+    with pytest.raises(ChangedDatasetError):
+        project.run(session)
+    assert rebuilt(project, session).swapped
+    assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+
+
+def test_an_unchanged_file_leaves_nothing_to_rebuild(two_batches: Project, session: SparkSession) -> None:
+    assert rebuilt(two_batches, session) == Rebuilt([], (), False)
+    two_batches.write_dataset("things", WIDER.replace("shop.things", "shop.others"))
+    with pytest.raises(UsageError, match=r"published as shop\.things.*keeps the table's name"):
+        rebuilt(two_batches, session)
+
+
+def test_nothing_published_is_nothing_to_rebuild(project: Project, session: SparkSession) -> None:
+    with pytest.raises(UsageError, match="nothing is published yet"):
+        rebuilt(project, session)
+
+
+def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Project, session: SparkSession) -> None:
+    two_batches.write_dataset("things", STRICTER)
+    done = rebuilt(two_batches, session)
+    assert not done.swapped
+    assert isinstance(done.batches[-1].red, GateRedError)
+    assert len(done.batches) == 1, "it stops at the first"
+    assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+    two_batches.write_dataset("things", THINGS)
+    assert two_batches.run(session) == [], "the old file goes on as before"
+
+
+@pytest.mark.parametrize("point", ["after_merge", "before_swap", "after_swap"])
+def test_killed_it_goes_on_where_it_was(two_batches: Project, session: SparkSession, point: str) -> None:
+    project = two_batches
+    project.write_dataset("things", WIDER)
+    assert project.onefold("rebuild", "things", fault=point).code == -signal.SIGKILL
+    new = [("a", 1), ("b", 2), ("d", 4)]
+    assert view(session) == (new if point == "after_swap" else [("a", 1), ("b", 2), ("c", 2), ("d", 4)])
+    project.write_dataset("things", THINGS)
+    project.put("things/2.jsonl", [thing(5, "e", 5)])  # the schedule went on with the old file
+    project.run(session)
+    project.write_dataset("things", WIDER)
+    done = rebuilt(project, session)
+    assert done.swapped
+    assert rows(project) == view(session) == sorted([*new, ("e", 5)])
+    assert project.run(session) == []
+
+
+# Rollback
+
+
+def test_a_rollback_leads_back_with_its_coverage_and_the_next_run_takes_up_again(
+    two_batches: Project, session: SparkSession
+) -> None:
+    project, dataset = two_batches, two_batches.dataset()
+    newest, first = (record.batch for record in records_of(project.lake, dataset))
+    seen = roll_back(project.lake, dataset, first, "me", "to look", dry_run=True)
+    assert (seen.undone, len(view(session))) == ([newest], 4)
+    done = roll_back(project.lake, dataset, first, "me", "to look")
+    assert (done.undone, view(session)) == ([newest], [("a", 1), ("b", 2)])
+    assert [row["covered"] for row in offsets_of(project.lake, dataset)] == [[[0, 3]]]
+    [kept] = project.lake.storage.list("datasets/things/decisions")
+    assert b'"reason": "to look"' in (project.lake.storage.read(kept.key) or b"")
+    assert [plan.batch for plan in unfinished(project.lake, dataset)] == [newest]
+    [again] = project.run(session)
+    assert (again.batch, again.red) == (newest, None)
+    assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+
+
+def test_a_rollback_to_where_readers_are_changes_nothing(two_batches: Project, session: SparkSession) -> None:
+    dataset = two_batches.dataset()
+    newest = records_of(two_batches.lake, dataset)[0].batch
+    assert roll_back(two_batches.lake, dataset, newest, "me", "").undone == []
+    assert len(view(session)) == 4
+    with pytest.raises(UsageError, match="is not published"):
+        roll_back(two_batches.lake, dataset, "export_000000000000", "me", "")
