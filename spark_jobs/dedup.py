@@ -29,7 +29,8 @@ from onefold.spark.tables import drop
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Staged:
     """Stage a landed batch, or find its staging."""
-    if standing := lake.get(staged_key(lake, dataset, batch), Staged):
+    standing = lake.get(staged_key(lake, dataset, batch), Staged)
+    if standing and session.catalog.tableExists(standing.table):  # else `maintain` has cleared it away
         return standing
     attempt = attempt or new_attempt()
     manifest = manifest_of(lake, dataset, batch)

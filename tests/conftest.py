@@ -18,6 +18,8 @@ from onefold.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sample.broker import Broker
+
 PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
 """Folders of tests that share the session."""
@@ -58,6 +60,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in NEEDS_SESSION and item.path.is_relative_to(PROJECT / "tests"):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A real Kafka broker for the whole session; tests use topics of their own."""
+    from sample.broker import Broker
+
+    with Broker(log=tmp_path_factory.mktemp("broker") / "broker.log") as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

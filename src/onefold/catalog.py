@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -78,16 +80,46 @@ class StateTable:
         if ref is None:
             return None
         snapshot = self.table.snapshot_by_id(ref.snapshot_id)
-        record = snapshot.summary.additional_properties.get(RECORD_PROPERTY) if snapshot and snapshot.summary else None
-        if record is None:
+        # A compaction replaces files and no row: what it replaced says whose rows they are.
+        while snapshot and (record := _record_of(snapshot)) is None and _replaces(snapshot):
+            snapshot = self.table.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+        if snapshot is None or record is None:
             raise ForeignCommitError(".".join(self.identifier), ref.snapshot_id, name)
         return Head(ref.snapshot_id, record)
+
+    @property
+    def carried(self) -> bool:
+        """Whether `main`'s own snapshot names the commit record, so that its ancestors may expire."""
+        snapshot = self.table.snapshot_by_id(self.main.snapshot)
+        return snapshot is not None and _record_of(snapshot) is not None
+
+    def carry_record(self) -> None:
+        """Put an empty snapshot on `main` that names the commit record, as its head does not.
+
+        Raises:
+            MainMovedError: a batch was published meanwhile; it names its own.
+        """
+        main, branch = self.main, f"carry_{self.main.snapshot}"
+        self.drop_branch(branch)
+        self.cut_branch(branch, main.snapshot)
+        nothing = self.table.schema().as_arrow().empty_table()
+        self.table.append(nothing, snapshot_properties={RECORD_PROPERTY: main.record}, branch=branch)
+        self.table = self._catalog.load_table(self.identifier)
+        self.publish(branch, self.table.refs()[branch].snapshot_id, main.snapshot)
+
+    def branches(self) -> dict[str, datetime]:
+        """The branches beside `main`, and when their heads were written."""
+        found = {}
+        for name, ref in self.table.refs().items():
+            snapshot = self.table.snapshot_by_id(ref.snapshot_id)
+            if name != MAIN and snapshot:
+                found[name] = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, tz=UTC)
+        return found
 
     def snapshot_of(self, record: str) -> int | None:
         """The snapshot that a commit record made, while the table still has it."""
         for snapshot in self.table.snapshots():
-            summary = snapshot.summary
-            if summary and summary.additional_properties.get(RECORD_PROPERTY) == record:
+            if _record_of(snapshot) == record:
                 return snapshot.snapshot_id
         return None
 
@@ -147,6 +179,14 @@ class StateTable:
                 one.validate(self.table.metadata)
         except CommitFailedException:
             raise MainMovedError(str(error)) from error
+
+
+def _record_of(snapshot: Snapshot) -> str | None:
+    return snapshot.summary.additional_properties.get(RECORD_PROPERTY) if snapshot.summary else None
+
+
+def _replaces(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
 
 
 def _point(branch: str, snapshot: int) -> SetSnapshotRefUpdate:

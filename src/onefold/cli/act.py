@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from rich.status import Status
 from onefold.cli.app import AsJson, Name, app, open_dataset
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
+from onefold.dataset.model import duration
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.settings import load_settings
@@ -230,6 +231,46 @@ def rollback(
     else:
         title = f"{name}: {'would undo' if dry_run else 'undone'}"
         print_rows(title, [{"batch": one} for one in done.undone], "nothing")
+
+
+def _age(text: str) -> timedelta:
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+@app.command()
+def maintain(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="Default: all")] = None,
+    attempts: Annotated[str, typer.Option(metavar="AGE", help="Keep what attempts left that are over")] = "1d",
+    snapshots: Annotated[str, typer.Option(metavar="AGE", help="Keep snapshots, for rollback and `show --at`")] = "7d",
+    generations: Annotated[str, typer.Option(metavar="AGE", help="Keep a table after its rebuild")] = "7d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Clear away what is over, compact tables, expire snapshots, remove orphan files; safe beside running batches."""
+    from onefold.cli.process import InProcess
+    from onefold.maintenance.keep import Keep
+
+    lake = Lake(load_settings())
+    folder = lake.settings.datasets_folder
+    wanted = [find_dataset(folder, name) for name in names or (file.stem for file in dataset_files(folder))]
+    keep = Keep(attempts=_age(attempts), snapshots=_age(snapshots), generations=_age(generations))
+    spark = InProcess(lake)
+    done = []
+    try:
+        with NOTES.status("maintain") as status:
+            for dataset in wanted:
+                status.update(f"maintain {dataset.name}")
+                done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
+    finally:
+        spark.close()
+    answer("would go" if dry_run else "maintained", done, as_json, _counted)
+
+
+def _counted(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: len(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 @app.command()

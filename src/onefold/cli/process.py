@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from onefold.dataset import Dataset
 from onefold.errors import SparkStepError, cause_of
 from onefold.lake import Lake
+from onefold.maintenance.keep import Keep, Maintained
 from onefold.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ class InProcess:
             return module.run(session, self.lake, dataset, batch, attempt)
         except (Py4JError, PySparkException) as error:
             raise SparkStepError(step, batch, f"{cause_of(error)} (see {self.log})") from error
+
+    def maintain(self, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:
+        """Clear away what is over, and tidy the dataset's tables."""
+        session = self.session
+        from onefold.maintenance.maintain import maintain
+
+        return maintain(session, self.lake, dataset, keep, dry_run=dry_run)
 
     def close(self) -> None:
         """Stop the session, if there is one."""

@@ -38,7 +38,8 @@ def _readable(text: Any) -> Any:
 ExpressionText = Annotated[str, BeforeValidator(_readable)]
 
 
-def _duration(text: Any) -> Any:
+def duration(text: Any) -> timedelta:
+    """A duration of a dataset file or a command, such as 30s, 10m, 2h or 1d."""
     units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
     if isinstance(text, str) and text[:-1].isdigit() and text[-1:] in units:
         return timedelta(**{units[text[-1]]: int(text[:-1])})
@@ -47,7 +48,7 @@ def _duration(text: Any) -> Any:
     raise ValueError(f"{text!r} is no duration such as 30s, 10m, 2h or 1d")
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Duration = Annotated[timedelta, BeforeValidator(duration)]
 
 
 class _Model(BaseModel):

@@ -98,8 +98,12 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
 def commit_staging(session: SparkSession, lake: Lake, dataset: Dataset, staged: Staged) -> Staged:
     """Make a staging table the batch's; where another driver was first, its staging stands and ours goes."""
     fault_point("before_staged")
-    standing = lake.put_first(staged_key(lake, dataset, staged.batch), staged)
-    if standing.table != staged.table:
+    key = staged_key(lake, dataset, staged.batch)
+    standing = lake.put_first(key, staged)
+    if standing.table != staged.table and session.catalog.tableExists(standing.table):
         drop(session, staged.table)
+    elif standing.table != staged.table:  # `maintain` has cleared it away
+        lake.put(key, staged)
+        standing = staged
     fault_point("after_dedup")
     return standing

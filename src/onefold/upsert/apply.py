@@ -100,7 +100,12 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
 
 def verdict_table(dataset: Dataset) -> str:
     """The table of all verdicts of a generation; those of an attempt count once its record is in the chain."""
-    return f"{CATALOG}.{STAGING}.{dataset.name}__verdicts_{dataset.generation}"
+    return f"{CATALOG}.{STAGING}.{verdict_name(dataset)}"
+
+
+def verdict_name(dataset: Dataset, generation: str | None = None) -> str:
+    """The verdict table's name in its namespace (default: of the dataset's own generation)."""
+    return f"{dataset.name}__verdicts_{generation or dataset.generation}"
 
 
 def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str) -> str:

@@ -1,0 +1,1 @@
+"""What ages: branches, staging, small files, old snapshots, orphans, generations that nobody reads any more."""

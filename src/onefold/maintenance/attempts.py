@@ -1,0 +1,49 @@
+"""Attempts that are over: published, or overtaken by a newer one. Their branches and scratch tables may go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from onefold.catalog import StateTable, open_catalog
+from onefold.dataset import Dataset
+from onefold.dedup.documents import Staged, staged_key
+from onefold.lake import STAGING, Lake
+from onefold.landing.plan import taken_plans
+from onefold.upsert.commit_record import chain
+from onefold.upsert.documents import Upserted
+
+_BRANCH = re.compile(r"(attempt|carry)_[0-9a-f]+")
+
+
+def waiting(lake: Lake, dataset: Dataset, table: StateTable) -> Iterator[tuple[Staged | None, Upserted | None]]:
+    """The newest staging and attempt of every batch that is not published: a person may still decide."""
+    published = {record.batch for record in chain(lake, dataset, table.main.record)}
+    for plan in taken_plans(lake, dataset.name):
+        if plan.batch not in published:
+            latest = lake.get(lake.latest(dataset, plan.batch), Upserted)
+            yield lake.get(staged_key(lake, dataset, plan.batch), Staged), latest
+
+
+def old_branches(table: StateTable, waited_for: set[str], age: timedelta) -> list[str]:
+    """Branches that no waiting attempt needs, and that were written long enough ago."""
+    written = table.branches()
+    before = datetime.now(UTC) - age
+    return sorted(
+        name for name, at in written.items() if _BRANCH.fullmatch(name) and name not in waited_for and at <= before
+    )
+
+
+def old_tables(lake: Lake, dataset: Dataset, waited_for: set[str], age: timedelta) -> list[str]:
+    """Staging and actions tables that no waiting attempt needs, and that were written long enough ago."""
+    catalog, before = open_catalog(lake), datetime.now(UTC) - age
+    own = re.compile(rf"{re.escape(dataset.name)}__(staged|actions)_[0-9a-f]+")
+    found = []
+    for identifier in catalog.list_tables(STAGING) if catalog.namespace_exists(STAGING) else []:
+        name = identifier[-1]
+        if own.fullmatch(name) and name not in waited_for:
+            written = catalog.load_table(identifier).metadata.last_updated_ms
+            if datetime.fromtimestamp(written / 1000, tz=UTC) <= before:
+                found.append(name)
+    return sorted(found)

@@ -1,0 +1,90 @@
+"""Keep one dataset's tables small and quick, beside running batches, and never lose the chain of commit records."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from onefold.catalog import MainMovedError, StateTable, find_state
+from onefold.dataset import Dataset
+from onefold.lake import CATALOG, STAGING, Lake
+from onefold.maintenance.attempts import old_branches, old_tables, waiting
+from onefold.maintenance.keep import Keep, Maintained
+from onefold.maintenance.tables import compact, expire, remove_orphans
+from onefold.spark.tables import drop
+from onefold.upsert.apply import verdict_name
+from onefold.upsert.generation import Generation, Retired
+
+
+def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *, dry_run: bool = False) -> Maintained:
+    """Clear away what is over, compact, expire, remove orphans.
+
+    A batch that runs meanwhile finds `main` moved by a compaction and merges once more.
+    """
+    table = find_state(lake, dataset)
+    if table is None:
+        return Maintained(dataset=dataset.name, branches=[], tables=[], generations=[])
+    waited = [document for pair in waiting(lake, dataset, table) for document in pair if document]
+    needed = {name for one in waited for name in _names(one)}
+    found = Maintained(
+        dataset=dataset.name,
+        branches=old_branches(table, needed, keep.attempts),
+        tables=old_tables(lake, dataset, needed, keep.attempts),
+        generations=_retired(lake, dataset, keep),
+    )
+    if dry_run:
+        return found
+    for branch in found.branches:
+        table.drop_branch(branch)
+    for name in found.tables:
+        drop(session, f"{CATALOG}.{STAGING}.{name}")
+    for generation in found.generations:
+        _drop_generation(session, lake, dataset, generation)
+    state = ".".join(table.identifier)
+    verdicts = f"{STAGING}.{verdict_name(dataset)}"
+    rewritten = sum(compact(session, one) for one in (state, verdicts))
+    now = datetime.now(UTC)
+    expired = 0
+    if _carried(StateTable(lake, dataset)):
+        expired = sum(expire(session, one, now - keep.snapshots) for one in (state, verdicts))
+    orphans = sum(remove_orphans(session, one, now - keep.orphans) for one in (state, verdicts))
+    done = {"files_rewritten": rewritten, "snapshots_expired": expired, "orphans_removed": orphans}
+    return found.model_copy(update=done)
+
+
+def _names(document: object) -> set[str]:
+    """The branch and the tables that a waiting staging or attempt names."""
+    full = [getattr(document, name, "") for name in ("table", "staging", "actions", "branch")]
+    return {name.rpartition(".")[2] for name in full if name}
+
+
+def _carried(table: StateTable) -> bool:
+    """Whether `main`'s own snapshot names its commit record, if need be from now on."""
+    if not table.carried:
+        with contextlib.suppress(MainMovedError):  # a batch was published: it names its own
+            table.carry_record()
+    return table.carried
+
+
+def _retired(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
+    published = lake.get(Lake.generation(dataset), Generation)
+    before = datetime.now(UTC) - keep.generations
+    listed = lake.storage.list(f"datasets/{dataset.name}/retired")
+    documents = (lake.get(info.key, Retired) for info in listed)
+    return sorted(
+        one.generation
+        for one in documents
+        if one
+        and one.at <= before
+        and (published is None or one.generation != published.generation)
+        and find_state(lake, dataset, one.generation)
+    )
+
+
+def _drop_generation(session: SparkSession, lake: Lake, dataset: Dataset, generation: str) -> None:
+    state = find_state(lake, dataset, generation)
+    if state:
+        drop(session, f"{CATALOG}.{'.'.join(state.identifier)}")
+    drop(session, f"{CATALOG}.{STAGING}.{verdict_name(dataset, generation)}")

@@ -1,0 +1,49 @@
+"""Iceberg's own procedures on one table: compaction, expiry, orphans."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+
+from onefold.lake import CATALOG
+
+_COMPACTION = {"delete-file-threshold": "1", "remove-dangling-deletes": "true"}
+"""A data file that has deletes is written anew; the rest as Iceberg's defaults have it."""
+_KEPT = 5
+"""Snapshots that stay whatever their age: readers may be on them, and a rollback needs some."""
+
+
+def compact(session: SparkSession, table: str) -> int:
+    """Write small files, and those that have deletes, anew; how many files became fewer."""
+    options = ", ".join(f"'{name}', '{value}'" for name, value in _COMPACTION.items())
+    data = _call(session, "rewrite_data_files", f"table => '{table}', options => map({options})")
+    deletes = _call(session, "rewrite_position_delete_files", f"table => '{table}'")
+    return data["rewritten_data_files_count"] + deletes["rewritten_delete_files_count"]
+
+
+def expire(session: SparkSession, table: str, before: datetime) -> int:
+    """Expire snapshots written before an instant, of `main` and of no branch; how many."""
+    counted = f"SELECT count(*) FROM {CATALOG}.{table}.snapshots"
+    was = session.sql(counted).head()
+    _call(
+        session,
+        "expire_snapshots",
+        f"table => '{table}', older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}', retain_last => {_KEPT}",
+    )
+    now = session.sql(counted).head()
+    assert was
+    assert now
+    return int(was[0]) - int(now[0])
+
+
+def remove_orphans(session: SparkSession, table: str, before: datetime) -> int:
+    """Remove files below the table's place that no snapshot names, written before an instant; how many."""
+    at = f"TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}'"
+    rows = session.sql(f"CALL {CATALOG}.system.remove_orphan_files(table => '{table}', older_than => {at})")
+    return rows.count()
+
+
+def _call(session: SparkSession, procedure: str, arguments: str) -> dict[str, int]:
+    row = session.sql(f"CALL {CATALOG}.system.{procedure}({arguments})").head()
+    return row.asDict() if row else {}

@@ -1,0 +1,57 @@
+"""The DAG of live topics: Spark lands them by Airflow's own connection, whose secrets no log holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sample.broker import Broker
+
+pytestmark = [
+    pytest.mark.airflow,
+    pytest.mark.kafka,
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures("airflow_database"),
+]
+DONE = dict.fromkeys(("plan", "land", "dedup", "upsert", "gate", "publish", "report"), "success")
+CLICKS = """\
+name: clicks
+source: {kafka: {topics: [dag-clicks]}}
+value: {fields: {id: string}}
+identity: {message_id: id}
+apply: {mode: append}
+target: {table: web.clicks, buckets: 2}
+"""
+SECRET = "never-in-a-log"
+
+
+def test_a_dateless_run_lands_and_publishes_all_that_is_new(probe: Any, tmp_path: Path, broker: Broker) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "clicks.yaml").write_text(CLICKS)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("dag-clicks", 2, 1)])["dag-clicks"].result(30)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(20):
+        producer.produce("dag-clicks", json.dumps({"id": f"id-{number % 15}"}), partition=number % 2)
+    assert producer.flush(30) == 0
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap, "sasl.password": SECRET}}
+    found = probe(
+        "run",
+        "clicks",
+        "{}",
+        ONEFOLD_HOME=str(tmp_path),
+        ONEFOLD_LAKE=str(tmp_path / "lake"),
+        AIRFLOW_CONN_KAFKA_DEFAULT=json.dumps(connection),
+    )
+    assert (found["state"], found["tasks"]) == ("success", DONE), found["log"][-5000:]
+    (event,) = found["events"]
+    assert event["extra"]["batch"].startswith("new_")
+    assert event["extra"]["counts"] == {"applied": {"insert": 15}, "duplicate": {"message_id": 5}}
+    assert SECRET not in found["log"]
+    files = [file for file in (tmp_path / "lake").rglob("*") if file.is_file()]
+    assert not [file for file in files if SECRET.encode() in file.read_bytes()]

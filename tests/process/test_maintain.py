@@ -1,0 +1,145 @@
+"""Maintenance clears away what is over and keeps what anyone may still need; rows and chain stay as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from onefold.catalog import StateTable, open_catalog
+from onefold.cli.run import run_batch
+from onefold.errors import UsageError
+from onefold.lake import STAGING
+from onefold.landing.plan import find_plan
+from onefold.maintenance.keep import Keep, Maintained
+from onefold.maintenance.maintain import maintain
+from onefold.publish.rollback import roll_back
+from onefold.records.key import digest_of_key
+from onefold.report.ledger import explain, records_of, rows_of
+from tests.process.project import Here, Project, line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
+ACCOUNTS = """\
+name: accounts
+source: {exports: {path: exports/accounts/, layout: kcat, origin: {cluster: c, incarnation: 1}, holes: compacted}}
+key: {format: json}
+value: {format: json, fields: {n: long}}
+apply: {mode: upsert, key: [key.id], version: {from: offset}, delete_when: tombstone}
+target: {table: shop.accounts, buckets: 2}
+quality: {max_conflicts: 0}
+"""
+BATCHES = 6
+NOTHING = timedelta(0)
+CLEAR = Keep(attempts=NOTHING, snapshots=NOTHING, generations=NOTHING, orphans=timedelta(days=3))
+
+
+def account(offset: int, id_: str, n: int | None) -> bytes:
+    return line(offset, None if n is None else {"n": n}, key=f'{{"id": "{id_}"}}', topic="accounts")
+
+
+def put(project: Project, number: int) -> None:
+    """Of ten keys each batch writes nine anew and deletes one: files with deletes for every bucket."""
+    lines = [account(10 * number + key, f"k-{key}", None if key == number else number) for key in range(10)]
+    project.put(f"accounts/{number}.jsonl", lines)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """One lake for all tests here, in their order: each goes on with what the one before left."""
+    made = Project(tmp_path_factory.mktemp("maintain"))
+    made.write_dataset("accounts", ACCOUNTS)
+    return made
+
+
+def tidy(project: Project, session: SparkSession, keep: Keep = CLEAR, **more: Any) -> Maintained:
+    return maintain(session, project.lake, project.dataset("accounts"), keep, **more)
+
+
+def rows(project: Project) -> dict[str, int]:
+    return {row["id"]: row["n"] for row in rows_of(project.lake, project.dataset("accounts"))}
+
+
+def scratch(project: Project) -> list[str]:
+    return sorted(name for _, name in open_catalog(project.lake).list_tables(STAGING))
+
+
+def test_what_is_young_stays(project: Project, session: SparkSession) -> None:
+    for number in range(BATCHES):
+        put(project, number)
+        assert [one.red for one in project.run(session, "accounts")] == [None]
+    project.put("accounts/red.jsonl", [account(90, "k-1", 7), account(90, "k-1", 8)])
+    [red] = project.run(session, "accounts")
+    assert red.red
+    done = tidy(project, session, Keep())
+    assert (done.branches, done.tables, done.snapshots_expired, done.orphans_removed) == ([], [], 0, 0)
+    assert len(scratch(project)) == 1 + 2 * (BATCHES + 1)
+
+
+def test_rows_chain_and_what_waits_for_a_decision_survive(project: Project, session: SparkSession) -> None:
+    """L1 and L6 across compaction and expiry."""
+    dataset = project.dataset("accounts")
+    wanted = {f"k-{key}": BATCHES - 1 for key in range(10) if key != BATCHES - 1}
+    assert rows(project) == wanted
+    told = explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))
+    seen = tidy(project, session, dry_run=True)
+    assert len(scratch(project)) == 1 + 2 * (BATCHES + 1), "a dry run changes nothing"
+    done = tidy(project, session)
+    assert (done.branches, done.tables) == (seen.branches, seen.tables)
+    assert len(done.tables) == 2 * BATCHES
+    assert done.snapshots_expired > 0
+    assert len(scratch(project)) == 1 + 2, "the red batch keeps its staging and its actions"
+    table = StateTable(project.lake, dataset)
+    assert len(table.branches()) == 1, "and its branch"
+    assert len(records_of(project.lake, dataset)) == BATCHES
+    assert (rows(project), explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))) == (wanted, told)
+
+
+def test_every_batch_again_changes_nothing(project: Project, session: SparkSession) -> None:
+    before, head = rows(project), StateTable(project.lake, project.dataset("accounts")).main.snapshot
+    for record in records_of(project.lake, project.dataset("accounts")):
+        plan = find_plan(project.lake, project.dataset("accounts"), record.batch)
+        launcher: Any = Here(session, project.lake)
+        end = run_batch(project.lake, project.dataset("accounts"), plan, launcher)
+        assert end.published
+        assert end.published.already
+    assert StateTable(project.lake, project.dataset("accounts")).main.snapshot == head
+    same = (project.home / "exports/accounts/1.jsonl").read_bytes()
+    [again] = project.run(session, "accounts", export=project.put("again/1.jsonl", [same]))
+    assert again.published
+    assert again.published.counts == {"duplicate": {"position": 10}}
+    assert rows(project) == before
+
+
+def test_a_compaction_is_no_foreign_commit(project: Project, session: SparkSession) -> None:
+    dataset = project.dataset("accounts")
+    table = StateTable(project.lake, dataset)
+    record, name = table.main.record, ".".join(table.identifier)
+    session.sql(f"CALL onefold.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+    compacted = StateTable(project.lake, dataset)
+    assert (compacted.main.record, compacted.carried) == (record, False)
+    assert compacted.main.snapshot != table.main.snapshot
+    compacted.carry_record()
+    assert (compacted.main.record, compacted.carried) == (record, True)
+    put(project, BATCHES)
+    assert [one.red for one in project.run(session, "accounts")] == [None]
+
+
+def test_a_batch_that_was_cleared_away_runs_again_after_a_rollback(project: Project, session: SparkSession) -> None:
+    dataset, wanted = project.dataset("accounts"), rows(project)
+    tidy(project, session, replace(CLEAR, snapshots=timedelta(days=1)))
+    newest, before, *_ = (record.batch for record in records_of(project.lake, dataset))
+    roll_back(project.lake, dataset, before, "me", "")
+    assert rows(project) != wanted
+    assert [one.batch for one in project.run(session, "accounts") if not one.red] == [newest]
+    assert rows(project) == wanted
+
+
+def test_readers_cannot_be_led_back_to_what_has_expired(project: Project) -> None:
+    first = records_of(project.lake, project.dataset("accounts"))[-1].batch
+    with pytest.raises(UsageError, match="has expired: roll back to a later one"):
+        roll_back(project.lake, project.dataset("accounts"), first, "me", "")
