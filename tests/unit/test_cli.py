@@ -17,7 +17,10 @@ from onefold.cli import main
 from onefold.cli.app import app
 
 PROJECT = Path(__file__).parents[2]
-COMMANDS = ("validate", "run", "step", "show", "batches", "verdicts", "explain", "offsets", "demo")
+COMMANDS = (
+    "validate", "run", "step", "show", "batches", "verdicts", "explain", "offsets",
+    "rebuild", "rollback", "maintain", "demo",
+)  # fmt: skip
 
 
 class Done(NamedTuple):
