@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from datetime import timedelta
 from typing import Any
 
 HEAVY = ("pyspark", "great_expectations", "pyiceberg", "pandas", "pyarrow")
@@ -52,13 +53,17 @@ def _facts(dag: Any) -> dict[str, Any]:
 def retries() -> dict[str, Any]:
     """What the retry policy says to each error class."""
     from onefold import errors
-    from onefold.orchestration.retries import BY_CAUSE
+    from onefold.orchestration.retries import by_cause
+
+    policy = by_cause(timedelta(minutes=10))
 
     def decide(kind: type[BaseException]) -> str:
-        return BY_CAUSE.evaluate(kind.__new__(kind), try_number=1, max_tries=2).action.value
+        return policy.evaluate(kind.__new__(kind), try_number=1, max_tries=2).action.value
 
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
-    return {kind.__name__: decide(kind) for kind in (*kinds, ValueError)}
+    delay = policy.evaluate(errors.NotSettledError("", "", ""), try_number=1, max_tries=2).retry_delay
+    settled = {"seconds to settle": delay.total_seconds() if delay else None}
+    return {kind.__name__: decide(kind) for kind in (*kinds, ValueError)} | settled
 
 
 def intervals() -> dict[str, Any]:

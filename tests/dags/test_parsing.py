@@ -87,6 +87,7 @@ def test_terminal_errors_fail_at_once_and_all_others_are_tried_again(probe: Any)
     assert decisions["LakeUnavailableError"] == decisions["ContentionError"] == "retry"
     assert decisions["SparkLostError"] == decisions["CommitOutcomeUnknownError"] == "retry"
     assert decisions["ValueError"] == "default"
+    assert (decisions["NotSettledError"], decisions["seconds to settle"]) == ("retry", 610)
 
 
 def test_only_a_dated_run_of_a_schedule_has_an_interval(probe: Any) -> None:

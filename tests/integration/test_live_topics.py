@@ -15,6 +15,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from pyspark.sql import SparkSession
 
 from onefold.cli.run import run_batch
+from onefold.dedup.sample import sample
 from onefold.errors import (
     ClusterUnavailableError,
     DataLossError,
@@ -342,6 +343,16 @@ def test_brokers_that_do_not_answer_are_named(
     t = Topics.on("127.0.0.1:9", lake, session, "t")
     with pytest.raises(ClusterUnavailableError, match=r"kafka_default \(127\.0\.0\.1:9\): .*[Cc]onnect"):
         t.plan()
+
+
+def test_a_sample_reads_the_newest_of_each_partition_and_commits_nothing(topics: Make) -> None:
+    t = topics(partitions=2)
+    t.send([1, 2, 3], 0)
+    t.send([1, 2, 3], 1)
+    (row,) = sample(t.session, t.lake, t.dataset(), 4)
+    assert (row["verdict"], row["records"], row["example"]) == ("applied", 4, f"{t.names[0]} 0 1")
+    assert committed(t) < 0
+    assert [info.key for info in t.lake.storage.list()] == ["catalog.db"], "Spark opened the catalog"
 
 
 def test_coverage_has_no_gap_where_plans_overlap(topics: Make) -> None:

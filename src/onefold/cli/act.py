@@ -22,6 +22,9 @@ from onefold.settings import load_settings
 @app.command()
 def validate(
     names: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="Default: all")] = None,
+    sample: Annotated[
+        int, typer.Option(metavar="N", help="Decode and judge about the newest N records, too; write nothing")
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Check dataset files and their quality suites."""
@@ -32,7 +35,7 @@ def validate(
     files = [folder / f"{name}.yaml" for name in names] if names else dataset_files(folder)
     if not files:
         raise UsageError(f"no dataset files in {folder}")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for file in files:
         problem = ""
         try:
@@ -46,12 +49,30 @@ def validate(
         except OnefoldError as error:
             problem, told = str(error), {"mode": None, "identity": None, "generation": None}
         rows.append({"dataset": file.stem, "ok": not problem, **told, "problem": problem})
+    samples = _samples(Lake(settings), [row["dataset"] for row in rows if row["ok"]], sample) if sample > 0 else {}
     if as_json:
-        print_json(rows)
+        print_json([{**row, **({"sample": samples.get(row["dataset"])} if sample else {})} for row in rows])
     else:
         print_rows("datasets", [{**row, "ok": "yes" if row["ok"] else "NO"} for row in rows])
+        for name, found in samples.items():
+            print_rows(f"{name}: the newest records", found, "no records")
     if not all(row["ok"] for row in rows):
         raise typer.Exit(2)
+
+
+def _samples(lake: Lake, names: list[str], count: int) -> dict[str, list[dict[str, Any]]]:
+    from onefold.cli.process import InProcess
+
+    spark = InProcess(lake)
+    try:
+        with NOTES.status("reading the newest records") as status:
+            found = {}
+            for name in names:
+                status.update(f"{name}: reading the newest records")
+                found[name] = spark.sample(find_dataset(lake.settings.datasets_folder, name), count)
+            return found
+    finally:
+        spark.close()
 
 
 @app.command()

@@ -59,6 +59,13 @@ class InProcess:
         except (Py4JError, PySparkException) as error:
             raise SparkStepError(step, batch, f"{cause_of(error)} (see {self.log})") from error
 
+    def sample(self, dataset: Dataset, count: int) -> list[dict[str, Any]]:
+        """What would become of the newest records."""
+        session = self.session
+        from onefold.dedup.sample import sample
+
+        return sample(session, self.lake, dataset, count)
+
     def maintain(self, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:
         """Clear away what is over, and tidy the dataset's tables."""
         session = self.session

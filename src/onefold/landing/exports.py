@@ -20,6 +20,15 @@ _CONNECT = re.compile(
 )
 
 
+_SMALLEST = 100
+"""Bytes of a small record, with which a number of records becomes a number of bytes."""
+
+
+def _base(name: str) -> str:
+    """What an object of values shares with its companions."""
+    return re.sub(r"(\.keys|\.headers)(?=\.json)", "", name)
+
+
 def role_of(layout: str, name: str) -> Literal["values", "keys", "headers"] | None:
     """What an object of an export is, by its name; None: not of this layout."""
     if layout == "kcat":
@@ -45,12 +54,15 @@ class ExportSource:
             NothingToReadError: the place does not exist or holds nothing of the layout.
         """
         del dry_run  # nothing is written either way
+        return self._pinned(interval)
+
+    def _pinned(self, interval: Interval | None, *, everything: bool = False) -> ObjectsPlan:
         found = list(self.store.list())
         wanted = [(info, role) for info in found if (role := role_of(self.layout, info.key))]
         if not wanted:
             problem = f"no objects of layout {self.layout}" if found else "does not exist or is empty"
             raise NothingToReadError(self.dataset.name, self.store.uri, problem)
-        if not self.folder:
+        if not self.folder and not everything:
             planned, settled = self._planned(), self._settled()
             wanted = [(info, role) for info, role in wanted if self._pin(info, role) not in planned]
             wanted = [(info, role) for info, role in wanted if info.modified <= settled]
@@ -61,6 +73,22 @@ class ExportSource:
             objects=[self._pin(info, role) for info, role in wanted],
             ignored=[info.key for info in found if role_of(self.layout, info.key) is None],
         )
+
+    def newest(self, count: int) -> ObjectsPlan:
+        """The objects written last that hold about `count` records, with their companions.
+
+        Raises:
+            NothingToReadError: the place does not exist or holds nothing of the layout.
+        """
+        everything = self._pinned(None, everything=True)
+        by_age = {info.key: (info.modified, info.key) for info in self.store.list()}
+        values = sorted((one for one in everything.objects if one.role == "values"), key=lambda one: by_age[one.name])
+        taken: list[PinnedObject] = []
+        while values and sum(one.size for one in taken) < count * _SMALLEST:
+            taken.append(values.pop())
+        bases = {_base(one.name) for one in taken}
+        wanted = [one for one in everything.objects if _base(one.name) in bases]
+        return everything.model_copy(update={"objects": wanted})
 
     def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
         """Copy the pinned objects.

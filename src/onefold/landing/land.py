@@ -19,7 +19,7 @@ from onefold.landing.plan import (
     read_plan,
     take_plan,
 )
-from onefold.landing.source import Source
+from onefold.landing.source import Landed, Source
 
 
 def plan_batch(
@@ -65,8 +65,17 @@ def land_batch(
     source = source_of(lake, dataset, place, read)
     landed = source.land(plan, batch, attempt)
     fault_point("before_manifest")
-    own = Manifest(
-        batch=batch,
+    manifest = lake.put_first(key, manifest_for(dataset, plan, attempt, landed))
+    source.landed(landed)
+    take_plan(lake, dataset.name, plan)
+    fault_point("after_land")
+    return manifest
+
+
+def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str, landed: Landed) -> Manifest:
+    """The manifest of what an attempt landed."""
+    return Manifest(
+        batch=plan.batch,
         source=plan.source,
         attempt=attempt,
         objects=landed.objects,
@@ -75,11 +84,6 @@ def land_batch(
         ranges=landed.ranges,
         holes=landed.holes,
     )
-    manifest = lake.put_first(key, own)
-    source.landed(landed)
-    take_plan(lake, dataset.name, plan)
-    fault_point("after_land")
-    return manifest
 
 
 def manifest_of(lake: Lake, dataset: Dataset, batch: str) -> Manifest:

@@ -155,6 +155,16 @@ class LiveSource:
         ends = self.cluster.stable_ends(self._names)
         return {key: ends[where.topic, where.partition] for key, where in self._partitions.items()}
 
+    def newest(self, count: int) -> RangesPlan:
+        """About the newest `count` offsets, an equal share of each partition."""
+        starts, share = self.log_starts(), max(1, count // max(1, len(self._partitions)))
+        ranges = [
+            OffsetRange(topic_partition=where, start=max(starts[key], end - share), end=end)
+            for key, where in sorted(self._partitions.items())
+            if (end := self._stable_ends[key]) > starts[key]
+        ]
+        return RangesPlan(source=self.dataset.source_id, ranges=ranges)
+
     # Land.
 
     def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:

@@ -26,6 +26,10 @@ class Source(Protocol):
         """What an interval (or, without one, everything new) would read. With `dry_run` nothing is written."""
         ...
 
+    def newest(self, count: int) -> RangesPlan | ObjectsPlan:
+        """A plan of about the newest `count` records, to look at them. Writes nothing but incarnations."""
+        ...
+
     def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
         """Bring it, unchanged, below the attempt's own prefix; one entry an object."""
         ...

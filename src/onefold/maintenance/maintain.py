@@ -44,12 +44,13 @@ def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *,
         _drop_generation(session, lake, dataset, generation)
     state = ".".join(table.identifier)
     verdicts = f"{STAGING}.{verdict_name(dataset)}"
-    rewritten = sum(compact(session, one) for one in (state, verdicts))
+    tables = [state, verdicts] if session.catalog.tableExists(f"{CATALOG}.{verdicts}") else [state]
+    rewritten = sum(compact(session, one) for one in tables)
     now = datetime.now(UTC)
     expired = 0
     if _carried(StateTable(lake, dataset)):
-        expired = sum(expire(session, one, now - keep.snapshots) for one in (state, verdicts))
-    orphans = sum(remove_orphans(session, one, now - keep.orphans) for one in (state, verdicts))
+        expired = sum(expire(session, one, now - keep.snapshots) for one in tables)
+    orphans = sum(remove_orphans(session, one, now - keep.orphans) for one in tables)
     done = {"files_rewritten": rewritten, "snapshots_expired": expired, "orphans_removed": orphans}
     return found.model_copy(update=done)
 

@@ -15,7 +15,7 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
-from onefold.orchestration.retries import BY_CAUSE
+from onefold.orchestration.retries import by_cause
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
 from onefold.upsert.generation import check_generation
 
@@ -48,7 +48,7 @@ def dataset_dag(file: Path) -> DAG:
             "retries": 2,
             "retry_delay": timedelta(minutes=1),
             "retry_exponential_backoff": True,
-            "retry_policy": BY_CAUSE,
+            "retry_policy": by_cause(dataset.schedule.settle if dataset.schedule else timedelta(0)),
         },
         params={"export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT)},
     ) as dag:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-from onefold.errors import TerminalError, TransientError, UnknownOutcomeError
+from onefold.errors import NotSettledError, TerminalError, TransientError, UnknownOutcomeError
 
-BY_CAUSE = ExceptionRetryPolicy(
-    rules=[
-        RetryRule(TerminalError, RetryAction.FAIL, reason="trying again changes nothing"),
-        RetryRule(TransientError, RetryAction.RETRY, reason="trying again may help"),
-        RetryRule(UnknownOutcomeError, RetryAction.RETRY, reason="the step looks first, then acts"),
-    ]
-)
-"""Terminal errors fail at once; transient ones and any other exception use up the task's retries."""
+
+def by_cause(settle: timedelta) -> ExceptionRetryPolicy:
+    """Terminal errors fail at once; transient ones and any other exception use up the task's retries.
+
+    A schedule starts a run when its interval is over, and a live one can be read `settle` later: that is when it
+    is tried again.
+    """
+    return ExceptionRetryPolicy(
+        rules=[
+            RetryRule(
+                NotSettledError,
+                RetryAction.RETRY,
+                retry_delay=settle + timedelta(seconds=10),
+                reason="the interval can be read when it is settled",
+            ),
+            RetryRule(TerminalError, RetryAction.FAIL, reason="trying again changes nothing"),
+            RetryRule(TransientError, RetryAction.RETRY, reason="trying again may help"),
+            RetryRule(UnknownOutcomeError, RetryAction.RETRY, reason="the step looks first, then acts"),
+        ]
+    )

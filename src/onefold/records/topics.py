@@ -72,6 +72,7 @@ def _read(session: SparkSession, ranges: list[OffsetRange], client: dict[str, st
         includeHeaders="true",
         failOnDataLoss="true",
         maxRecordsPerPartition=str(_TASK),
+        groupIdPrefix="onefold",
         **{"kafka.isolation.level": "read_committed"},
     ).load()
     which = {one.topic_partition.topic: one.topic_partition for one in ranges}

@@ -1,0 +1,44 @@
+"""A look before anything is scheduled: the newest records of a source, decoded and judged among themselves."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.identity import identify
+from onefold.dedup.staging import needed
+from onefold.dedup.survivors import choose_survivors
+from onefold.lake import Lake, new_attempt
+from onefold.landing.land import manifest_for, source_of
+from onefold.records.decode import decode
+from onefold.records.read import read_records
+from onefold.records.topics import write_topics
+
+
+def sample(session: SparkSession, lake: Lake, dataset: Dataset, count: int) -> list[dict[str, Any]]:
+    """What would become of about the newest `count` records: verdict, reason, records, an example of each.
+
+    They are landed in a temporary folder; the lake stays as it is, and so do the group's offsets.
+
+    Raises:
+        NothingToReadError, UnknownTopicError, ClusterUnavailableError: there is nothing to look at.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Lake(lake.settings.model_copy(update={"lake": folder, "catalog": None}))
+        source = source_of(scratch, dataset, read=partial(write_topics, session))
+        plan, attempt = source.newest(count), new_attempt()
+        manifest = manifest_for(dataset, plan, attempt, source.land(plan, plan.batch, attempt))
+        records = read_records(session, scratch, dataset, manifest).limit(count)
+        judged = choose_survivors(needed(identify(decode(records, dataset), dataset), dataset), dataset)
+        at = F.concat_ws(" ", *(F.col(f"{C.ORDER}.{name}").cast("string") for name in ("topic", "partition", "offset")))
+        said = F.concat_ws(": ", at, F.col(C.DETAIL))
+        verdict = F.coalesce(F.col(C.VERDICT), F.lit("applied")).alias("verdict")
+        reason = F.coalesce(F.col(C.REASON), F.lit("first of its key")).alias("reason")
+        counted = judged.groupBy(verdict, reason).agg(F.count("*").alias("records"), F.min(said).alias("example"))
+        return [row.asDict() for row in counted.orderBy(F.desc("records"), "verdict", "reason").collect()]
