@@ -71,6 +71,10 @@ lint: setup ## Style, import walls and types
 bench: setup ## Dedup side by side with a bare row_number job and DuckDB
 	@$(BIN)/python -m benchmarks.dedup
 
+.PHONY: bench-landing
+bench-landing: setup $(KAFKA) ## Landing a live topic side by side with a plain Python consumer
+	@$(BIN)/python -m benchmarks.landing
+
 .PHONY: record
 record: setup $(KAFKA) ## Record the sample stream anew from a real broker
 	@$(BIN)/python -m sample.record

@@ -16,8 +16,6 @@ import argparse
 import json
 import os
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +23,8 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+
+from benchmarks.side_by_side import Found, jvm_peak, print_medians, run_job
 
 JOBS = ("onefold", "row_number", "duckdb")
 DATASET = """
@@ -77,7 +76,7 @@ def onefold(folder: Path) -> dict[str, float]:
     staged = dedup.run(session, lake, dataset, plan.batch)
     seconds = time.perf_counter() - begin
     kept = session.table(staged.table).where("_survivor").count()
-    return {"seconds": seconds, "peak_mb": _jvm_peak(session), "records": staged.records, "kept": kept}
+    return {"seconds": seconds, "peak_mb": jvm_peak(session), "records": staged.records, "kept": kept}
 
 
 def row_number(folder: Path) -> dict[str, float]:
@@ -99,7 +98,7 @@ def row_number(folder: Path) -> dict[str, float]:
     begin = time.perf_counter()
     objects = [(path.name, f"file://{path}") for path in sorted((folder / "export").iterdir())]
     records = needed(
-        identify(decode(read_kcat(session, objects, dataset.source.export.origin), dataset), dataset), dataset
+        identify(decode(read_kcat(session, objects, dataset.source.exports.origin), dataset), dataset), dataset
     )
     order = Window.partitionBy(C.KEY).orderBy(*E.TOTAL_ORDER)
     numbered = records.withColumn("_survivor", F.row_number().over(order) == 1)
@@ -111,7 +110,7 @@ def row_number(folder: Path) -> dict[str, float]:
     rows = session.table("onefold.bench.bare")
     return {
         "seconds": seconds,
-        "peak_mb": _jvm_peak(session),
+        "peak_mb": jvm_peak(session),
         "records": rows.count(),
         "kept": rows.where("_survivor").count(),
     }
@@ -156,13 +155,6 @@ def _session(folder: Path, name: str):  # type: ignore[no-untyped-def]
     return lake, open_session(lake, name)
 
 
-def _jvm_peak(session) -> float:  # type: ignore[no-untyped-def]
-    """The JVM's high-water mark of resident memory, in MB."""
-    pid = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
-    status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
-
-
 def main() -> int:
     """Generate once, run every job `rounds` times in turn, print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -182,10 +174,10 @@ def main() -> int:
         generate(folder / "export", args.rows)
         size = sum(path.stat().st_size for path in (folder / "export").iterdir())
         console.print(f"{args.rows:,} records, {size / 1e9:.2f} GB; {os.cpu_count()} cores")
-        found: dict[str, list[dict[str, float]]] = {job: [] for job in JOBS}
+        found: Found = {job: [] for job in JOBS}
         for number in range(args.rounds):
             for job in JOBS:
-                found[job].append(_run(job, folder))
+                found[job].append(run_job("benchmarks.dedup", job, folder))
                 console.print(f"round {number + 1}: {job:<12} {found[job][-1]['seconds']:8.1f} s")
                 for left in (*folder.glob("lake-*"), folder / "duckdb", folder / "duckdb.parquet"):
                     shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
@@ -193,28 +185,8 @@ def main() -> int:
     if len(kept) != 1:
         console.print(f"the jobs disagree on the rows kept: {kept}")
         return 1
-    _print(console, found)
+    print_medians(console, found, "row_number", "kept", "rows kept")
     return 0
-
-
-def _run(job: str, folder: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.dedup", "--job", job, "--folder", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{job} failed:\n{done.stderr[-3000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
-
-
-def _print(console: Console, found: dict[str, list[dict[str, float]]]) -> None:
-    base = statistics.median(run["seconds"] for run in found["row_number"])
-    table = Table(title="median of the rounds", title_justify="left")
-    for name in ("job", "seconds", "against row_number", "peak memory, MB", "rows kept"):
-        table.add_column(name, justify="left" if name == "job" else "right")
-    for job, runs in found.items():
-        median = statistics.median(run["seconds"] for run in runs)
-        peak = max(run["peak_mb"] for run in runs)
-        table.add_row(job, f"{median:.1f}", f"{median / base:.2f}", f"{peak:,.0f}", f"{runs[0]['kept']:,.0f}")
-    console.print(table)
 
 
 if __name__ == "__main__":
