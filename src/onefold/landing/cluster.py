@@ -57,7 +57,7 @@ class Cluster:
 
     def __init__(self, connection: str, settings: ClientSettings) -> None:
         self.connection, self.settings = connection, settings
-        self._last = ""
+        self._heard: list[str] = []
 
     @cached_property
     def id(self) -> str:
@@ -205,14 +205,16 @@ class Cluster:
 
     @property
     def _config(self) -> dict[str, Any]:
-        return {**self.settings, "log_level": 0, "error_cb": self._hear}
+        heard = self._heard  # not self: a cycle would leave it to some thread of a client to end another client
+
+        def hear(error: KafkaError) -> None:
+            heard[:] = [error.str()]
+
+        return {**self.settings, "log_level": 0, "error_cb": hear}
 
     @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient(self._config)
-
-    def _hear(self, error: KafkaError) -> None:
-        self._last = error.str()
 
     @contextmanager
     def _asking(self, topic: str = "") -> Iterator[None]:
@@ -226,8 +228,9 @@ class Cluster:
             self._admin.poll(0)
             problem = raised.str() if raised else "no answer"
             # librdkafka says why it has no connection in another voice.
-            heard = f": {self._last}" if self._last and self._last not in problem else ""
-            refused = (raised and raised.code() in _REFUSED) or "uthentication" in self._last
+            last = self._heard[0] if self._heard else ""
+            heard = f": {last}" if last and last not in problem else ""
+            refused = (raised and raised.code() in _REFUSED) or "uthentication" in last
             kind = ClusterRefusedError if refused else ClusterUnavailableError
             raise kind(self.connection, self.settings[SERVERS], f"{problem}{heard}") from error
 
