@@ -135,10 +135,8 @@ class Source(_Model):
 
     @property
     def holes(self) -> str | None:
-        """What explains an offset that was not landed; None: nothing does."""
-        if self.exports is None:
-            return "log_gap"  # read without a gap from the log itself
-        return None if self.exports.holes == "none" else self.exports.holes
+        """What the file says explains an offset that an export does not hold; None: nothing does."""
+        return None if self.exports is None or self.exports.holes == "none" else self.exports.holes
 
     @property
     def place(self) -> str:

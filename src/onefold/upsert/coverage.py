@@ -49,12 +49,14 @@ def account_for(
         digests = {one.name: one.digest for one in manifest.of_role("values")}
         objects = {digests[name]: records for name, records in staged.objects.items()}
         return Coverage(objects=objects), []
+    # How it was landed counts, not what the dataset reads today: an export keeps its gaps.
+    kind = "log_gap" if manifest.ranges else dataset.source.holes
     partitions, accounts = {}, []
     for key, spans in _spans(staged, manifest).items():
         offsets = staged.partitions.get(key, StagedPartition(present=[], quarantined=[]))
         seen: list[Hole] = [(one.start, one.end, one.kind) for one in manifest.holes if one.topic_partition.key == key]
-        known = [] if dataset.source.kafka else before.partitions.get(key, Present()).covered
-        parts = [_account(key, span, offsets, seen, known, dataset.source.holes) for span in spans]
+        known = [] if manifest.ranges else before.partitions.get(key, Present()).covered
+        parts = [_account(key, span, offsets, seen, known, kind) for span in spans]
         holes = [hole for own, _ in parts for hole in own]
         partitions[key] = Present(present=offsets.present).with_(Present(holes=holes))
         accounts += [account for _, account in parts]

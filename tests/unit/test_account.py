@@ -1,0 +1,44 @@
+"""The account of a batch's offsets (L2): what explains a missing one depends on how it was landed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onefold.dataset import Dataset
+from onefold.dedup.documents import Staged, StagedPartition
+from onefold.landing.cuts import OffsetRange
+from onefold.landing.manifest import Hole, Manifest
+from onefold.landing.offsets import Coverage, TopicPartition
+from onefold.upsert.coverage import PartitionAccount, account_for
+
+KEY = "c/t/1/0"
+WHERE = TopicPartition.of(KEY)
+LIVE = {"source": {"kafka": {"topics": ["t"]}}}
+
+
+def account(dataset: Dataset, manifest: Manifest) -> tuple[PartitionAccount, Coverage]:
+    """Offsets 2, 3 and 5 were landed."""
+    partitions = {KEY: StagedPartition(present=[(2, 4), (5, 6)], quarantined=[])}
+    staged = Staged(
+        batch="b", generation="g", code="c", attempt="a", table="t", records=3, partitions=partitions, objects={}
+    )
+    own, (found,) = account_for(dataset, staged, manifest, Coverage())
+    return found, own
+
+
+def test_a_live_range_is_accounted_from_end_to_end(dataset: Callable[..., Dataset]) -> None:
+    ranges = [OffsetRange(topic_partition=WHERE, start=0, end=8)]
+    gone = [Hole(topic_partition=WHERE, start=0, end=2, kind="retention")]
+    landed = Manifest(batch="b", source="s", attempt="a", objects=[], ranges=ranges, holes=gone)
+    found, own = account(dataset(**LIVE), landed)
+    assert (found.start, found.end, found.distinct, found.unexplained) == (0, 8, 3, [])
+    assert (found.explained, found.lost) == ({"retention": 2, "log_gap": 3}, 2)
+    assert own.partitions[KEY].covered == [(0, 8)]
+
+
+def test_an_exports_gap_stays_unexplained_though_the_dataset_reads_a_live_topic_today(
+    dataset: Callable[..., Dataset],
+) -> None:
+    found, own = account(dataset(**LIVE), Manifest(batch="b", source="s", attempt="a", objects=[], layout="kcat"))
+    assert (found.start, found.end, found.unexplained) == (2, 6, [(4, 5)])
+    assert own.partitions[KEY].covered == [(2, 4), (5, 6)]
