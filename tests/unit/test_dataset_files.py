@@ -135,7 +135,7 @@ NOT_BUILT = [
     ],
     *[
         (f"type {kind}", "", "account: string,", f'account: "{kind}",', "field type")
-        for kind in ("list<string>", "struct<a:string>", "binary", "list<string>?")
+        for kind in ("binary", "list<binary>", "struct<a: binary?>")
     ],
     ("unknown fields stop", "", "  format: json\n  fields", "  format: json\n  unknown_fields: stop\n  fields", "stop"),
     ("producer", "", "identity:\n", "identity:\n  producer: {name: header.p, sequence: header.s}\n", "producer"),
@@ -176,6 +176,22 @@ REFUSED = [
     ("type unknown", "account: string,", "account: text,", "value", "'text' is no field type"),
     ("decimal", "decimal(18,2)", "decimal(40,2)", "value", "1 to 38 digits"),
     ("decimal scale", "decimal(18,2)", "decimal(2,3)", "value", "1 to 38 digits"),
+    ("type of a list", "account: string,", 'account: "list<text>",', "value", "'list<text>': 'text' is no field type"),
+    ("type cut off", "account: string,", 'account: "list<string",', "value", "'list<string' is no field type"),
+    ("element", "account: string,", 'account: "list<string?>",', "value", "an element of a list is never absent"),
+    ("parts", "account: string,", 'account: "struct<a: int, A: int>",', "value", "a and A would be one field"),
+    ("deep", "account: string,", f'account: "{"list<" * 10}int{">" * 10}",', "value", "nests deeper than 10 levels"),
+    ("deeper", "account: string,", f'account: "{"list<" * 9999}int{">" * 9999}",', "value", "nests deeper than 10"),
+    ("a list is a key", "account: string,", 'account: "list<string>",', "identity.business_key", "account is a list"),
+    ("a struct is a key", "account: string,", 'account: "struct<id: int>",', "identity.business_key", "is a struct"),
+    (
+        "no such part",
+        "[transfer, account]",
+        "[transfer.id, account]",
+        "identity.business_key",
+        "no such part of transfer",
+    ),
+    ("no such root", "header.message-id", "headers.message-id", "identity.message_id", "none of key, value, header"),
     ("own name", "account: string,", "_key: string,", "value", "names that start with _"),
     ("name is SQL", "account: string,", "'a b; drop': string,", "value.fields", "pattern"),
     ("case", "account: string,", "Transfer: string, account: string,", "value.fields", "one column"),

@@ -20,6 +20,7 @@ from onefold.dataset.expressions import (
     Path,
     parse,
     paths,
+    used,
 )
 
 WORDS = [
@@ -137,8 +138,7 @@ def test_what_a_text_means(text: str, tree: Expression) -> None:
         ("'open", "cannot be read at character 1"),
         ("a; drop table x", "cannot be read at character 2"),
         ("exec(a)", "no function 'exec'"),
-        ("a.b", "'a' is none of key, value"),
-        ("value.a.b", "deeper than one level"),
+        ("key.a.b", "deeper than one level"),
         ("offset.a", "has no parts"),
         ("not " * (DEEPEST + 1) + "a", f"nests deeper than {DEEPEST} levels"),
     ],
@@ -153,3 +153,15 @@ def test_every_reference_of_a_tree_is_found() -> None:
     assert set(paths(tree)) == {
         Path("value", "a"), Path("value", "b"), Path("header", "h"), Path("key", "k"), Path("offset"),
     }  # fmt: skip
+
+
+def test_a_path_leads_on_into_a_struct() -> None:
+    assert parse("customer.address.zip") == Path("value", "customer", ("address", "zip"))
+    assert parse("value.customer.id") == Path("value", "customer", ("id",))
+    assert Path("value", "customer", ("address", "zip")).column == "customer_address_zip"
+
+
+def test_a_value_is_used_unless_only_its_absence_is_asked_for() -> None:
+    tree = parse("customer is null and not (lines is not null) or lower(note) = 'x'")
+    assert list(used(tree)) == [Path("value", "note")]
+    assert list(paths(tree)) == [Path("value", "customer"), Path("value", "lines"), Path("value", "note")]

@@ -1,6 +1,6 @@
 """Expressions of a dataset file, parsed into a small tree; they are never pasted into SQL.
 
-`header.message-id`, `long(header.version)`, `value.type = 'entry' and amount is not null`.
+`header.message-id`, `long(header.version)`, `value.type = 'entry' and amount is not null`, `customer.id` of a struct.
 A bare name means `value.NAME`. What a tree means for Spark is `onefold.records.expressions`.
 """
 
@@ -45,15 +45,19 @@ NUMBER: /-?\d+(?:\.\d+)?/
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A reference: `root` is one of `ROOTS`, `name` the header, field or key part ('' for the root itself)."""
+    """A reference: `root` is one of `ROOTS`, `name` the header, field or key part ('' for the root itself).
+
+    `inner` leads on into a value field that is a struct.
+    """
 
     root: str
     name: str = ""
+    inner: tuple[str, ...] = ()
 
     @property
     def column(self) -> str:
         """The column name that a target table gives it."""
-        return self.name or self.root
+        return "_".join((self.name or self.root, *self.inner))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +122,15 @@ Expression = Path | Literal | Call | Compare | Junction | Negation | NullTest | 
 class _Build(Transformer[Any, Expression]):
     def path(self, words: list[Any]) -> Path:
         root, *rest = (str(word) for word in words)
+        if root == "value" and rest:
+            return Path(root, rest[0], tuple(rest[1:]))
         if root in ROOTS and (rest or root not in ("value", "header")):
             if len(rest) > 1:
                 raise ValueError(f"{'.'.join((root, *rest))!r} goes deeper than one level")
-            if rest and root not in ("key", "value", "header"):
+            if rest and root not in ("key", "header"):
                 raise ValueError(f"{root!r} has no parts")
-            return Path(root, *rest)
-        if rest:
-            raise ValueError(f"{root!r} is none of {', '.join(ROOTS)}")
-        return Path("value", root)
+            return Path(root, rest[0] if rest else "")
+        return Path("value", root, tuple(rest))
 
     def call(self, words: list[Any]) -> Call:
         name, argument = str(words[0]), words[1]
@@ -196,33 +200,39 @@ def parse(text: str) -> Expression:
     return tree
 
 
-def _depth(expression: Expression) -> int:
+def _terms(expression: Expression) -> list[Expression]:
     match expression:
         case Call(_, argument):
-            below = [argument]
+            return [argument]
         case Compare(_, left, right):
-            below = [left, right]
+            return [left, right]
         case Junction(_, terms):
-            below = [*terms]
+            return [*terms]
         case Negation(term) | NullTest(term, _) | Member(term, _):
-            below = [term]
+            return [term]
         case _:
-            below = []
-    return 1 + max(map(_depth, below), default=0)
+            return []
+
+
+def _depth(expression: Expression) -> int:
+    return 1 + max(map(_depth, _terms(expression)), default=0)
+
+
+def used(expression: Expression) -> Iterator[Path]:
+    """Every reference whose value is used, and not only asked whether it is null."""
+    match expression:
+        case NullTest(Path(), _):
+            return
+        case Path():
+            yield expression
+        case _:
+            for term in _terms(expression):
+                yield from used(term)
 
 
 def paths(expression: Expression) -> Iterator[Path]:
     """Every reference in a tree."""
-    match expression:
-        case Path():
-            yield expression
-        case Call(_, argument):
-            yield from paths(argument)
-        case Compare(_, left, right):
-            yield from paths(left)
-            yield from paths(right)
-        case Junction(_, terms):
-            for term in terms:
-                yield from paths(term)
-        case Negation(term) | NullTest(term, _) | Member(term, _):
-            yield from paths(term)
+    if isinstance(expression, Path):
+        yield expression
+    for term in _terms(expression):
+        yield from paths(term)

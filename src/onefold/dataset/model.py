@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from croniter import croniter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from onefold.dataset.expressions import CASTS, Call, Expression, Path, parse, paths
+from onefold.dataset.expressions import CASTS, ROOTS, Call, Expression, Path, parse, paths, used
 from onefold.dataset.types import FieldType, parse_type
 
 SAFE_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -356,6 +356,9 @@ class Dataset(_Model):
             for path in paths(parse(text)):
                 self._check(place, text, path)
         for place, text in self.expressions():
+            for path in used(parse(text)):
+                if (kind := self.type_of(path)) and kind.nested:
+                    raise ValueError(f"{place}: {text!r}: {path.column} is a {kind.name}; name a field of it")
             if place in _IDENTIFYING and (kind := self.type_of(parse(text))) and kind.name == "double":
                 raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
         if self.apply.mode == "append" and len(self.levels) == 1 and not self.source.exact:
@@ -393,8 +396,8 @@ class Dataset(_Model):
     def type_of(self, expression: Expression) -> FieldType | None:
         """The type of an expression's values; None: text, or a condition."""
         match expression:
-            case Path("value", name):
-                return self.fields[name]
+            case Path("value", name, inner):
+                return self._within(self.fields[name], inner)
             case Path("timestamp"):
                 return FieldType("timestamp")
             case Path("offset"):
@@ -404,10 +407,20 @@ class Dataset(_Model):
             case _:
                 return None
 
+    @staticmethod
+    def _within(kind: FieldType | None, inner: tuple[str, ...]) -> FieldType | None:
+        """The type that a path through structs ends at; None: there is no such part."""
+        for name in inner:
+            kind = dict(kind.fields).get(name) if kind else None
+        return kind
+
     def _check(self, place: str, text: str, path: Path) -> None:
         if path.root == "value" and path.name not in self.value.fields:
             known = ", ".join(self.value.fields)
-            raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known})")
+            roots = f"; {path.name!r} is none of {', '.join(ROOTS)}" if path.inner else ""
+            raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known}){roots}")
+        if path.root == "value" and self._within(self.fields[path.name], path.inner) is None:
+            raise ValueError(f"{place}: {text!r}: value.fields has no such part of {path.name}")
         if path.root == "key" and bool(path.name) != (self.key.format == "json"):
             wanted = "key.NAME needs key.format json" if path.name else "a json key is used by its parts, key.NAME"
             raise ValueError(f"{place}: {text!r}: {wanted}")
@@ -439,7 +452,7 @@ class Dataset(_Model):
         return [
             (next(iter(paths(tree))).column, tree)
             for tree, _ in named
-            if not (isinstance(tree, Path) and tree.root == "value")
+            if not (isinstance(tree, Path) and tree.root == "value" and not tree.inner)
         ]
 
     @cached_property

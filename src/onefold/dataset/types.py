@@ -1,38 +1,141 @@
-"""Field types of a dataset file: `string`, `int`, `decimal(18,2)`, with `?` for a field that may be absent or null."""
+"""Field types of a dataset file: `string`, `decimal(18,2)`, `list<string>`, `struct<sku: string, note: string?>`.
+
+`?` marks a field that may be absent. An element of a list is never absent, and an explicit null is always a value.
+"""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lark import Lark, Transformer
+from lark.exceptions import UnexpectedInput, VisitError
 
 SCALARS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
-NOT_YET = ("binary", "list", "struct")
-_DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+NOT_YET = ("binary",)
+DEEPEST = 10
+"""How deep lists and structs may nest: what reads them recurses."""
+
+_GRAMMAR = r"""
+start: type
+type: (decimal | list_of | struct | NAME) [OPTIONAL]
+decimal: "decimal" "(" DIGITS "," DIGITS ")"
+list_of: "list" "<" type ">"
+struct: "struct" "<" field ("," field)* ">"
+field: NAME ":" type
+OPTIONAL: "?"
+DIGITS: /\d{1,2}/
+NAME: /[A-Za-z_][A-Za-z0-9_]*/
+%ignore /\s+/
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """One declared field type; `precision` and `scale` only for decimals."""
+    """One declared type; `precision` and `scale` of a decimal, `item` of a list, `fields` of a struct, in order."""
 
     name: str
     nullable: bool = False
     precision: int = 0
     scale: int = 0
+    item: FieldType | None = None
+    fields: tuple[tuple[str, FieldType], ...] = ()
+
+    @property
+    def nested(self) -> bool:
+        """Whether it has parts: a list or a struct."""
+        return self.name in ("list", "struct")
 
     @property
     def sql(self) -> str:
         """The type in Spark SQL's spelling."""
-        return {"long": "bigint", "decimal": f"decimal({self.precision},{self.scale})"}.get(self.name, self.name)
+        match self.name:
+            case "long":
+                return "bigint"
+            case "decimal":
+                return f"decimal({self.precision},{self.scale})"
+            case "list":
+                return f"array<{self._item.sql}>"
+            case "struct":
+                return f"struct<{','.join(f'`{name}`:{kind.sql}' for name, kind in self.fields)}>"
+            case _:
+                return self.name
+
+    @property
+    def _item(self) -> FieldType:
+        assert self.item is not None
+        return self.item
+
+    @property
+    def depth(self) -> int:
+        """1 for a scalar, one more for each list or struct around it."""
+        below = [self.item] if self.item else [kind for _, kind in self.fields]
+        return 1 + max((kind.depth for kind in below), default=0)
 
     def __str__(self) -> str:
-        name = self.sql if self.name == "decimal" else self.name
-        return name + ("?" if self.nullable else "")
+        match self.name:
+            case "decimal":
+                word = self.sql
+            case "list":
+                word = f"list<{self.item}>"
+            case "struct":
+                word = f"struct<{', '.join(f'{name}: {kind}' for name, kind in self.fields)}>"
+            case _:
+                word = self.name
+        return word + ("?" if self.nullable else "")
 
 
 class UnsupportedTypeError(ValueError):
     """The type is one of the language, but is not built yet."""
 
 
+class _Build(Transformer[Any, FieldType]):
+    def start(self, types: list[FieldType]) -> FieldType:
+        return types[0]
+
+    def type(self, words: list[Any]) -> FieldType:
+        word, optional = words
+        if isinstance(word, FieldType):
+            return FieldType(word.name, bool(optional), word.precision, word.scale, word.item, word.fields)
+        if word in NOT_YET:
+            raise UnsupportedTypeError(f"the field type {word!s}")
+        if word not in SCALARS:
+            raise ValueError(f"{str(word)!r} is no field type (use {_USE})")
+        return FieldType(str(word), bool(optional))
+
+    def decimal(self, digits: list[Any]) -> FieldType:
+        precision, scale = (int(each) for each in digits)
+        if not 1 <= precision <= 38 or scale > precision:
+            raise ValueError("a decimal has 1 to 38 digits, and no more behind the point than in all")
+        return FieldType("decimal", precision=precision, scale=scale)
+
+    def list_of(self, types: list[FieldType]) -> FieldType:
+        if types[0].nullable:
+            raise ValueError("an element of a list is never absent, and may always be null: leave its ? out")
+        return FieldType("list", item=types[0])
+
+    def struct(self, fields: list[Any]) -> FieldType:
+        seen: dict[str, str] = {}
+        for name, _ in fields:
+            if other := seen.get(name.lower()):
+                raise ValueError(f"{other} and {name} would be one field of the struct")
+            seen[name.lower()] = name
+        return FieldType("struct", fields=tuple(fields))
+
+    def field(self, words: list[Any]) -> Any:
+        return str(words[0]), words[1]
+
+
+_USE = f"{', '.join(SCALARS)}, decimal(p,s), list<…> or struct<name: …>, with ? if it may be absent"
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(_GRAMMAR, parser="lalr", maybe_placeholders=True)
+
+
+@cache
 def parse_type(text: str) -> FieldType:
     """Read one type.
 
@@ -40,16 +143,16 @@ def parse_type(text: str) -> FieldType:
         UnsupportedTypeError: a type that Onefold knows but cannot read yet.
         ValueError: no such type, or a decimal out of range.
     """
-    word = text.strip()
-    nullable = word.endswith("?")
-    word = word.removesuffix("?").strip()
-    if word in SCALARS:
-        return FieldType(word, nullable)
-    if found := _DECIMAL.fullmatch(word):
-        precision, scale = int(found[1]), int(found[2])
-        if not 1 <= precision <= 38 or scale > precision:
-            raise ValueError(f"{text!r}: a decimal has 1 to 38 digits, and no more behind the point than in all")
-        return FieldType("decimal", nullable, precision, scale)
-    if word.split("<")[0] in NOT_YET:
-        raise UnsupportedTypeError(f"the field type {word!r}")
-    raise ValueError(f"{text!r} is no field type (use {', '.join(SCALARS)} or decimal(p,s), with ? if optional)")
+    try:
+        kind = _Build().transform(_parser().parse(text))
+    except UnexpectedInput as error:
+        raise ValueError(f"{text[:40]!r} is no field type (use {_USE})") from error
+    except VisitError as error:
+        if isinstance(error.orig_exc, UnsupportedTypeError):
+            raise error.orig_exc from error
+        raise ValueError(f"{text!r}: {error.orig_exc}") from error
+    except RecursionError:
+        raise ValueError(f"{text[:40]!r}… nests deeper than {DEEPEST} levels") from None
+    if kind.depth > DEEPEST:
+        raise ValueError(f"{text[:40]!r}… nests deeper than {DEEPEST} levels")
+    return kind

@@ -10,8 +10,9 @@ from onefold.dataset.expressions import parse
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.records.canonical import content_hash, key_digest, key_text
-from onefold.records.decode import FILTERED, REJECTED, REJECTED_TYPE, rejected
+from onefold.records.decode import FILTERED, REJECTED
 from onefold.records.expressions import KEY_VARIANT, Compiled, compile_expression
+from onefold.records.fields import REJECTED_TYPE, rejected
 
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:

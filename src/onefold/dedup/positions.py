@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from onefold.dedup import columns as C
 from onefold.landing.offsets import Range, TopicPartition, merged, minus
 from onefold.records import envelope as E
-from onefold.records.decode import REJECTED, rejected
+from onefold.records.decode import REJECTED
+from onefold.records.fields import rejected
 
 INCONSISTENT = "inconsistent_position"
 _BITS = 32768

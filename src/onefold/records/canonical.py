@@ -2,11 +2,12 @@
 
 Per value: name, type tag, length, text. Decimals without trailing zeros, timestamps as microseconds, doubles
 in hexadecimal with -0.0 as 0, nulls left out; so an added nullable field does not change what was digested before.
+The text of a struct is that of its fields, by name; of a list, each element's length and text, `~` for a null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -18,9 +19,8 @@ HASH_VERSION = 1
 
 def content_hash(fields: dict[str, FieldType], deleted: Column) -> Column:
     """SHA-256 (binary) of the declared fields, by name; a delete is content of its own."""
-    parts = [_part(name, kind, F.col(name)) for name, kind in sorted(fields.items())]
     state = F.when(deleted, F.lit("deleted")).otherwise(F.lit("row"))
-    return _digest([F.lit(f"v{HASH_VERSION}:"), state, *parts])
+    return _digest([F.lit(f"v{HASH_VERSION}:"), state, *_parts(fields.items(), F.col)])
 
 
 def key_digest(parts: Iterable[Column]) -> Column:
@@ -38,10 +38,16 @@ def _digest(texts: Iterable[Column]) -> Column:
     return F.unhex(F.sha2(F.concat(*texts), 256))
 
 
+def _parts(fields: Iterable[tuple[str, FieldType]], column: Callable[[str], Column]) -> list[Column]:
+    return [_part(name, kind, column(name)) for name, kind in sorted(fields)]
+
+
 def _part(name: str, kind: FieldType, column: Column) -> Column:
-    text = _text(kind, column)
-    tagged = F.concat(F.lit(f"{name}:{kind.name}:"), F.octet_length(text).cast("string"), F.lit(":"), text)
-    return F.coalesce(tagged, F.lit(""))
+    return F.coalesce(F.concat(F.lit(f"{name}:{kind.name}:"), _measured(_text(kind, column))), F.lit(""))
+
+
+def _measured(text: Column) -> Column:
+    return F.concat(F.octet_length(text).cast("string"), F.lit(":"), text)
 
 
 def _text(kind: FieldType, column: Column) -> Column:
@@ -55,5 +61,13 @@ def _text(kind: FieldType, column: Column) -> Column:
             # In hexadecimal, exactly: the decimal text of a double differs between releases of Java.
             text = F.format_string("%a", F.when(column == 0, F.lit(0.0)).otherwise(column))
             return F.when(column.isNotNull(), text)
+        case "list":
+            item = kind.item
+            assert item is not None
+            return F.array_join(
+                F.transform(column, lambda one: F.coalesce(_measured(_text(item, one)), F.lit("~"))), ""
+            )
+        case "struct":
+            return F.when(column.isNotNull(), F.concat(F.lit(""), *_parts(kind.fields, column.getField)))
         case _:
             return column.cast("string")

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse, paths
-from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
 from onefold.records.expressions import KEY_VARIANT, compile_expression
+from onefold.records.fields import REJECTED_TYPE, rejected, rejection, scratch, typed
 from onefold.records.json import LARGEST, is_one_value, one_object, one_value
 
 REJECTED = "_rejected"
@@ -25,10 +25,7 @@ TOMBSTONE = "_tombstone"
 DELETED = "_is_delete"
 """Whether the record deletes its key."""
 
-REJECTED_TYPE = "struct<reason:string,detail:string>"
 _OBJECT = "_value_object"
-_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?\z"
-_DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
 
 
 def decode(records: DataFrame, dataset: Dataset) -> DataFrame:
@@ -44,13 +41,16 @@ def decode(records: DataFrame, dataset: Dataset) -> DataFrame:
     if uses_key(dataset):
         key = F.col(E.KEY_BYTES).cast("string")
         opened = one_value(opened, F.when(F.is_valid_utf8(key), key), KEY_VARIANT)
-    looked = {f"_{name}_kind": F.schema_of_variant(_json(name)) for name in dataset.fields}
-    looked |= {f"_{name}_text": F.try_variant_get(_json(name), "$", "string") for name in dataset.fields}
-    typed = opened.withColumns(looked).withColumns({name: _typed(name, kind) for name, kind in dataset.fields.items()})
-    decided = typed.withColumns({DELETED: _deletes(dataset), FILTERED: _filtered(dataset)})
-    rejected = decided.withColumn(REJECTED, _rejection(dataset))
-    scratch = [f"_{name}_{part}" for name in dataset.fields for part in ("kind", "text")]
-    return rejected.drop(_OBJECT, *scratch)
+    looked = {
+        column: of for name, kind in dataset.fields.items() for column, of in scratch(name, kind, _json(name)).items()
+    }
+    read = {name: typed(name, kind, _json(name)) for name, kind in dataset.fields.items()}
+    decided = (
+        opened.withColumns(looked)
+        .withColumns(read)
+        .withColumns({DELETED: _deletes(dataset), FILTERED: _filtered(dataset)})
+    )
+    return decided.withColumn(REJECTED, _rejection(dataset)).drop(_OBJECT, *looked)
 
 
 def uses_key(dataset: Dataset) -> bool:
@@ -62,36 +62,6 @@ def uses_key(dataset: Dataset) -> bool:
 def _json(name: str) -> Column:
     """The field as VARIANT; null where it is absent."""
     return F.col(f"{_OBJECT}.{name}")
-
-
-def _typed(name: str, kind: FieldType) -> Column:
-    """The field's value where the JSON value is one of the declared type, exactly; else null.
-
-    Each column is looked at once: what is null here though the JSON value is not, was of another type.
-    """
-    json, found, text = _json(name), F.col(f"_{name}_kind"), F.col(f"_{name}_text")
-    number = (found == "BIGINT") | found.startswith("DECIMAL")
-    match kind.name:
-        case "string":
-            return F.when(found == "STRING", text)
-        case "boolean":
-            return F.when(found == "BOOLEAN", F.try_variant_get(json, "$", "boolean"))
-        case "int" | "long":
-            return F.when(found == "BIGINT", F.try_variant_get(json, "$", kind.sql))
-        case "double":
-            value, whole = F.try_variant_get(json, "$", "double"), F.try_variant_get(json, "$", "bigint")
-            exact = whole.cast("double").cast("decimal(38,0)") == whole.cast("decimal(38,0)")
-            finite = F.abs(value) < float("inf")  # 1e400 is read as Infinity
-            fits = found.startswith("DECIMAL") | ((found == "DOUBLE") & finite)
-            return F.when(F.when(found == "BIGINT", exact).otherwise(fits), value)
-        case "decimal":
-            whole_digits, scale = kind.precision - kind.scale, kind.scale
-            digits = rf"^-?(?=\d)0*\d{{0,{whole_digits}}}(\.(?=\d)\d{{0,{scale}}}0*)?\z"
-            return F.when((number | (found == "STRING")) & text.rlike(digits), text.try_cast(kind.sql))
-        case "date":
-            return F.when((found == "STRING") & text.rlike(_DATE), text.try_cast("date"))
-        case _:
-            return F.when((found == "STRING") & text.rlike(_TIMESTAMP), text.try_cast("timestamp"))
 
 
 def _deletes(dataset: Dataset) -> Column:
@@ -116,8 +86,8 @@ def _filtered(dataset: Dataset) -> Column:
 def _rejection(dataset: Dataset) -> Column:
     """The first reason that applies; the filter's own fields are judged before it, all others only behind it."""
     filter_fields = {path.name for path in paths(parse(dataset.source.filter))} if dataset.source.filter else set()
-    asked = [_field_rejection(n, k) for n, k in dataset.fields.items() if n in filter_fields]
-    others = [_field_rejection(n, k) for n, k in dataset.fields.items() if n not in filter_fields]
+    asked = [rejection(n, k, _json(n)) for n, k in dataset.fields.items() if n in filter_fields]
+    others = [rejection(n, k, _json(n)) for n, k in dataset.fields.items() if n not in filter_fields]
     none = F.lit(None).cast(REJECTED_TYPE)
     ok_null = F.lit(dataset.apply.delete_when == "tombstone")
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED) & ~F.col(DELETED), F.coalesce(none, *others)))
@@ -142,17 +112,3 @@ def _no_object() -> Column:
         .when(is_one_value(text), rejected("wrong_type", "the value is no JSON object"))
         .otherwise(rejected("undecodable", "the value is not one JSON value"))
     )
-
-
-def _field_rejection(name: str, kind: FieldType) -> Column:
-    json, found, text = _json(name), F.col(f"_{name}_kind"), F.col(f"_{name}_text")
-    missing = F.lit(None) if kind.nullable else F.when(json.isNull(), rejected("missing_field", f"{name} is absent"))
-    said = F.concat_ws(" ", F.lit(f"{name}: wanted {kind}, found"), found, F.substring(text, 1, 80))
-    wrong = F.when(json.isNotNull() & (found != "VOID") & F.col(name).isNull(), rejected("wrong_type", said))
-    return F.coalesce(missing.cast(REJECTED_TYPE), wrong)
-
-
-def rejected(reason: str, detail: str | Column) -> Column:
-    """A `REJECTED` struct."""
-    detail = F.lit(detail) if isinstance(detail, str) else detail
-    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))

@@ -7,6 +7,7 @@ makes the record `wrong_type`, never NULL by accident.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -43,8 +44,8 @@ def compile_expression(expression: Expression) -> Compiled:
     """The column of an expression, over the envelope and the decoded fields."""
     never = F.lit(False)
     match expression:
-        case Path(root, name):
-            return Compiled(_path(root, name), never)
+        case Path(root, name, parts):
+            return Compiled(reduce(Column.getField, parts, _path(root, name)), never)
         case Literal(literal, number):
             column = F.lit(literal)
             return Compiled(column.cast(_number_type(str(literal))) if number else column, never)

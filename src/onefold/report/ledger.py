@@ -218,5 +218,7 @@ def _value(value: Any) -> Any:
             return value.hex()
         case dict():
             return _plain(value)
+        case list():
+            return [_value(one) for one in value]
         case _:
             return value
