@@ -45,7 +45,7 @@ $(CLASSES): $(JARS)
 	    then cat $$scratch/said >&2; exit 1; fi; mv $$made $@  # the pipe ends when the JVM has left, too
 
 .PHONY: demo
-demo: setup ## The main job on the shipped Kafka sample, export to report
+demo: setup $(KAFKA) ## The main job on the shipped sample and on two live topics, to the report
 	@$(BIN)/onefold demo
 
 .PHONY: airflow-demo

@@ -8,63 +8,17 @@ from __future__ import annotations
 
 import json
 import random
-import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from sample.story import Chapter, LostAcknowledgements, Message, Send, Transaction, later, partition_of
 
 ENTRIES = "payments.entries"
 ACCOUNTS = "payments.accounts"
-PARTITIONS = 2
 SEED = 20260301
 CLOSING_DAY = datetime(2026, 3, 9, tzinfo=UTC)
 ACCOUNT_COUNT = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What an application hands to its producer; `ts` in milliseconds."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
-    ts: int
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A producer is started, sends the messages, and ends."""
-
-    messages: tuple[Message, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LostAcknowledgements:
-    """A producer without idempotence sends one batch and misses its first acknowledgements."""
-
-    messages: tuple[Message, ...]
-    times: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """A transactional producer sends the messages, then commits or aborts."""
-
-    messages: tuple[Message, ...]
-    commit: bool
-
-
-Step = Send | LostAcknowledgements | Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class Chapter:
-    """A part of the story that an export can hold as a range of offsets."""
-
-    name: str
-    steps: tuple[Step, ...]
 
 
 def story() -> list[Chapter]:
@@ -427,16 +381,6 @@ class Accounts:
 
 OWNERS = ("Ada", "Bo\u0161ko", "Chlo\u00e9", "Dmitri", "Eve \\ Co", "Fran\u00e7ois", "G\u00fcl")
 LIMITS = (None, "null", "1000", "2500.50", '"750.25"', "0.1", "9007199254740993", '"0.30"')
-
-
-def partition_of(key: bytes) -> int:
-    """The partition that librdkafka's default partitioner gives a key."""
-    return zlib.crc32(key) % PARTITIONS
-
-
-def later(messages: Iterable[Message], hours: int = 1) -> tuple[Message, ...]:
-    """The same messages, sent again some hours later: the same ids, the same bytes."""
-    return tuple(replace(each, ts=each.ts + hours * 3_600_000) for each in messages)
 
 
 def swapped(messages: Sequence[Message]) -> tuple[Message, ...]:

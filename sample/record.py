@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -17,22 +16,18 @@ from typing import cast
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from sample import kcat, payments
-from sample.broker import HOST, Broker
 from sample.kcat import Record
-from sample.proxy import LossyProxy
+from sample.stage import QUIET, SECONDS, Ends, stage
+from sample.story import PARTITIONS
 
 HERE = Path(__file__).parent
-SECONDS = 60
 # One range of offsets a folder, named in the order in which the demo runs them.
 FOLDERS = {
     "1-first": "first",
@@ -42,10 +37,6 @@ FOLDERS = {
     "5-conflict": "closing",
 }
 OVERLAP = 12
-Config = dict[str, str | int | float | bool]
-QUIET: Config = {"log_level": 0}
-
-Ends = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,129 +54,9 @@ class Recording:
 
 def record() -> Recording:
     """Play the story against a broker of its own."""
-    with LossyProxy() as proxy, Broker(advertise=proxy.port) as broker:
-        proxy.target = broker.behind
-        stage = Stage(broker.bootstrap, proxy)
-        stage.create_topics()
-        ends = {chapter.name: stage.play(chapter) for chapter in payments.story()}
-        return Recording(read_back(broker.bootstrap), ends)
-
-
-class Stage:
-    """Plays the steps of the story, and knows at which offset each partition must end."""
-
-    def __init__(self, bootstrap: str, proxy: LossyProxy) -> None:
-        self._bootstrap = bootstrap
-        self._proxy = proxy
-        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
-        topics = (payments.ENTRIES, payments.ACCOUNTS)
-        self._ends = {(topic, part): 0 for topic in topics for part in range(payments.PARTITIONS)}
-
-    def create_topics(self) -> None:
-        """Two topics that keep old timestamps and are never compacted."""
-        config = {"retention.ms": "-1", "cleanup.policy": "delete"}
-        for topic in (payments.ENTRIES, payments.ACCOUNTS):
-            new = NewTopic(topic, num_partitions=payments.PARTITIONS, config=config)
-            self._admin.create_topics([new])[topic].result(SECONDS)
-
-    def play(self, chapter: payments.Chapter) -> Ends:
-        """Play one chapter; the end offset of each partition after it."""
-        for step in chapter.steps:
-            match step:
-                case payments.Send(messages):
-                    self._send(messages)
-                case payments.LostAcknowledgements(messages, times):
-                    self._send_losing(messages, times)
-                case payments.Transaction(messages, commit):
-                    self._send_in_transaction(messages, commit)
-            self._check_ends()
-        return dict(self._ends)
-
-    def _send(self, messages: Iterable[payments.Message]) -> None:
-        producer = self._producer({"enable.idempotence": True})
-        produce(producer, messages)
-        self._count(messages)
-
-    def _send_losing(self, messages: tuple[payments.Message, ...], times: int) -> None:
-        producer = self._producer(
-            {
-                "bootstrap.servers": f"{HOST}:{self._proxy.port}",
-                "enable.idempotence": False,
-                "acks": "all",
-                "retries": 20,
-                "max.in.flight.requests.per.connection": 1,
-                "linger.ms": 300,  # one batch
-                "retry.backoff.ms": 50,
-                "reconnect.backoff.ms": 20,
-            }
-        )
-        lost = self._proxy.lost
-        self._proxy.lose(times)
-        produce(producer, messages)
-        if self._proxy.lost != lost + times:
-            raise RuntimeError(f"{self._proxy.lost - lost} acknowledgements were lost, not {times}")
-        for _ in range(times + 1):
-            self._count(messages)
-
-    def _send_in_transaction(self, messages: tuple[payments.Message, ...], commit: bool) -> None:
-        producer = self._producer({"transactional.id": "sample"})
-        producer.init_transactions(SECONDS)
-        producer.begin_transaction()
-        produce(producer, messages)  # flushed: what is aborted is in the log all the same
-        if commit:
-            producer.commit_transaction(SECONDS)
-        else:
-            producer.abort_transaction(SECONDS)
-        self._count(messages)
-        for place in {(each.topic, each.partition) for each in messages}:
-            self._ends[place] += 1  # the marker
-
-    def _producer(self, config: Config) -> Producer:
-        return Producer({**QUIET, "bootstrap.servers": self._bootstrap, "linger.ms": 20, **config})
-
-    def _count(self, messages: Iterable[payments.Message]) -> None:
-        for each in messages:
-            self._ends[each.topic, each.partition] += 1
-
-    def _check_ends(self) -> None:
-        """Wait until the markers are written (a commit returns earlier), and compare the ends."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(*place): latest for place in self._ends}
-        found: dict[tuple[str, int], int] = {}
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            answers = self._admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=SECONDS
-            )
-            found = {(place.topic, place.partition): future.result(SECONDS).offset for place, future in answers.items()}
-            if found == self._ends:
-                return
-            if any(found[place] > end for place, end in self._ends.items()):
-                break
-        raise RuntimeError(f"the log ends at {found}, the story at {self._ends}")
-
-
-def produce(producer: Producer, messages: Iterable[payments.Message]) -> None:
-    """Send messages with their own partitions and timestamps; all are acknowledged on return."""
-    errors: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            errors.append(error)
-
-    for each in messages:
-        producer.produce(
-            each.topic,
-            value=each.value,
-            key=each.key,
-            partition=each.partition,
-            timestamp=each.ts,
-            headers=list(each.headers),
-            on_delivery=delivered,
-        )
-    left = producer.flush(SECONDS)
-    if errors or left:
-        raise RuntimeError(f"{left} messages were not sent; errors: {errors}")
+    with stage((payments.ENTRIES, payments.ACCOUNTS)) as stands:
+        ends = {chapter.name: stands.play(chapter) for chapter in payments.story()}
+        return Recording(read_back(stands.bootstrap), ends)
 
 
 def read_back(bootstrap: str) -> dict[tuple[str, int], list[Record]]:
@@ -270,7 +141,7 @@ def kcat_files(recording: Recording) -> dict[str, list[Record]]:
     chapters = list(recording.ends)
     for folder, chapter in FOLDERS.items():
         before = chapters[chapters.index(chapter) - 1] if chapter != chapters[0] else None
-        for part in range(payments.PARTITIONS):
+        for part in range(PARTITIONS):
             place = (payments.ACCOUNTS, part)
             start = recording.ends[before][place] if before else 0
             end = recording.ends[chapter][place]

@@ -16,6 +16,7 @@ from sample import connect, kcat, page_views, payments, record
 from sample.broker import Broker, BrokerNotStartedError
 from sample.kcat import Record
 from sample.record import Recording
+from sample.story import PARTITIONS, LostAcknowledgements, Step, Transaction
 
 SHIPPED = Path(sample.__file__).parent
 RECORDED = SHIPPED / "recorded" / "payments.entries.jsonl"
@@ -74,9 +75,7 @@ def test_recording_again_gives_the_shipped_bytes(recording: Recording, tmp_path:
 
 @pytest.mark.kafka
 def test_aborted_messages_are_absent_and_leave_holes(recording: Recording) -> None:
-    aborted = [
-        each for step in steps() if isinstance(step, payments.Transaction) and not step.commit for each in step.messages
-    ]
+    aborted = [each for step in steps() if isinstance(step, Transaction) and not step.commit for each in step.messages]
     # what an application sent again after the abort has another timestamp
     known = {(each.headers, each.ts) for found in recording.records.values() for each in found}
     assert len(aborted) == 14
@@ -84,7 +83,7 @@ def test_aborted_messages_are_absent_and_leave_holes(recording: Recording) -> No
     markers = sum(
         len({(each.topic, each.partition) for each in step.messages})
         for step in steps()
-        if isinstance(step, payments.Transaction)
+        if isinstance(step, Transaction)
     )
     holes = sum(recording.ends["closing"][place] - len(found) for place, found in recording.records.items())
     assert holes == markers + len(aborted)
@@ -95,7 +94,7 @@ def test_lost_acknowledgements_are_real_duplicates(recording: Recording) -> None
     times = {
         (each.topic, each.headers, each.ts): step.times + 1
         for step in steps()
-        if isinstance(step, payments.LostAcknowledgements)
+        if isinstance(step, LostAcknowledgements)
         for each in step.messages
     }
     found = Counter((each.topic, each.headers, each.ts) for records in recording.records.values() for each in records)
@@ -135,7 +134,7 @@ def test_the_kcat_folders_hold_each_offset_with_one_content() -> None:
         for each in records:
             contents_of.setdefault((each.partition, each.offset), set()).add(kcat.line(each))
     assert {len(found) for found in contents_of.values()} == {1}
-    for part in range(payments.PARTITIONS):
+    for part in range(PARTITIONS):
         end = 0
         for _, first, last in sorted(each for each in ranges if each[0] == part):
             assert first <= end
@@ -166,7 +165,7 @@ def test_page_views_have_copies_and_no_holes_and_no_conflicts(tmp_path: Path) ->
     assert 0.15 < 1 - 3_000 / len(records) < 0.20
 
 
-def steps() -> Iterator[payments.Step]:
+def steps() -> Iterator[Step]:
     """All steps of the story."""
     for chapter in payments.story():
         yield from chapter.steps

@@ -136,7 +136,7 @@ def test_an_unknown_dataset_ends_with_2_and_the_list(onefold: Onefold, command: 
     assert done.out == ""
     text = " ".join(done.err.split())
     assert "no dataset 'acounts'" in text
-    assert "(there: account_entries, accounts, page_views)" in text
+    assert "(there: account_entries, accounts, orders, page_views)" in text
 
 
 def test_a_setting_that_is_wrong_ends_with_2(onefold: Onefold, tmp_path: Path) -> None:
@@ -151,6 +151,7 @@ def test_validate_is_green_for_what_is_shipped(onefold: Onefold) -> None:
     assert [(row["dataset"], row["ok"], row["mode"], row["identity"], row["problem"]) for row in done.json] == [
         ("account_entries", True, "append", "business_key", ""),
         ("accounts", True, "upsert", "key_version", ""),
+        ("orders", True, "upsert", "key_version", ""),
         ("page_views", True, "append", "message_id", ""),
     ]
     assert all(len(row["generation"]) == 12 for row in done.json)
@@ -172,7 +173,7 @@ def test_validate_says_every_problem_and_ends_with_2(onefold: Onefold, own: Path
 def test_validate_of_one_that_is_not_there_lists_what_is(onefold: Onefold) -> None:
     done = onefold("validate", "acounts", "--json")
     assert done.code == 2
-    assert "there: account_entries, accounts, page_views" in done.json[0]["problem"]
+    assert "there: account_entries, accounts, orders, page_views" in done.json[0]["problem"]
 
 
 def test_validate_of_nothing_ends_with_2(onefold: Onefold, own: Path) -> None:

@@ -86,13 +86,18 @@ def test_an_upsert_with_tombstones_is_read(write: Write) -> None:
     assert (dataset.deciding, dataset.key_names) == ("key_version", ["id"])
 
 
-@pytest.mark.parametrize("name", ["accounts", "account_entries", "page_views"])
+@pytest.mark.parametrize("name", ["accounts", "account_entries", "orders", "page_views"])
 def test_the_shipped_datasets_load(name: str) -> None:
     assert find_dataset(PROJECT / "datasets", name).name == name
 
 
 def test_all_shipped_datasets_are_tested_here() -> None:
-    assert [file.stem for file in dataset_files(PROJECT / "datasets")] == ["account_entries", "accounts", "page_views"]
+    assert [file.stem for file in dataset_files(PROJECT / "datasets")] == [
+        "account_entries",
+        "accounts",
+        "orders",
+        "page_views",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Batch, Name, app, open_dataset
-from onefold.cli.console import answer, note
+from onefold.cli.console import answer, note, with_ranges
 from onefold.errors import UsageError
 
 
@@ -108,17 +108,4 @@ def offsets(name: Name, as_json: AsJson = False) -> None:
     from onefold.report.ledger import offsets_of
 
     lake, dataset = open_dataset(name)
-    answer(name, offsets_of(lake, dataset), as_json, _partition)
-
-
-def _partition(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: _ranges(value) if isinstance(value, list) else value for key, value in row.items()}
-
-
-def _ranges(value: list[Any]) -> str:
-    def one(item: Any) -> str:
-        start, end = (item["start"], item["end"]) if isinstance(item, dict) else item
-        kind = f" {item['kind']}" if isinstance(item, dict) else ""
-        return f"[{start}, {end}){kind}"
-
-    return ", ".join(one(item) for item in value)
+    answer(name, offsets_of(lake, dataset), as_json, with_ranges)

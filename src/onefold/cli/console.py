@@ -48,3 +48,17 @@ def answer(
 def note(text: str) -> None:
     """A line beside the result."""
     NOTES.print(text, markup=False, soft_wrap=True)
+
+
+def with_ranges(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose lists of ranges are text: `[0, 5), [7, 9) aborted`."""
+    return {key: _ranges(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+def _ranges(value: list[Any]) -> str:
+    def one(item: Any) -> str:
+        start, end = (item["start"], item["end"]) if isinstance(item, dict) else item
+        kind = f" {item['kind']}" if isinstance(item, dict) else ""
+        return f"[{start}, {end}){kind}"
+
+    return ", ".join(one(item) for item in value)

@@ -14,7 +14,6 @@ from typing import Any
 
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -23,7 +22,6 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.landing.connection import SERVERS, ClientSettings
@@ -129,33 +127,28 @@ class Cluster:
             return _instant(message.timestamp()[1])
         return None
 
-    @retry(
-        retry=retry_if_exception_type(ClusterUnavailableError),
-        stop=stop_after_attempt(4),
-        wait=wait_random_exponential(max=2),  # a coordinator that is loading
-        reraise=True,
-    )
     def commit_upwards(self, group: str, ends: dict[Partition, int]) -> None:
-        """Commit offsets for a group, never below what it has committed."""
+        """Commit offsets for a group, never below what it has committed.
+
+        By a consumer that joins nothing: the admin client ends the process when it asks a broker for the offsets
+        of a group that has moved to another one (confluentinc/librdkafka#5315).
+        """
         wanted = [KafkaPartition(topic, number) for topic, number in ends]
         if not wanted:
             return
         with self._asking():
-            asked = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=SECONDS
-            )
-            told = asked[group].result(SECONDS).topic_partitions or []
-        standing = {(one.topic, one.partition): one.offset for one in told}
-        higher = [
-            KafkaPartition(topic, number, end)
-            for (topic, number), end in ends.items()
-            if end > standing.get((topic, number), -1)
-        ]
-        if higher:
-            with self._asking():
-                self._admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, higher)])[group].result(
-                    SECONDS
-                )
+            consumer = KafkaConsumer(self._config | {"group.id": group, "enable.auto.commit": False})
+            try:
+                standing = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}
+                higher = [
+                    KafkaPartition(topic, number, end)
+                    for (topic, number), end in ends.items()
+                    if end > standing.get((topic, number), -1)
+                ]
+                if higher:
+                    consumer.commit(offsets=higher, asynchronous=False)
+            finally:
+                consumer.close()
 
     def _offsets(
         self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: Any = IsolationLevel.READ_UNCOMMITTED
