@@ -187,6 +187,20 @@ class LandedBytesMissingError(TerminalError):
 
 
 @dataclass(eq=False)
+class LandingClearedError(TerminalError):
+    """The landed bytes of a batch are gone, by the landing's retention."""
+
+    batch: str
+    at: str
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}: its landed bytes were cleared on {self.at} by the landing's retention "
+            "(`onefold maintain --landing`). What it published is as it was, and cannot be folded anew."
+        )
+
+
+@dataclass(eq=False)
 class ExportChangedError(TerminalError):
     """An export object is not what the plan pinned."""
 

@@ -124,6 +124,11 @@ class Lake:
         return f"sources/{source}/manifests/{batch}.json"
 
     @staticmethod
+    def cleared(source: str, batch: str) -> str:
+        """The key of the document that says when a landing was cleared by its retention."""
+        return f"sources/{source}/cleared/{batch}.json"
+
+    @staticmethod
     def landed(source: str, batch: str, attempt: str, name: str) -> str:
         """The key of a landed object."""
         return f"sources/{source}/landed/{batch}/{attempt}/{name}"

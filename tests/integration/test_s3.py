@@ -130,6 +130,18 @@ def test_a_listing_of_more_than_a_page_is_whole(bucket: str) -> None:
     assert [one.key for one in store.list()] == [f"{number:05d}" for number in range(1003)]
 
 
+def test_what_is_below_a_folder_is_removed_and_nothing_beside_it(bucket: str) -> None:
+    store = S3Storage(bucket, "tidy")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: store.write(f"x/{number:05d}", b""), range(1003)))
+    store.write("xy", b"1")
+    store.remove_below("x/")
+    store.remove_below("x/")
+    assert [one.key for one in store.list()] == ["xy"]
+    with pytest.raises(ValueError, match="no folder below the root"):
+        store.remove_below("x")
+
+
 def test_keys_cannot_leave_the_prefix(store: S3Storage) -> None:
     for key in ("../x", "/x", "a/../../x"):
         with pytest.raises(ValueError, match="leaves its root"):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold.catalog import StateTable, open_catalog
+from onefold.cli.rebuild import rebuild
 from onefold.cli.run import run_batch
-from onefold.errors import UsageError
+from onefold.errors import LandingClearedError, UsageError
 from onefold.lake import STAGING
 from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
@@ -143,3 +144,59 @@ def test_readers_cannot_be_led_back_to_what_has_expired(project: Project) -> Non
     first = records_of(project.lake, project.dataset("accounts"))[-1].batch
     with pytest.raises(UsageError, match="has expired: roll back to a later one"):
         roll_back(project.lake, project.dataset("accounts"), first, "me", "")
+
+
+def landed(project: Project) -> set[str]:
+    """The batches that have landed bytes."""
+    source = project.dataset("accounts").source_id
+    return {info.key.split("/")[3] for info in project.lake.storage.list(f"sources/{source}/landed/")}
+
+
+def test_what_a_failed_landing_left_goes(project: Project, session: SparkSession) -> None:
+    source, before = project.dataset("accounts").source_id, landed(project)
+    record, *_ = records_of(project.lake, project.dataset("accounts"))
+    left = [project.lake.landed(source, batch, "f" * 12, "") for batch in ("never", record.batch)]
+    for folder in left:
+        project.lake.storage.write(f"{folder}a.jsonl", b"half")
+    assert tidy(project, session, Keep()).failed_landings == [], "an attempt may still be writing"
+    assert tidy(project, session, dry_run=True).failed_landings == sorted(left, reverse=True)
+    tidy(project, session)
+    assert landed(project) == before
+
+
+def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(
+    project: Project, session: SparkSession
+) -> None:
+    dataset, wanted = project.dataset("accounts"), rows(project)
+    published = {record.batch for record in records_of(project.lake, dataset)}
+    [red] = landed(project) - published
+    clear = replace(CLEAR, landing=NOTHING)
+    assert tidy(project, session).landings == [], "they are kept for ever where nobody says otherwise"
+    other = ACCOUNTS.replace("name: accounts", "name: others").replace("shop.accounts", "shop.others")
+    project.write_dataset("others", other)
+    assert tidy(project, session, clear).landings == [], "another dataset of the source has not folded them"
+    (project.home / "datasets" / "others.yaml").unlink()
+    assert set(tidy(project, session, replace(clear, landing=timedelta(days=1))).landings) == set()
+    assert set(tidy(project, session, clear, dry_run=True).landings) == published
+    assert landed(project) == {*published, red}
+    assert set(tidy(project, session, clear).landings) == published
+    assert landed(project) == {red}, "a person may still release it"
+    assert (tidy(project, session, clear).landings, rows(project)) == ([], wanted)
+
+
+def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_anew(
+    project: Project, session: SparkSession
+) -> None:
+    dataset, wanted = project.dataset("accounts"), rows(project)
+    newest, before, *_ = (record.batch for record in records_of(project.lake, dataset))
+    launcher: Any = Here(session, project.lake)
+    again = run_batch(project.lake, dataset, find_plan(project.lake, dataset, newest), launcher)
+    assert again.published
+    assert again.published.already
+    with pytest.raises(LandingClearedError, match=f"{newest}: its landed bytes were cleared"):
+        roll_back(project.lake, dataset, before, "me", "")
+    project.write_dataset("accounts", ACCOUNTS.replace("buckets: 2", "buckets: 4"))
+    with pytest.raises(LandingClearedError, match="cannot be folded anew"):
+        rebuild(project.lake, project.dataset("accounts"), launcher)
+    project.write_dataset("accounts", ACCOUNTS)
+    assert rows(project) == wanted

@@ -68,6 +68,16 @@ def test_what_is_put_is_read_listed_and_overwritten(store: LocalStorage) -> None
     assert store.read("x/a/below") is None
 
 
+def test_what_is_below_a_folder_is_removed_and_nothing_beside_it(store: LocalStorage) -> None:
+    store.write("x/a", b"1"), store.write("x/y/b", b"2"), store.write("xy/c", b"3")
+    store.remove_below("x/")
+    store.remove_below("x/")
+    assert [one.key for one in store.list()] == ["xy/c"]
+    for folder in ("", "/", "xy", "../x/", "a/../../x/"):
+        with pytest.raises(ValueError, match=r"is no folder below the root|leaves its root"):
+            store.remove_below(folder)
+
+
 def test_scratch_files_are_not_listed(store: LocalStorage) -> None:
     store.write("x/a", b"1")
     (store.root / "x" / ".0123").write_bytes(b"half")

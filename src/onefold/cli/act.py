@@ -267,6 +267,14 @@ def maintain(
     attempts: Annotated[str, typer.Option(metavar="AGE", help="Keep what attempts left that are over")] = "1d",
     snapshots: Annotated[str, typer.Option(metavar="AGE", help="Keep snapshots, for rollback and `show --at`")] = "7d",
     generations: Annotated[str, typer.Option(metavar="AGE", help="Keep a table after its rebuild")] = "7d",
+    landing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE",
+            help="Clear landed bytes that every dataset of their source has published [default: keep them for ever: "
+            "without them there is no rebuild, and no rollback behind them]",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -277,7 +285,8 @@ def maintain(
     lake = Lake(load_settings())
     folder = lake.settings.datasets_folder
     wanted = [find_dataset(folder, name) for name in names or (file.stem for file in dataset_files(folder))]
-    keep = Keep(attempts=_age(attempts), snapshots=_age(snapshots), generations=_age(generations))
+    ages = {"attempts": attempts, "snapshots": snapshots, "generations": generations}
+    keep = Keep(**{name: _age(text) for name, text in ages.items()}, landing=_age(landing) if landing else None)
     spark = InProcess(lake)
     done = []
     try:

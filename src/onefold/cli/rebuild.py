@@ -12,6 +12,7 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
+from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import ObjectsPlan, RangesPlan, taken_plans
 from onefold.upsert.commit_record import chain
@@ -32,12 +33,14 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]
 
     Raises:
         UsageError: some were landed with exact positions and some with inferred ones.
+        LandingClearedError: the bytes of some are gone, by the landing's retention.
     """
     found = []
     for plan in taken_plans(lake, dataset.name):
         manifest = lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
         if manifest is None or plan.empty:
             continue
+        check_not_cleared(lake, plan.source, plan.batch)
         if manifest.layout and (manifest.layout != "connect") != dataset.source.exact:
             raise UsageError(
                 f"{dataset.name}: batch {plan.batch} was landed in layout {manifest.layout}, and the dataset now reads "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from onefold.dataset import Dataset
-from onefold.errors import LandedBytesMissingError, StepMissingError, UsageError
+from onefold.errors import LandedBytesMissingError, LandingClearedError, StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.exports import ExportSource
 from onefold.landing.live import LiveSource, Read
-from onefold.landing.manifest import Manifest
+from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.plan import (
     Interval,
     ObjectsPlan,
@@ -111,7 +111,19 @@ def source_of(lake: Lake, dataset: Dataset, place: str | None = None, read: Read
     return ExportSource(lake, dataset, place)
 
 
+def check_not_cleared(lake: Lake, source: str, batch: str) -> None:
+    """Refuse what needs landed bytes that the landing's retention has cleared.
+
+    Raises:
+        LandingClearedError: they are gone.
+    """
+    if cleared := lake.get(Lake.cleared(source, batch), Cleared):
+        raise LandingClearedError(batch, f"{cleared.at:%Y-%m-%d}")
+
+
 def _check(lake: Lake, manifest: Manifest) -> None:
+    if lake.storage.stat(Lake.cleared(manifest.source, manifest.batch)):
+        return  # who needs the bytes says so
     for one in manifest.objects:
         info = lake.storage.stat(one.key)
         if info is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,6 +42,16 @@ class Hole(BaseModel):
     start: int
     end: int
     kind: HoleKind
+
+
+class Cleared(BaseModel):
+    """The landed bytes of a batch are gone, by the landing's retention: what it published stays."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    bytes: int
+    at: datetime
 
 
 class Manifest(BaseModel):

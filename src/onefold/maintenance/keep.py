@@ -16,6 +16,8 @@ class Keep:
     snapshots: timedelta = timedelta(days=7)
     generations: timedelta = timedelta(days=7)
     orphans: timedelta = timedelta(days=3)
+    landing: timedelta | None = None
+    """Landed bytes of published batches; None: for ever. Without them there is no rebuild and no rollback."""
 
 
 class Maintained(BaseModel):
@@ -27,6 +29,8 @@ class Maintained(BaseModel):
     branches: list[str] = Field(description="Of attempts that are over")
     tables: list[str] = Field(description="Staging and actions of attempts that are over")
     generations: list[str] = Field(description="Rebuilt long enough ago")
+    failed_landings: list[str] = Field(default=[], description="Folders of landing attempts that no manifest names")
+    landings: list[str] = Field(default=[], description="Batches whose landed bytes are older than they are kept")
     files_rewritten: int = Field(default=0, description="Data and delete files that became fewer")
     snapshots_expired: int = 0
     orphans_removed: int = 0

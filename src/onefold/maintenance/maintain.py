@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from onefold.catalog import MainMovedError, StateTable, find_state
-from onefold.dataset import Dataset
+from onefold.dataset import Dataset, dataset_files, load_dataset
 from onefold.lake import CATALOG, STAGING, Lake
+from onefold.landing.manifest import Manifest
 from onefold.maintenance.attempts import old_branches, old_tables, waiting
 from onefold.maintenance.keep import Keep, Maintained
+from onefold.maintenance.landings import clear_landing, failed_landings, old_landings, readers_of, sources_of
 from onefold.maintenance.tables import compact, expire, remove_orphans
 from onefold.spark.tables import drop
 from onefold.upsert.apply import verdict_name
@@ -23,6 +25,27 @@ def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *,
 
     A batch that runs meanwhile finds `main` moved by a compaction and merges once more.
     """
+    sources = sources_of(lake, dataset)
+    failed = [folder for source in sources for folder in failed_landings(lake, source, keep.attempts)]
+    landings = [one for source in sources for one in _old_landings(lake, source, keep)]
+    if not dry_run:
+        for folder in failed:
+            lake.storage.remove_below(folder)
+        for manifest in landings:
+            clear_landing(lake, manifest)
+    of_landing = {"failed_landings": failed, "landings": [one.batch for one in landings]}
+    of_tables = _maintain_tables(session, lake, dataset, keep, dry_run=dry_run)
+    return of_tables.model_copy(update=of_landing)
+
+
+def _old_landings(lake: Lake, source: str, keep: Keep) -> list[Manifest]:
+    if keep.landing is None:
+        return []
+    every = [load_dataset(file) for file in dataset_files(lake.settings.datasets_folder)]
+    return old_landings(lake, source, readers_of(lake, source, every), keep.landing)
+
+
+def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:
     table = find_state(lake, dataset)
     if table is None:
         return Maintained(dataset=dataset.name, branches=[], tables=[], generations=[])

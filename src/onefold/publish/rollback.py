@@ -11,6 +11,8 @@ from onefold.catalog import MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ContentionError, UsageError
 from onefold.lake import Lake, new_attempt
+from onefold.landing.land import check_not_cleared
+from onefold.landing.plan import find_plan
 from onefold.upsert.commit_record import chain
 from onefold.upsert.generation import check_generation
 
@@ -35,6 +37,7 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
 
     Raises:
         UsageError: the batch is not published, or its snapshot has expired.
+        LandingClearedError: the landed bytes of a later batch are gone: it could not be run again.
         ContentionError: another writer moved `main` meanwhile.
     """
     check_generation(lake, dataset)
@@ -46,6 +49,8 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
     snapshot = table.snapshot_of(records[place].name)
     if snapshot is None:
         raise UsageError(f"{dataset.name}: the snapshot of batch {batch} has expired: roll back to a later one")
+    for record in records[:place]:
+        check_not_cleared(lake, find_plan(lake, dataset, record.batch).source, record.batch)
     decision = RolledBack(
         dataset=dataset.name,
         to=batch,

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
 from onefold.lake import Lake
+from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.records.connect import read_connect
 from onefold.records.kcat import read_kcat
@@ -15,6 +16,7 @@ from onefold.records.topics import read_topics
 
 def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed."""
+    check_not_cleared(lake, manifest.source, manifest.batch)
     placed = [(one, lake.storage.uri_of(one.key)) for one in manifest.objects]
     named = [(one.name, uri) for one, uri in placed]
     layout, origin = manifest.layout or dataset.source.layout, manifest.origin
@@ -27,6 +29,7 @@ def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: 
 
 def count_landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> int:
     """The records in the landed bytes, counted without any decoding."""
+    check_not_cleared(lake, manifest.source, manifest.batch)
     uris = [lake.storage.uri_of(one.key) for one in manifest.of_role("values")]
     if not uris:
         return 0

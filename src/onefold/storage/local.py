@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from onefold.errors import LakeUnavailableError
-from onefold.storage.objects import CHUNK, ObjectInfo, PreconditionFailedError, Storage, safe_key, sha256_of
+from onefold.storage.objects import (
+    CHUNK,
+    ObjectInfo,
+    PreconditionFailedError,
+    Storage,
+    safe_folder,
+    safe_key,
+    sha256_of,
+)
 
 
 class LocalStorage:
@@ -66,6 +76,10 @@ class LocalStorage:
                 for name in sorted(names):
                     if not name.startswith("."):  # scratch files of writers, and editors' leavings
                         yield self._info(Path(folder) / name)
+
+    def remove_below(self, folder: str) -> None:
+        with self._complaints(), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.root / safe_folder(folder))
 
     def digest(self, key: str) -> str:
         with self._complaints(), self._path(key).open("rb") as file:

@@ -59,6 +59,10 @@ class Storage(Protocol):
         """Every object below a prefix, by key."""
         ...
 
+    def remove_below(self, folder: str) -> None:
+        """Remove every object below a folder, `a/b/`; there may be none."""
+        ...
+
     def digest(self, key: str) -> str:
         """The SHA-256 of an object's bytes, as hex."""
         ...
@@ -83,6 +87,17 @@ def sha256_of(stream: BinaryIO) -> tuple[str, int]:
         digest.update(chunk)
         size += len(chunk)
     return digest.hexdigest(), size
+
+
+def safe_folder(folder: str) -> str:
+    """The folder, if it can be removed: below the root, and not the root.
+
+    Raises:
+        ValueError: it leaves the root, or does not end in a slash.
+    """
+    if not folder.strip("/") or not folder.endswith("/"):
+        raise ValueError(f"{folder!r} is no folder below the root")
+    return safe_key(folder)
 
 
 def safe_key(key: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import boto3
@@ -12,13 +13,16 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from onefold.errors import LakeUnavailableError
-from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage, safe_key, sha256_of
+from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage, safe_folder, safe_key, sha256_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 WHOLE = 8 << 20
 """Below this size an object is copied in one call; above, in parts."""
+_DELETED = 1_000
+"""Keys of one request, at most."""
 
 
 class S3Storage:
@@ -83,6 +87,16 @@ class S3Storage:
                     key = found["Key"][len(self.prefix) + 1 :] if self.prefix else found["Key"]
                     if not key.endswith("/"):
                         yield ObjectInfo(key, found["Size"], found["ETag"].strip('"'), found["LastModified"])
+
+    def remove_below(self, folder: str) -> None:
+        keys = (self._key(found.key) for found in self.list(safe_folder(folder)))
+        while page := list(islice(keys, _DELETED)):
+            with self._complaints(folder):
+                objects: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in page]
+                told = self.client.delete_objects(Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True})
+            for error in told.get("Errors", []):
+                place = f"s3://{self.bucket}/{error.get('Key')}"
+                raise LakeUnavailableError(place, f"it could not be removed: {error.get('Message')}")
 
     def digest(self, key: str) -> str:
         with self._complaints(key), self.open(key) as body:

@@ -1,0 +1,77 @@
+"""Landed bytes that may go: of attempts that no manifest names, and by retention. Knows no pyspark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from onefold.catalog import find_state
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.landing.manifest import Cleared, Manifest
+from onefold.landing.plan import taken_plans
+from onefold.upsert.commit_record import chain
+
+
+def failed_landings(lake: Lake, source: str, age: timedelta) -> list[str]:
+    """The folders of landing attempts that no manifest names, and that were last written long enough ago."""
+    written: dict[tuple[str, str], datetime] = {}
+    for info in lake.storage.list(f"sources/{source}/landed/"):
+        batch, attempt = info.key.split("/")[3:5]
+        written[batch, attempt] = max(info.modified, written.get((batch, attempt), info.modified))
+    before = datetime.now(UTC) - age
+    found = []
+    for (batch, attempt), at in sorted(written.items()):
+        manifest = lake.get(Lake.manifest(source, batch), Manifest)
+        if at <= before and (manifest is None or manifest.attempt != attempt):
+            found.append(Lake.landed(source, batch, attempt, ""))
+    return found
+
+
+def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timedelta) -> list[Manifest]:
+    """Landings older than `age` that every dataset of the source has published, in the generation that it has now."""
+    before = datetime.now(UTC) - age
+    published = [_published(lake, dataset) for dataset in readers]
+    everywhere = set.intersection(*published) if published else set()
+    found = []
+    for info in lake.storage.list(f"sources/{source}/manifests/"):
+        manifest = lake.get(info.key, Manifest)
+        if manifest and info.modified <= before and manifest.batch in everywhere and not _gone(lake, manifest):
+            found.append(manifest)
+    return found
+
+
+def clear_landing(lake: Lake, manifest: Manifest) -> None:
+    """Say so, then remove the bytes; interrupted, the next call goes on."""
+    size = sum(one.size for one in manifest.objects)
+    lake.put_first(
+        Lake.cleared(manifest.source, manifest.batch), Cleared(batch=manifest.batch, bytes=size, at=datetime.now(UTC))
+    )
+    lake.storage.remove_below(Lake.landed(manifest.source, manifest.batch, manifest.attempt, ""))
+
+
+def readers_of(lake: Lake, source: str, datasets: Iterable[Dataset]) -> list[Dataset]:
+    """The datasets that read a source, or have taken up a plan of it."""
+    return [one for one in datasets if one.source_id == source or source in _sources(lake, one)]
+
+
+def sources_of(lake: Lake, dataset: Dataset) -> list[str]:
+    """The source that a dataset reads, and those that it read before."""
+    return sorted({dataset.source_id, *_sources(lake, dataset)})
+
+
+def _sources(lake: Lake, dataset: Dataset) -> Iterator[str]:
+    return (plan.source for plan in taken_plans(lake, dataset.name))
+
+
+def _published(lake: Lake, dataset: Dataset) -> set[str]:
+    table = find_state(lake, dataset)
+    return {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
+
+
+def _gone(lake: Lake, manifest: Manifest) -> bool:
+    """Whether it was cleared already, to the end."""
+    if lake.storage.stat(Lake.cleared(manifest.source, manifest.batch)) is None:
+        return False
+    folder = Lake.landed(manifest.source, manifest.batch, manifest.attempt, "")
+    return next(iter(lake.storage.list(folder)), None) is None
