@@ -25,8 +25,13 @@ class Interval(BaseModel):
 
     @property
     def name(self) -> str:
-        """As a part of file names."""
-        return f"{self.start.astimezone(UTC):%Y%m%dT%H%M%SZ}-{self.end.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+        """As a part of file names; no two intervals share one."""
+        return f"{_compact(self.start)}-{_compact(self.end)}"
+
+
+def _compact(instant: datetime) -> str:
+    at = instant.astimezone(UTC)
+    return f"{at:%Y%m%dT%H%M%S.%fZ}" if at.microsecond else f"{at:%Y%m%dT%H%M%SZ}"
 
 
 class PinnedObject(BaseModel):
