@@ -29,7 +29,7 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import merged
-from onefold.landing.plan import Interval
+from onefold.landing.plan import Interval, RangesPlan
 from onefold.records.topics import write_topics
 from onefold.report.ledger import offsets_of, rows_of
 from sample.broker import Broker
@@ -204,6 +204,54 @@ def test_what_expired_before_it_was_landed_is_loss_unless_it_is_tolerated(topics
     assert run_batch(t.lake, tolerant, plan, launcher(t)).published
     (row,) = offsets_of(t.lake, tolerant)
     assert row["holes"] == [{"start": 0, "end": 3, "kind": "retention"}]
+
+
+def test_what_expired_between_two_runs_is_told_by_the_second(topics: Make) -> None:
+    t = topics(partitions=2)
+    t.send([0.1, 0.2], 0)
+    t.land(t.plan())
+    assert t.plan(between(5, 6)).empty  # its cut knows that partition 1 is empty
+    t.send([0.3, 0.4, 0.5], 0)
+    t.send([0.6, 0.7], 1)
+    t.expire(before=4, partition=0)
+    t.expire(before=1, partition=1)
+    plan = t.plan()
+    assert ranges(plan) == {(t.names[0], 0): (2, 5), (t.names[0], 1): (0, 2)}
+    manifest = t.land(plan)
+    assert sorted((one.topic_partition.partition, one.start, one.end, one.kind) for one in manifest.holes) == [
+        (0, 2, 4, "retention"),
+        (1, 0, 1, "retention"),
+    ]
+    assert t.positions(manifest) == [(t.names[0], 0, 4), (t.names[0], 1, 1)]
+
+
+def test_where_a_topic_began_before_anybody_read_it_is_no_loss(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2, 0.3])
+    t.expire(before=2)
+    other = t.dataset(name="others", target={"table": "live.others", "buckets": 2})  # of the same source
+    assert ranges(t.plan()) == {(t.names[0], 0): (2, 3)}
+    t.land(t.plan())
+    t.send([0.4, 0.5])
+    t.expire(before=4)
+    later = plan_batch(t.lake, other)
+    assert isinstance(later, RangesPlan)
+    assert ranges(later) == {(t.names[0], 0): (4, 5)}, "what another dataset has read was never promised to this one"
+
+
+def test_a_run_tells_once_of_a_topic_that_is_gone(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    t.land(t.plan())
+    t.delete()
+    t.create()
+    t.send([0.3])
+    plan = t.plan()
+    gone = f"{t.names[0]}, partition 0: the topic is gone (deleted, or created anew)"
+    assert plan.notes == [f"{gone}; what it may have held from offset 2 on was never read"]
+    t.land(plan)
+    t.send([0.4])
+    assert t.plan().notes == []
 
 
 def test_a_log_that_became_shorter_or_went_away_is_told_at_its_end(topics: Make) -> None:

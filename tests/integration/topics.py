@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,7 +12,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import pyarrow.parquet as pq
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from pyspark.sql import SparkSession
 
@@ -57,18 +59,33 @@ class Topics:
 
     # On the broker.
 
-    def create(self, partitions: int = 1, **config: str) -> None:
+    def create(self, partitions: int = 1, *, replicas: int = 1, **config: str) -> None:
         keep = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
         for name in self.names:
-            new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=keep | config)
+            new = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=keep | config)
             self.admin.create_topics([new])[name].result(30)
+            self.described(name, partitions)
 
     def delete(self, name: str = "") -> None:
         wanted = name or self.names[0]
         self.admin.delete_topics([wanted])[wanted].result(30)
+        self.described(wanted, 0)
 
     def grow(self, partitions: int) -> None:
-        self.admin.create_partitions([NewPartitions(self.names[0], partitions)])[self.names[0]].result(30)
+        name = self.names[0]
+        self.admin.create_partitions([NewPartitions(name, partitions)])[name].result(30)
+        self.described(name, partitions)
+
+    def described(self, name: str, partitions: int) -> Any:
+        """A topic once the broker tells it with so many partitions: the controller answers before it does."""
+        deadline = time.monotonic() + 30
+        while True:
+            told = None
+            with contextlib.suppress(KafkaException):
+                told = self.admin.describe_topics(TopicCollection([name]))[name].result(30)
+            if partitions == (len(told.partitions) if told else 0):
+                return told
+            assert time.monotonic() < deadline, f"{name} has not got {partitions} partitions"
 
     def expire(self, before: int, partition: int = 0) -> None:
         """Delete records as retention does: the log's start moves up."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,24 +31,47 @@ def hour(number: int) -> datetime:
 
 @dataclass
 class Log:
-    """A topic in memory: per partition the records' hours, in the order of their offsets; it only grows."""
+    """A topic in memory: per partition the records' hours, in the order of their offsets."""
 
     hours: dict[str, list[int]]
     starts: dict[str, int] = field(default_factory=dict)
+    now: datetime = MIDNIGHT + timedelta(days=1)
     asked: int = 0
 
     def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
-        """As a broker has it: the first offset whose timestamp is at or after the instant, else the end."""
+        """Of what is there the first offset whose timestamp is at or after the instant and not ahead of the clock,
+        else the end."""
         self.asked += 1
         found = {}
         for partition, hours in self.hours.items():
-            later = (offset for offset, at in enumerate(hours) if hour(at) >= instant)
+            start = self.starts.get(partition, 0)
+            later = (at for at in range(start, len(hours)) if instant <= hour(hours[at]) <= self.now)
             found[partition] = next(later, len(hours))
         return found
 
     def log_starts(self) -> dict[str, int]:
         """The first offset that is still there."""
         return {partition: self.starts.get(partition, 0) for partition in self.hours}
+
+    def happens(
+        self,
+        arrived: Sequence[tuple[str, int]] = (),
+        expired: tuple[str, int] | None = None,
+        truncated: tuple[str, int] | None = None,
+        passed: int = 0,
+    ) -> None:
+        """Records arrive, retention takes what lies before an offset, a log loses its newest records, hours pass."""
+        for partition, at in arrived:
+            self.hours.setdefault(partition, []).append(at)
+        if expired:
+            partition, before = expired
+            start, end = self.starts.get(partition, 0), len(self.hours.get(partition, []))
+            self.starts[partition] = max(start, min(before, end))
+        if truncated:
+            partition, count = truncated
+            hours = self.hours.get(partition, [])
+            del hours[max(self.starts.get(partition, 0), len(hours) - count) :]
+        self.now += timedelta(hours=passed)
 
 
 def lake_at(folder: Path) -> Lake:
@@ -98,37 +123,62 @@ def test_a_cut_lies_between_its_neighbours(
 
 
 def test_a_new_partition_begins_at_its_logs_start() -> None:
-    start, end = Cut(instant=hour(0), offsets={P0: 3}), Cut(instant=hour(1), offsets={P0: 3, P1: 8})
-    ranges = {one.topic_partition.key: (one.start, one.end) for one in ranges_between(start, end, {P0: 0, P1: 2})}
+    start = Cut(instant=hour(0), offsets={P0: 3})
+    end = Cut(instant=hour(1), offsets={P0: 3, P1: 8}, starts={P0: 0, P1: 2})
+    ranges = {one.topic_partition.key: (one.start, one.end) for one in ranges_between(start, end)}
     assert ranges == {P0: (3, 3), P1: (2, 8)}
-    unknown_start = ranges_between(start, end, {})
+    unknown_start = ranges_between(start, end.model_copy(update={"starts": {}}))
     assert [(one.start, one.end) for one in unknown_start] == [(3, 3), (0, 8)]
+
+
+def test_what_expired_after_a_cut_knew_of_it_is_planned(lake: Lake) -> None:
+    log = Log({P0: [0]})
+    first = cut_at(lake, "s", hour(0), log)
+    log.hours[P1] = [0, 0, 1, 1, 2, 2]
+    third = cut_at(lake, "s", hour(3), log)
+    log.happens(expired=(P1, 5))
+    second = cut_at(lake, "s", hour(2), log)
+    assert (second.offsets[P1], second.starts[P1]) == (5, 0)
+    found = [
+        {one.topic_partition.key: (one.start, one.end) for one in ranges_between(start, end)}[P1]
+        for start, end in pairwise([first, second, third])
+    ]
+    assert found == [(0, 5), (5, 6)], "whoever lands it sees what is gone"
 
 
 def test_a_range_never_runs_backwards() -> None:
     # Two drivers that did not see each other may have put crossed cuts: an overlap is harmless, a gap is not.
     start, end = Cut(instant=hour(0), offsets={P0: 9}), Cut(instant=hour(1), offsets={P0: 4})
-    assert [(one.start, one.end) for one in ranges_between(start, end, {P0: 0})] == [(9, 9)]
+    assert [(one.start, one.end) for one in ranges_between(start, end)] == [(9, 9)]
 
 
 HOURS = 5
-ARRIVALS = st.lists(st.tuples(st.sampled_from([P0, P1]), st.integers(0, HOURS + 1)), max_size=6)
+PARTITION = st.sampled_from([P0, P1])
+STEP = st.fixed_dictionaries(
+    {
+        "arrived": st.lists(st.tuples(PARTITION, st.integers(0, HOURS + 3)), max_size=6),
+        "expired": st.none() | st.tuples(PARTITION, st.integers(1, 8)),
+        "truncated": st.none() | st.tuples(PARTITION, st.integers(1, 3)),
+        "passed": st.integers(0, 3),
+    }
+)
 
 
 @settings(max_examples=150)
-@given(st.permutations(range(HOURS)), st.lists(ARRIVALS, min_size=HOURS, max_size=HOURS))
-def test_plans_made_in_any_order_leave_no_gap_and_no_overlap(
-    order: list[int], arrivals: list[list[tuple[str, int]]]
-) -> None:
-    """L1, for the plan: records arrive between plans, with timestamps that run backwards, in new partitions."""
+@given(st.permutations(range(HOURS)), st.lists(STEP, min_size=HOURS, max_size=HOURS))
+def test_plans_made_in_any_order_leave_no_gap_and_no_overlap(order: list[int], steps: list[dict[str, Any]]) -> None:
+    """L1, for the plan: between plans records arrive, with timestamps that run backwards or lie ahead of the clock, in
+    new partitions; retention takes the logs' starts and unclean elections their ends."""
     with tempfile.TemporaryDirectory() as folder:
-        lake, log = lake_at(Path(folder)), Log({})
+        lake, log = lake_at(Path(folder)), Log({}, now=hour(HOURS))
         ranges: dict[int, dict[str, tuple[int, int]]] = {}
-        for number, arrived in zip(order, arrivals, strict=True):
-            for partition, at in arrived:
-                log.hours.setdefault(partition, []).append(at)
+        began: dict[str, int] = {}
+        for number, step in zip(order, steps, strict=True):
+            log.happens(**step)
             start, end = (cut_at(lake, "s", hour(at), log) for at in (number, number + 1))
-            found = ranges_between(start, end, log.log_starts())
+            for partition in {**start.offsets, **end.offsets}:
+                began.setdefault(partition, log.starts.get(partition, 0))
+            found = ranges_between(start, end)
             ranges[number] = {one.topic_partition.key: (one.start, one.end) for one in found}
         cuts = [cut_at(lake, "s", hour(at), log) for at in range(HOURS + 1)]
         for partition in log.hours:
@@ -136,7 +186,7 @@ def test_plans_made_in_any_order_leave_no_gap_and_no_overlap(
             assert all(before[1] == after[0] for before, after in pairwise(taken)), (taken, cuts)
             if taken:
                 known = cuts[0].offsets.get(partition)
-                assert taken[0][0] == (0 if known is None else known)
+                assert taken[0][0] == (min(began[partition], taken[0][1]) if known is None else known)
                 assert taken[-1][1] == cuts[-1].offsets[partition]
 
 
@@ -159,6 +209,11 @@ def test_the_instants_zone_does_not_change_the_batch_id() -> None:
     start = datetime.fromisoformat("2026-03-01T02:00:00+02:00")
     other = Interval(start=start, end=start + timedelta(hours=1))
     assert other.name == Interval(start=hour(0), end=hour(1)).name
+
+
+def test_no_two_intervals_share_a_batch_id() -> None:
+    halves = [hour(0), hour(0) + timedelta(milliseconds=500), hour(0) + timedelta(seconds=1)]
+    assert len({Interval(start=start, end=end).name for start, end in combinations(halves, 2)}) == 3
 
 
 def test_a_plan_of_ranges_is_put_once_and_read_back(lake: Lake) -> None:

@@ -23,6 +23,9 @@ class Cut(BaseModel):
 
     instant: datetime
     offsets: dict[str, int] = Field(description="TopicPartition.key to offset")
+    starts: dict[str, int] = Field(
+        default_factory=dict, description="Where each log that was there then began when a cut first knew it"
+    )
 
 
 class OffsetsAt(Protocol):
@@ -56,8 +59,20 @@ def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_r
     at = bisect.bisect(names, key)
     before, after = (lake.get(names[index], Cut) if 0 <= index < len(names) else None for index in (at - 1, at))
     floors = before.offsets if before else {}
-    new = Cut(instant=instant, offsets=clamped(live.offsets_at(instant, floors), before, after))
+    starts = _first_known(live.log_starts(), before, after)
+    new = Cut(instant=instant, offsets=clamped(live.offsets_at(instant, floors), before, after), starts=starts)
     return new if dry_run else lake.put_first(key, new)
+
+
+def cut_of(lake: Lake, source: str, instant: datetime) -> Cut | None:
+    """The cut at an instant, if there is one."""
+    return lake.get(f"{Lake.cuts(source)}{_name(instant)}.json", Cut)
+
+
+def _first_known(starts: dict[str, int], *neighbours: Cut | None) -> dict[str, int]:
+    """What retention took after a cut knew of it is missing, so it is not where a log begins."""
+    known = [cut.starts for cut in neighbours if cut]
+    return {key: min([start, *(one[key] for one in known if key in one)]) for key, start in starts.items()}
 
 
 def _name(instant: datetime) -> str:
@@ -80,10 +95,10 @@ def clamped(offsets: dict[str, int], before: Cut | None, after: Cut | None) -> d
     return out
 
 
-def ranges_between(start: Cut, end: Cut, log_starts: dict[str, int]) -> list[OffsetRange]:
-    """The ranges of `[start, end)`; a partition that `start` does not know begins at its log's start."""
+def ranges_between(start: Cut, end: Cut) -> list[OffsetRange]:
+    """The ranges of `[start, end)`; a partition that `start` does not know begins where `end` saw its log begin."""
     ranges = []
     for key, high in sorted(end.offsets.items()):
-        low = start.offsets.get(key, min(log_starts.get(key, 0), high))
+        low = start.offsets.get(key, min(end.starts.get(key, 0), high))
         ranges.append(OffsetRange(topic_partition=TopicPartition.of(key), start=low, end=max(low, high)))
     return ranges

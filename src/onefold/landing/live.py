@@ -19,10 +19,10 @@ from onefold.errors import (
 )
 from onefold.lake import Lake
 from onefold.landing.connection import client_settings, java_settings
-from onefold.landing.cuts import Cut, OffsetRange, cut_at, ranges_between
+from onefold.landing.cuts import OffsetRange, cut_at, cut_of, ranges_between
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Hole, LandedObject
-from onefold.landing.offsets import HoleKind, Range, TopicPartition, merged, minus
+from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
 
@@ -66,23 +66,32 @@ class LiveSource:
         self._check_settled(interval)
         source = self.dataset.source_id
         start, end = (cut_at(self.lake, source, at, self, dry_run=dry_run) for at in (interval.start, interval.end))
-        ranges = [one for one in ranges_between(start, end, self.log_starts()) if one.start < one.end]
-        return RangesPlan(source=source, interval=interval, ranges=ranges, notes=self._notes(start, end))
+        ranges = [one for one in ranges_between(start, end) if one.start < one.end]
+        # A topic that was gone when the start was cut is told by the interval before.
+        notes = self._gone({key: start.offsets[key] for key in start.starts if key in start.offsets})
+        return RangesPlan(source=source, interval=interval, ranges=ranges, notes=notes + self._held_back(end.offsets))
 
     def _everything_new(self) -> RangesPlan:
+        """What is in no plan yet, from the first offset on that the dataset's plans know of or the log still holds."""
+        plans = [plan for plan in taken_plans(self.lake, self.dataset.name) if isinstance(plan, RangesPlan)]
         planned: dict[str, list[Range]] = {}
-        for plan in taken_plans(self.lake, self.dataset.name):
-            if isinstance(plan, RangesPlan):
-                for one in plan.ranges:
-                    planned.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+        for plan in plans:
+            for one in plan.ranges:
+                planned.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+            end = cut_of(self.lake, plan.source, plan.interval.end) if plan.interval else None
+            for key, offset in end.offsets.items() if end else ():
+                planned.setdefault(key, []).append((offset, offset))
+        firsts = {key: min(start for start, _ in ranges) for key, ranges in planned.items()}
         starts, ends = self.log_starts(), self._stable_ends
         ranges = [
             OffsetRange(topic_partition=where, start=start, end=end)
             for key, where in sorted(self._partitions.items())
-            for start, end in minus([(starts[key], ends[key])], merged(planned.get(key, [])))
+            for start, end in minus([(min(starts[key], firsts.get(key, starts[key])), ends[key])], planned.get(key, []))
         ]
-        end = Cut(instant=datetime.now(UTC), offsets=ends)
-        return RangesPlan(source=self.dataset.source_id, ranges=ranges, notes=self._notes(None, end))
+        told = {note for plan in plans for note in plan.notes}
+        gone = self._gone({key: max(end for _, end in found) for key, found in planned.items()})
+        notes = [note for note in gone if note not in told] + self._held_back(ends)
+        return RangesPlan(source=self.dataset.source_id, ranges=ranges, notes=notes)
 
     def _check_settled(self, interval: Interval) -> None:
         settle = self.dataset.schedule.settle if self.dataset.schedule else timedelta(0)
@@ -113,17 +122,21 @@ class LiveSource:
         starts = self.cluster.starts(self._names)
         return {key: starts[where.topic, where.partition] for key, where in self._partitions.items()}
 
-    def _notes(self, start: Cut | None, end: Cut) -> list[str]:
-        notes = [
-            f"{was.topic}, partition {was.partition}: the topic of the interval's start is gone (deleted, or created "
-            f"anew); what it may have held from offset {offset} on was never read"
-            for key, offset in (start.offsets.items() if start else ())
+    def _gone(self, known: dict[str, int]) -> list[str]:
+        """A note on each partition that is not there any more; `known` are the first offsets that were not planned."""
+        return [
+            f"{was.topic}, partition {was.partition}: the topic is gone (deleted, or created anew); "
+            f"what it may have held from offset {offset} on was never read"
+            for key, offset in sorted(known.items())
             if key not in self._partitions and (was := TopicPartition.of(key))
         ]
-        ends = self.cluster.ends(self._names)
+
+    def _held_back(self, ends: dict[str, int]) -> list[str]:
+        """A note on each partition where the end of a plan is an open transaction."""
+        notes, watermarks = [], self.cluster.ends(self._names)
         for key, where in self._partitions.items():
             name, stable = (where.topic, where.partition), self._stable_ends[key]
-            if end.offsets.get(key) == stable < ends[name]:
+            if ends.get(key) == stable < watermarks[name]:
                 first = self.cluster.timestamp_at(name, stable)
                 of = f" (its first record is of {first:%Y-%m-%dT%H:%M:%SZ})" if first else ""
                 notes.append(
