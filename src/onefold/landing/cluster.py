@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.landing.connection import SERVERS, ClientSettings
@@ -30,6 +31,7 @@ SECONDS = 30.0
 """How long brokers may take to answer one question."""
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _FETCHED = 5_000
+_EPOCH = datetime.fromtimestamp(0, tz=UTC)
 _REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -37,8 +39,22 @@ _REFUSED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,
 }
+_LEADERLESS = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader that does not know its high watermark yet
+}
 Partition = tuple[str, int]
 """(topic, partition number)"""
+
+
+def _is_leaderless(error: BaseException) -> bool:
+    """Whether a partition has no leader yet: it was made a moment ago, or its broker went away."""
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in _LEADERLESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +171,12 @@ class Cluster:
     ) -> dict[Partition, int]:
         return {where: info.offset for where, info in self._listed(partitions, spec, isolation).items()}
 
+    @retry(
+        retry=retry_if_exception(_is_leaderless),
+        stop=stop_after_delay(SECONDS),
+        wait=wait_random_exponential(max=2),
+        reraise=True,
+    )
     def _listed(
         self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: Any = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[Partition, Any]:
@@ -229,7 +251,8 @@ class Cluster:
 
 
 def _millis(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)
+    """The first millisecond at or after an instant: what a record's timestamp must reach."""
+    return -((_EPOCH - instant) // timedelta(milliseconds=1))
 
 
 def _instant(millis: int) -> datetime:
