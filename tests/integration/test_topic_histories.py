@@ -1,0 +1,379 @@
+"""Drawn histories of a live topic on a real broker: whatever happens to it, each offset is landed once or is a hole.
+
+The model knows what producers were told (offset and id of each record, how each transaction ended) and where the logs
+began and ended; it asks nothing of Onefold. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn (a night: 500).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from hypothesis import Verbosity, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from pyspark.sql import SparkSession
+
+from onefold.dedup.documents import Staged, StagedPartition
+from onefold.lake import Lake
+from onefold.landing.incarnations import Incarnation
+from onefold.landing.live import LiveSource
+from onefold.landing.manifest import Manifest
+from onefold.landing.offsets import Coverage, Range, meet, merged, minus
+from onefold.landing.plan import Interval, RangesPlan
+from onefold.records.topics import write_topics
+from onefold.upsert.coverage import account_for
+from sample.broker import Broker
+from tests.integration.topics import Topics, at
+
+pytestmark = pytest.mark.kafka
+HISTORIES = int(os.environ.get("ONEFOLD_TEST_HISTORIES", "10"))
+HOURS = 5
+TOMORROW = timedelta(days=1)
+Where = tuple[int, int]
+"""(incarnation, partition)"""
+
+
+@dataclass
+class Log:
+    """One partition of one incarnation, as those who wrote to it and cut it know it."""
+
+    start: int = 0
+    end: int = 0
+    records: dict[int, str] = field(default_factory=dict, hash=False)
+    open: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)
+
+    def readable(self, ranges: list[Range]) -> dict[int, str]:
+        """The committed records that are still there."""
+        within = meet(ranges, [(self.start, self.end)])
+        hidden = self.open | self.aborted
+        offsets = (offset for start, end in within for offset in range(start, end))
+        return {offset: self.records[offset] for offset in offsets if offset in self.records and offset not in hidden}
+
+
+@dataclass
+class Open:
+    """A transaction that has not ended."""
+
+    producer: Producer
+    sent: list[tuple[Log, int]] = field(default_factory=list)
+
+
+class History(RuleBasedStateMachine):
+    """One topic from its creation on, and a dataset that reads it."""
+
+    servers: str
+    session: SparkSession
+    lake: Lake
+
+    def __init__(self) -> None:
+        super().__init__()
+        name = f"history-{uuid.uuid4().hex[:8]}"
+        home = self.lake.settings.home / name
+        self.t = Topics.on(self.servers, Lake(self.lake.settings.model_copy(update={"home": home})), self.session, name)
+        self.name, self.sent = name, 0
+        self.logs: dict[Where, Log] = {}
+        self.incarnation = 0
+        self.lives: dict[str, int] = {}
+        self.transactions: list[Open] = []
+        self.plans: list[RangesPlan] = []
+        self.waiting: list[RangesPlan] = []
+        self.intervals: set[int] = set()
+        self.began: dict[str, int] = {}
+        self.known: dict[str, list[int]] = {}
+        self.coverage = Coverage()
+        self.landed: dict[tuple[str, int], str] = {}
+        self.notes: list[str] = []
+
+    @initialize(partitions=st.integers(1, 2), stamped=st.sampled_from(["CreateTime", "LogAppendTime"]))
+    def create(self, partitions: int, stamped: str) -> None:
+        self.stamped, self.marks = stamped, [datetime.now(UTC)]
+        self._create(partitions)
+
+    def _create(self, partitions: int) -> None:
+        self.t.create(partitions, **{"message.timestamp.type": self.stamped})
+        self.incarnation += 1
+        self.lives[str(self.t.described(self.name, partitions).topic_id)] = self.incarnation
+        for partition in range(partitions):
+            self.logs[self.incarnation, partition] = Log()
+
+    @property
+    def _now(self) -> dict[int, Log]:
+        """The partitions that there are."""
+        return {partition: log for (life, partition), log in self.logs.items() if life == self.incarnation}
+
+    def _where(self, key: str) -> Where:
+        """What Onefold calls n is the topic whose id it wrote down as its n-th; those it never saw have no number."""
+        cluster, topic, number, partition = key.split("/")
+        standing = self.t.lake.get(Lake.incarnation(cluster, topic, int(number)), Incarnation)
+        assert standing
+        return self.lives[standing.topic_id], int(partition)
+
+    # What happens to the topic.
+
+    @rule(hours=st.lists(st.integers(-1, HOURS) | st.just(99), min_size=1, max_size=4), partition=st.integers(0, 2))
+    def produce(self, hours: list[int], partition: int) -> None:
+        """Hours in any order; 99 is tomorrow."""
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0})
+        self._send(producer, hours, partition)
+
+    @precondition(lambda self: len(self.transactions) < 2)
+    @rule(hours=st.lists(st.integers(0, HOURS), min_size=1, max_size=3), partition=st.integers(0, 2))
+    def begin(self, hours: list[int], partition: int) -> None:
+        id_ = {"transactional.id": uuid.uuid4().hex}
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0} | id_)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        self.transactions.append(Open(producer))
+        self.go_on(hours, partition)
+
+    @precondition(lambda self: self.transactions)
+    @rule(hours=st.lists(st.integers(0, HOURS), min_size=1, max_size=3), partition=st.integers(0, 2))
+    def go_on(self, hours: list[int], partition: int) -> None:
+        """Another record of the newest transaction."""
+        open_ = self.transactions[-1]
+        log, offsets = self._send(open_.producer, hours, partition)
+        log.open |= set(offsets)
+        open_.sent += [(log, offset) for offset in offsets]
+
+    @precondition(lambda self: self.transactions)
+    @rule(commit=st.booleans(), newest=st.booleans())
+    def end(self, commit: bool, newest: bool) -> None:
+        open_ = self.transactions.pop(-1 if newest else 0)
+        ends = {id(log): (log, log.end) for log, _ in open_.sent}
+        (open_.producer.commit_transaction if commit else open_.producer.abort_transaction)(30)
+        for log, offset in open_.sent:
+            log.open.discard(offset)
+            if not commit:
+                log.aborted.add(offset)
+        deadline = time.monotonic() + 30
+        while any(log.end == end for log, end in ends.values()):  # the markers come after the answer
+            assert time.monotonic() < deadline
+            self._measure()
+
+    def _send(self, producer: Producer, hours: list[int], partition: int) -> tuple[Log, list[int]]:
+        partition %= len(self._now)
+        log, offsets = self._now[partition], []
+
+        def delivered(error: object, message: Message) -> None:
+            assert error is None, error
+            offset, value = message.offset(), message.value()
+            assert offset is not None
+            assert value is not None
+            log.records[offset] = value.decode()
+            offsets.append(offset)
+
+        producer.list_topics(self.name, timeout=30)  # a partition may be newer than its metadata
+        for hour in hours:
+            when = datetime.now(UTC) + TOMORROW if hour == 99 else at(hour + 0.5)
+            stamp = int(when.timestamp() * 1000)
+            producer.produce(
+                self.name, f'{{"n": {self.sent}}}', partition=partition, timestamp=stamp, callback=delivered
+            )
+            self.sent += 1
+        assert producer.flush(30) == 0
+        self.marks.append(datetime.now(UTC) + timedelta(milliseconds=1))
+        self._measure()
+        return log, offsets
+
+    def _measure(self) -> None:
+        """Where the logs end, as an independent consumer sees it: markers take offsets too."""
+        config = {"group.id": "measuring", "isolation.level": "read_uncommitted", "log_level": 0}
+        consumer = Consumer({"bootstrap.servers": self.servers} | config)
+        for partition, log in self._now.items():
+            log.start, log.end = consumer.get_watermark_offsets(TopicPartition(self.name, partition), timeout=30)
+        consumer.close()
+
+    @rule(part=st.integers(1, 4), partition=st.integers(0, 2))
+    def expire(self, part: int, partition: int) -> None:
+        """Retention takes some quarters of a log, at most up to its open transaction."""
+        partition %= len(self._now)
+        log = self._now[partition]
+        stable = min(log.open, default=log.end)
+        before = log.start + (stable - log.start) * part // 4
+        if before > log.start:
+            self.t.expire(before, partition)
+            self._measure()
+            assert log.start == before
+
+    @precondition(lambda self: len(self._now) < 3)
+    @rule()
+    def grow(self) -> None:
+        partition = len(self._now)
+        self.t.grow(partition + 1)
+        self.logs[self.incarnation, partition] = Log()
+
+    @precondition(lambda self: not self.transactions and self.incarnation < 3)
+    @rule(partitions=st.integers(1, 2))
+    def create_anew(self, partitions: int) -> None:
+        self.t.delete()
+        self._create(partitions)
+
+    # What Onefold does.
+
+    @rule(number=st.integers(0, HOURS), dry=st.booleans())
+    def plan_interval(self, number: int, dry: bool) -> None:
+        instants = self.marks if self.stamped == "LogAppendTime" else [at(hour) for hour in range(HOURS + 1)]
+        number %= max(1, len(instants) - 1)
+        if len(instants) < 2 or instants[number + 1] > datetime.now(UTC):
+            return
+        interval = Interval(start=instants[number], end=instants[number + 1])
+        source = LiveSource(self.t.lake, self.t.dataset())
+        first = source.plan(interval, dry_run=True) if dry else None
+        plan = self.t.plan(interval)
+        assert first is None or first.ranges == plan.ranges or number in self.intervals, "a dry run says what is read"
+        assert self.t.plan(interval) == plan, "an interval keeps its plan"
+        if number not in self.intervals:
+            self.intervals.add(number)
+            self._take(plan)
+            self._check_beginnings(plan)
+
+    def _check_beginnings(self, plan: RangesPlan) -> None:
+        """A partition that a cut does not know begins where its log began when a cut first knew it."""
+        cuts = Lake.cuts(plan.source)
+        stored = [json.loads(self.t.lake.storage.read(info.key) or b"") for info in self.t.lake.storage.list(cuts)]
+        for key in {key for cut in stored for key in cut["offsets"]} - set(self.began):
+            self.began[key] = self.logs[self._where(key)].start
+        assert plan.interval
+        of = {datetime.fromisoformat(cut["instant"]): cut["offsets"] for cut in stored}
+        start, end = of[plan.interval.start], of[plan.interval.end]
+        for key, offset in end.items():
+            self.known.setdefault(key, []).append(offset)
+        begun = {one.topic_partition.key: one.start for one in plan.ranges}
+        for key in set(end) - set(start):
+            assert begun.get(key, end[key]) == min(self.began[key], end[key])
+
+    @rule()
+    def plan_and_land_everything_new(self) -> None:
+        before = [plan for plan in self.plans if plan.interval or plan not in self.waiting]
+        plan = self.t.plan()
+        self.notes += plan.notes
+        for key, ranges in by_partition([plan]).items():
+            taken = by_partition(before).get(key, [])
+            assert not meet(ranges, taken), "nothing is planned twice"
+        if not plan.empty:
+            self._take(plan)
+            self.land(0, len(self.waiting) - 1)
+
+    def _take(self, plan: RangesPlan) -> None:
+        note(f"planned {by_partition([plan])} {plan.notes}")
+        for key, ranges in by_partition([plan]).items():
+            log = self.logs[self._where(key)]
+            assert not [offset for start, end in ranges for offset in log.open if start <= offset < end]
+        self.plans.append(plan)
+        self.waiting.append(plan)
+        self.notes += plan.notes
+
+    @precondition(lambda self: self.waiting)
+    @rule(attempts=st.integers(0, 1), which=st.integers(0, 5))
+    def land(self, attempts: int, which: int) -> None:
+        """Land a plan, perhaps after an attempt that got as far as its last object."""
+        plan = self.waiting.pop(which % len(self.waiting))
+        for attempt in range(attempts):
+            source = LiveSource(self.t.lake, self.t.dataset(), self._write)
+            source.land(plan, plan.batch, f"died-{attempt}")
+        manifest = self.t.land(plan)
+        assert self.t.land(plan) == manifest
+        self._check_landing(plan, manifest)
+
+    def _write(self, *given: Any) -> None:
+        write_topics(self.session, *given)
+
+    def _check_landing(self, plan: RangesPlan, manifest: Manifest) -> None:
+        found = list(self._rows(manifest))
+        wanted, gone = [], []
+        for key, ranges in by_partition([plan]).items():
+            life, _ = where = self._where(key)
+            log = self.logs[where]
+            if life < self.incarnation:
+                gone += [(key, *one, "deleted") for one in ranges]
+                continue
+            wanted += [((key, offset), value) for offset, value in log.readable(ranges).items()]
+            gone += [(key, *one, "retention") for one in minus(ranges, [(log.start, log.end)])]
+        assert sorted(found) == sorted(wanted)
+        holes = [(hole.topic_partition.key, hole.start, hole.end, hole.kind) for hole in manifest.holes]
+        assert sorted(holes) == sorted(gone)
+        self.landed |= dict(found)
+        self._account(manifest, [position for position, _ in found])
+
+    def _rows(self, manifest: Manifest) -> Iterator[tuple[tuple[str, int], str]]:
+        for one in manifest.objects:
+            path = self.t.lake.settings.path(self.t.lake.settings.lake) / one.key
+            for row in pq.read_table(path).to_pylist():
+                key = f"{row['cluster']}/{row['topic']}/{row['incarnation']}/{row['partition']}"
+                yield (key, row["offset"]), row["value"].decode()
+
+    def _account(self, manifest: Manifest, positions: list[tuple[str, int]]) -> None:
+        """L2: every offset of the plan is landed or a hole."""
+        present: dict[str, list[Range]] = {}
+        for key, offset in positions:
+            present.setdefault(key, []).append((offset, offset + 1))
+        partitions = {key: StagedPartition(present=merged(found), quarantined=[]) for key, found in present.items()}
+        words = {"generation": "g", "code": "c", "attempt": "a", "table": "t", "objects": {}}
+        staged = Staged(batch=manifest.batch, records=len(positions), partitions=partitions, **words)
+        own, accounts = account_for(self.t.dataset(), staged, manifest, self.coverage)
+        for one in accounts:
+            assert not one.unexplained
+            assert one.end - one.start == one.distinct + sum(one.explained.values())
+        self.coverage = self.coverage.with_(own)
+
+    # At its end.
+
+    def teardown(self) -> None:
+        while self.transactions:
+            self.end(True, True)
+        self.plan_and_land_everything_new()
+        while self.waiting:
+            self.land(0, 0)
+        assert self.t.plan().empty
+        intervals = [plan for plan in self.plans if plan.interval]
+        for one, other in combinations(intervals, 2):
+            others = by_partition([other])
+            for key, ranges in by_partition([one]).items():
+                assert not meet(ranges, others.get(key, []))
+        for key, ranges in by_partition(self.plans).items():
+            life, partition = self._where(key)
+            log, covered = self.logs[life, partition], self.coverage.partitions[key]
+            first, end = merged(ranges)[0][0], merged(ranges)[-1][1]
+            if life == self.incarnation:
+                known = min([first, log.start, *self.known.get(key, [])])
+                assert merged(ranges) == [(known, log.end)], "nothing is left out from the first known offset on"
+            elif end < log.end:
+                assert any(f"{self.name}, partition {partition}: the topic" in one for one in self.notes)
+            assert covered.covered == merged(ranges)
+            holes = [(start, end) for start, end, _ in covered.holes]
+            assert not meet(covered.present, holes), "landed or a hole, never both"
+            landed = [(offset, offset + 1) for at_, offset in self.landed if at_ == key]
+            assert covered.present == merged(landed)
+        for (life, partition), log in self.logs.items():
+            if life == self.incarnation and log.start < log.end:
+                assert any(self._where(key) == (life, partition) for key in by_partition(self.plans))
+
+
+def by_partition(plans: list[RangesPlan]) -> dict[str, list[Range]]:
+    """The ranges of plans, merged."""
+    found: dict[str, list[Range]] = {}
+    for plan in plans:
+        for one in plan.ranges:
+            found.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+    return {key: merged(ranges) for key, ranges in found.items()}
+
+
+def test_whatever_happens_to_a_topic_each_offset_is_landed_once_or_a_hole(
+    broker: Broker, session: SparkSession, lake: Lake
+) -> None:
+    """L1 and L2, for plan and land."""
+    given = {"servers": broker.bootstrap, "session": session, "lake": lake}
+    drawn = settings(max_examples=HISTORIES, stateful_step_count=15, verbosity=Verbosity.normal, print_blob=False)
+    run_state_machine_as_test(type("HistoryHere", (History,), given), settings=drawn)
