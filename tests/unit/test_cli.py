@@ -18,7 +18,7 @@ from onefold.cli.app import app
 
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
-    "validate", "run", "step", "show", "batches", "verdicts", "explain", "offsets",
+    "validate", "run", "step", "show", "batches", "verdicts", "quarantine", "explain", "offsets",
     "rebuild", "rollback", "maintain", "demo",
 )  # fmt: skip
 
@@ -114,6 +114,7 @@ def test_the_installed_program_says_its_version() -> None:
         ("verdicts", "accounts"),
         ("verdicts", "accounts", "--batch", "export_000000000000"),
         ("show", "accounts", "--at"),
+        ("quarantine", "accounts", "--batch", "export_000000000000"),
         ("explain", "accounts", "--key", "{"),
         ("explain", "accounts", "--key", "[1]"),
         ("explain", "accounts", "--key", '{"id": 1}'),
@@ -188,11 +189,11 @@ def test_a_table_names_the_problem_too(onefold: Onefold, own: Path) -> None:
     assert "Fieldrequired" in "".join(re.findall(r"\w+", done.out)), "the table folds it"
 
 
-@pytest.mark.parametrize("command", ["show", "batches", "offsets"])
+@pytest.mark.parametrize("command", ["show", "batches", "quarantine", "offsets"])
 def test_nothing_yet_is_an_empty_list(onefold: Onefold, command: str) -> None:
     done = onefold(command, "accounts", "--json")
     assert (done.code, done.json) == (0, [])
-    assert onefold(command, "accounts").out.rstrip().endswith(": nothing yet")
+    assert re.search(r": nothing (yet|is quarantined)$", onefold(command, "accounts").out.rstrip())
 
 
 def test_a_key_that_nothing_touched_has_no_records(onefold: Onefold) -> None:

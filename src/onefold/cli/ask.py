@@ -1,4 +1,4 @@
-"""The commands that only look: show, batches, verdicts, explain, offsets. They start no JVM."""
+"""The commands that only look: show, batches, verdicts, quarantine, explain, offsets. They start no JVM."""
 
 from __future__ import annotations
 
@@ -75,6 +75,28 @@ def _verdict(row: dict[str, Any]) -> dict[str, Any]:
 
 def _place(survivor: dict[str, Any] | None) -> str:
     return f"{survivor['topic']}-{survivor['partition']}@{survivor['offset']}" if survivor else ""
+
+
+@app.command()
+def quarantine(
+    name: Name,
+    batch: Annotated[str | None, typer.Option("--batch", help="Only of this published batch")] = None,
+    reason: Annotated[str | None, typer.Option(help="Only this reason")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many (default: 50 in a table, all in JSON)")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rejected records of published batches, with their bytes."""
+    from onefold.report.quarantine import quarantine_of
+
+    lake, dataset = open_dataset(name)
+    rows = quarantine_of(lake, dataset, batch, reason)[: limit or (None if as_json else 50)]
+    answer(f"{dataset.target.table}__quarantine", rows, as_json, _refused, "nothing is quarantined")
+
+
+def _refused(row: dict[str, Any]) -> dict[str, Any]:
+    place = f"{row['topic']}-{row['partition']}@{row['offset']}" if row["topic"] is not None else ""
+    told = {"batch": row["batch"], "position": place, "reason": row["reason"], "detail": row["detail"]}
+    return {**told, "value": (row["value_text"] or row["value"] or "")[:200], "object": row["object"]}
 
 
 @app.command(name="explain")

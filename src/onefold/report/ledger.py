@@ -44,7 +44,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     found = table.table.scan(
         row_filter=equal("_state", "live"), selected_fields=tuple(names), snapshot_id=snapshot, limit=limit
     )
-    return [_plain(row) for row in found.to_arrow().to_pylist()]
+    return [plain(row) for row in found.to_arrow().to_pylist()]
 
 
 def _snapshot_at(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> int:
@@ -113,7 +113,7 @@ def verdicts_of(
     if reason:
         wanted = And(wanted, equal("reason", reason))
     names = ("topic", "partition", "offset", "verdict", "reason", "scope", "survivor", "detail", "object", "line")
-    rows = sorted(_verdict_rows(lake, dataset, wanted, names), key=_position)
+    rows = sorted(_verdict_rows(lake, dataset, wanted, names), key=position)
     return rows[:limit] if limit else rows, record is not None
 
 
@@ -138,7 +138,7 @@ def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]
     )
     wanted = And(equal("key", digest), one_of("attempt", attempts))
     rows = _verdict_rows(lake, dataset, wanted, names)
-    return sorted(rows, key=lambda row: (str(row["timestamp"] or ""), *_position(row)))
+    return sorted(rows, key=lambda row: (str(row["timestamp"] or ""), *position(row)))
 
 
 def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
@@ -182,7 +182,7 @@ def _verdict_rows(
     table = open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
     for batch in table.scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))
-        yield from (_plain(row) for row in ordered.to_pylist())
+        yield from (plain(row) for row in ordered.to_pylist())
 
 
 # Their own signatures, which take term and literal by position, are not what mypy sees of a pydantic model.
@@ -200,11 +200,13 @@ def one_of(name: str, values: list[str]) -> BooleanExpression:
     return cast(BooleanExpression, _IN(name, values))
 
 
-def _position(row: dict[str, Any]) -> tuple[Any, ...]:
+def position(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What rows are sorted by: topic, partition, offset, nulls first."""
     return tuple((row[name] is not None, row[name]) for name in ("topic", "partition", "offset"))
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as JSON values: decimals as text, times in ISO 8601, bytes in hex."""
     return {name: _value(value) for name, value in row.items()}
 
 
@@ -217,7 +219,7 @@ def _value(value: Any) -> Any:
         case bytes():
             return value.hex()
         case dict():
-            return _plain(value)
+            return plain(value)
         case list():
             return [_value(one) for one in value]
         case _:

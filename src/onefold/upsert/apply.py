@@ -24,6 +24,7 @@ from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import Upserted
 from onefold.upsert.judge import base_columns, judge
+from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.state import branch_table, read_state
 
 
@@ -176,13 +177,13 @@ def write_record(lake: Lake, dataset: Dataset, upserted: Upserted, base: Head, c
 def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
     """Merge the actions into the attempt's branch: one statement, one snapshot that names the commit record.
 
-    Pure inserts, and batches that change nothing, append.
+    Rejected records go along: they match no row. Pure inserts, and batches that change nothing, append.
     """
     target = branch_table(dataset, upserted.branch)
     columns = session.table(target).columns
-    state = F.when(F.col(C.DELETED), "deleted").otherwise("live")
-    changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
-    rows = changes.withColumn(U.STATE, state).select(*columns)
+    state = F.when(is_quarantined(), U.QUARANTINED).when(F.col(C.DELETED), "deleted").otherwise("live")
+    changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull() | is_quarantined())
+    rows = changes.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)}).select(*columns)
     if not upserted.changes.get("update"):
         rows.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
         return

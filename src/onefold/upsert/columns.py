@@ -4,10 +4,17 @@ The *actions* table has one row a record of the batch: the staging columns with 
 row that changes its key `_action` (insert | update) with the payload.
 
 The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
-`_hash`, `_message_id` (where declared), `_state` (live | deleted), the key's columns, the value's fields.
+`_hash`, `_message_id` (where declared), `_state` (live | deleted), `_quarantine`, the key's columns, the value's
+fields. Beside them it has the rejected records (`onefold.upsert.quarantine`): no key, `_state` quarantined.
 """
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"
+QUARANTINE = "_quarantine"
+"""struct<batch, reason, detail, object, line, key, value, headers>; null but for quarantined records."""
+QUARANTINED = "quarantined"
+"""The `_state` of a rejected record."""
+QUARANTINE_VIEW = "__quarantine"
+"""What the name of the view over the quarantined records has behind the target table's."""
 OTHER = "_other"
 """Order of the record that a verdict names: the survivor, or the other side of a conflict."""
 

@@ -1,4 +1,4 @@
-"""The state table of a generation and the view that readers see."""
+"""The state table of a generation and the views that readers see."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.spark.tables import PROPERTIES, ensure_namespace
 from onefold.upsert import columns as U
+from onefold.upsert.quarantine import quarantine_field, quarantine_view
 
 ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>"
 
@@ -33,11 +34,11 @@ def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     known = {field.name: field for field in staged.schema.fields}
     own = [known[name] for name in named if name in known]
     state = T.StructField(U.STATE, T.StringType())
-    return [*own, state, *(known[name] for name in payload)]
+    return [*own, state, quarantine_field(), *(known[name] for name in payload)]
 
 
 def ensure_state(session: SparkSession, dataset: Dataset, staged: DataFrame) -> None:
-    """Create the state table with an empty first snapshot (a branch needs a `main`) and the view, where absent."""
+    """Create the state table with an empty first snapshot (a branch needs a `main`) and the views, where absent."""
     table = state_table(dataset)
     ensure_namespace(session, dataset.target.namespace)
     columns = state_columns(staged, dataset)
@@ -59,13 +60,18 @@ def _create(empty: DataFrame, table: str, buckets: int) -> None:
 
 
 def ensure_view(session: SparkSession, dataset: Dataset, columns: list[T.StructField]) -> None:
-    """The published name: live rows without Onefold's own columns; it stays where there is one."""
+    """The published name: live rows without Onefold's own columns; and its quarantine. They stay where they are."""
     session.sql(f"CREATE VIEW IF NOT EXISTS {_view(dataset, [field.name for field in columns])}")
+    session.sql(f"CREATE VIEW IF NOT EXISTS {quarantine_view(dataset, state_table(dataset))}")
 
 
 def swap_view(session: SparkSession, dataset: Dataset) -> None:
-    """Lead readers to the dataset's generation: one statement, before which they see the old rows, then the new."""
+    """Lead readers to the dataset's generation: one statement, before which they see the old rows, then the new.
+
+    The quarantine's view follows it.
+    """
     session.sql(f"CREATE OR REPLACE VIEW {_view(dataset, session.table(state_table(dataset)).columns)}")
+    session.sql(f"CREATE OR REPLACE VIEW {quarantine_view(dataset, state_table(dataset))}")
 
 
 def _view(dataset: Dataset, columns: list[str]) -> str:
@@ -74,5 +80,6 @@ def _view(dataset: Dataset, columns: list[str]) -> str:
 
 
 def read_state(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFrame:
-    """The state table as of a snapshot."""
-    return session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
+    """The rows of the state table that have a key, as of a snapshot; quarantined records are left out, unread."""
+    rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
+    return rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)

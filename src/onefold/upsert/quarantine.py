@@ -1,0 +1,74 @@
+"""The quarantine: rejected records as rows of the state table, published with their batch in its one commit.
+
+They have no key and `_state` quarantined; what they are is in `_order` (the position) and `_quarantine`. So
+they follow `main`: a red batch shows none, a rollback takes them back, a rebuild has its own.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.lake import CATALOG
+from onefold.records import envelope as E
+from onefold.upsert import columns as U
+
+QUARANTINE_TYPE = (
+    "struct<batch:string,reason:string,detail:string,object:string,line:int,key:binary,value:binary,"
+    f"headers:{E.HEADERS_TYPE}>"
+)
+
+_COLUMNS = {
+    "batch": f"{U.QUARANTINE}.batch",
+    "cluster": f"{C.ORDER}.cluster",
+    "topic": f"{C.ORDER}.topic",
+    "incarnation": f"{C.ORDER}.incarnation",
+    "partition": f"{C.ORDER}.partition",
+    "offset": f"{C.ORDER}.offset",
+    "timestamp": f"CASE WHEN {C.ORDER}.timestamp >= 0 THEN timestamp_millis({C.ORDER}.timestamp) END",
+    "reason": f"{U.QUARANTINE}.reason",
+    "detail": f"{U.QUARANTINE}.detail",
+    "key": f"{U.QUARANTINE}.key",
+    "value": f"{U.QUARANTINE}.value",
+    "key_text": f"try_validate_utf8(CAST({U.QUARANTINE}.key AS STRING))",
+    "value_text": f"try_validate_utf8(CAST({U.QUARANTINE}.value AS STRING))",
+    "headers": f"{U.QUARANTINE}.headers",
+    "object": f"{U.QUARANTINE}.object",
+    "line": f"{U.QUARANTINE}.line",
+}
+"""The view's columns, each an expression over the state table."""
+
+
+def is_quarantined() -> Column:
+    """Whether a row of the actions is a record that cannot be used."""
+    return F.col(C.VERDICT) == "rejected"
+
+
+def quarantine_struct(batch: str) -> Column:
+    """`_quarantine` of a row of the actions; null where it is not quarantined."""
+    kept = F.struct(
+        F.lit(batch).alias("batch"),
+        F.col(C.REASON).alias("reason"),
+        F.col(C.DETAIL).alias("detail"),
+        F.col(E.OBJECT).alias("object"),
+        F.col(E.LINE).alias("line"),
+        F.col(C.RAW_KEY).alias("key"),
+        F.col(C.RAW_VALUE).alias("value"),
+        F.col(C.RAW_HEADERS).alias("headers"),
+    )
+    return F.when(is_quarantined(), kept).cast(QUARANTINE_TYPE)
+
+
+def quarantine_field() -> T.StructField:
+    """The column of the state table."""
+    return T.StructField(U.QUARANTINE, T.DataType.fromDDL(QUARANTINE_TYPE))
+
+
+def quarantine_view(dataset: Dataset, state: str) -> str:
+    """The view `<target>__quarantine` over a state table, as what follows `CREATE VIEW`."""
+    named = ", ".join(f"{expression} AS `{name}`" for name, expression in _COLUMNS.items())
+    view = f"{CATALOG}.{dataset.target.table}{U.QUARANTINE_VIEW}"
+    return f"{view} AS SELECT {named} FROM {state} WHERE {U.STATE} = '{U.QUARANTINED}'"
