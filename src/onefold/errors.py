@@ -93,6 +93,22 @@ class UsageError(TerminalError):
 
 
 @dataclass(eq=False)
+class ChangesUnknownError(TerminalError):
+    """What changed since a batch cannot be told, or not without the risk of telling it wrong."""
+
+    exit_code: ClassVar[int] = 2
+    dataset: str
+    since: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: what changed since {self.since} cannot be told: {self.problem}. Nothing was read. "
+            f"Read everything anew (`onefold changes {self.dataset}` without --since) and go on from there."
+        )
+
+
+@dataclass(eq=False)
 class ChangedDatasetError(TerminalError):
     """The dataset file means something else than what the published table was folded with."""
 

@@ -18,7 +18,7 @@ from onefold.cli.app import app
 
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
-    "validate", "run", "step", "show", "batches", "verdicts", "quarantine", "explain", "offsets",
+    "validate", "run", "step", "show", "changes", "batches", "verdicts", "quarantine", "explain", "offsets",
     "rebuild", "rollback", "maintain", "demo",
 )  # fmt: skip
 
@@ -114,6 +114,7 @@ def test_the_installed_program_says_its_version() -> None:
         ("verdicts", "accounts"),
         ("verdicts", "accounts", "--batch", "export_000000000000"),
         ("show", "accounts", "--at"),
+        ("changes", "accounts", "--since", "export_000000000000"),
         ("quarantine", "accounts", "--batch", "export_000000000000"),
         ("explain", "accounts", "--key", "{"),
         ("explain", "accounts", "--key", "[1]"),
@@ -194,6 +195,12 @@ def test_nothing_yet_is_an_empty_list(onefold: Onefold, command: str) -> None:
     done = onefold(command, "accounts", "--json")
     assert (done.code, done.json) == (0, [])
     assert re.search(r": nothing (yet|is quarantined)$", onefold(command, "accounts").out.rstrip())
+
+
+def test_nothing_yet_has_no_changes_and_no_mark(onefold: Onefold) -> None:
+    done = onefold("changes", "accounts", "--json")
+    assert (done.code, done.json) == (0, {"since": None, "until": None, "rows": []})
+    assert onefold("changes", "accounts").out == "payments.accounts: 0 changes: no rows\n"
 
 
 def test_a_key_that_nothing_touched_has_no_records(onefold: Onefold) -> None:

@@ -1,4 +1,4 @@
-"""The commands that only look: show, batches, verdicts, quarantine, explain, offsets. They start no JVM."""
+"""The commands that only look: show, changes, batches, verdicts, quarantine, explain, offsets. They start no JVM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Batch, Name, app, open_dataset
-from onefold.cli.console import answer, note, with_ranges
+from onefold.cli.console import answer, note, print_json, print_rows, with_ranges
 from onefold.errors import UsageError
 
 
@@ -27,6 +27,30 @@ def show(
     lake, dataset = open_dataset(name)
     rows = rows_of(lake, dataset, at, limit or (None if as_json else 20))
     answer(dataset.target.table, rows, as_json)
+
+
+@app.command()
+def changes(
+    name: Name,
+    since: Annotated[
+        str | None, typer.Option(metavar="BATCH", help="The batch or the snapshot that was read last; default: nothing")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="At most so many rows in the table (default: 50)")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rows inserted, updated and deleted since a batch, and the mark from which to go on."""
+    from onefold.report.changes import changes_of
+
+    lake, dataset = open_dataset(name)
+    found = changes_of(lake, dataset, since)
+    start, until = (mark and mark.plain() for mark in (found.since, found.until))
+    if as_json:
+        print_json({"since": start, "until": until, "rows": found.rows})
+        return
+    shown = ({"change": one["change"], **one["row"]} for one in found.rows[: limit or 50])
+    print_rows(f"{dataset.target.table}: {len(found.rows)} changes", shown, "no rows")
+    if until:
+        note(f"up to batch {until['batch']}, snapshot {until['snapshot']}: go on with --since {until['snapshot']}")
 
 
 @app.command()

@@ -1,0 +1,179 @@
+"""What changed for readers since a batch or a snapshot: the difference of two snapshots, whatever lay between.
+
+Only files that one of the two has and the other has not are read, or whose deletes differ; of those the key and
+the content hash first, and payload only of files that were written since. So a compaction shows no change, and
+a row that changed back is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import DataScan, FileScanTask
+
+from onefold.catalog import ROOT, StateTable, find_state
+from onefold.dataset import Dataset
+from onefold.errors import ChangesUnknownError
+from onefold.lake import Lake
+from onefold.publish.rollback import RolledBack
+from onefold.report.ledger import equal, plain
+from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.upsert.generation import Retired, check_generation
+
+_KEY, _HASH = "_key", "_hash"
+_LIVE = equal("_state", "live")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Up to where rows were read: a snapshot of the state table, and the last batch in it."""
+
+    batch: str | None
+    snapshot: int
+
+    def plain(self) -> dict[str, str | None]:
+        """As JSON; the snapshot is text, for it has more digits than some readers of JSON keep."""
+        return {"batch": self.batch, "snapshot": str(self.snapshot)}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """`rows` are {change: inserted | updated | deleted, row}; a deleted row is given as it was last seen."""
+
+    since: Mark | None
+    until: Mark | None
+    rows: list[dict[str, Any]]
+
+
+def changes_of(lake: Lake, dataset: Dataset, since: str | None = None) -> Changes:
+    """The rows that differ between what readers saw at `since` (a batch or a snapshot; None: nothing) and now.
+
+    Raises:
+        ChangesUnknownError: `since` is not published any more, or its snapshot has expired.
+        ChangedDatasetError: the dataset file is not the published one.
+    """
+    check_generation(lake, dataset)
+    table = find_state(lake, dataset)
+    if table is None:
+        if since:
+            raise ChangesUnknownError(dataset.name, since, "nothing is published")
+        return Changes(None, None, [])
+    head = table.main
+    records = list(chain(lake, dataset, head.record))
+    until = Mark(None if head.record == ROOT else records[0].batch, head.snapshot)
+    start = _mark(lake, dataset, table, records, since) if since else None
+    return Changes(start, until, list(_differences(table, start.snapshot if start else None, head.snapshot)))
+
+
+def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:
+    """Where `since` stands in the history of `main`."""
+    record = next((one for one in records if one.batch == since), None)
+    if record:
+        _check_batch(lake, dataset, record)
+        snapshot = table.snapshot_of(record.name)
+    else:
+        snapshot = int(since) if since.isdecimal() else None
+    known = snapshot is not None and table.table.snapshot_by_id(snapshot) is not None
+    if record and not known:
+        raise ChangesUnknownError(dataset.name, since, "its snapshot has expired (`onefold maintain --snapshots`)")
+    if snapshot is None:
+        raise ChangesUnknownError(dataset.name, since, "it is not published: it was rolled back, or never was")
+    if not known:
+        problem = "the published table has no such snapshot: it has expired, or the table was rebuilt"
+        raise ChangesUnknownError(dataset.name, since, problem)
+    if snapshot not in _ancestors(table):
+        raise ChangesUnknownError(dataset.name, since, "it is not published any more: it was rolled back")
+    return Mark(record.batch if record else None, snapshot)
+
+
+def _check_batch(lake: Lake, dataset: Dataset, record: CommitRecord) -> None:
+    """Refuse a batch that readers may have seen in another history: published again, it stands beside other rows."""
+    listed = lake.storage.list(f"datasets/{dataset.name}/retired")
+    retired = (lake.get(info.key, Retired) for info in listed)
+    if any(one and one.at >= record.written for one in retired):
+        problem = "the table was rebuilt since, and every row may be another"
+        raise ChangesUnknownError(dataset.name, record.batch, problem)
+    listed = lake.storage.list(f"datasets/{dataset.name}/decisions")
+    undone = (lake.get(info.key, RolledBack) for info in listed if "-rollback-" in info.key)
+    if any(one and record.batch in one.undone for one in undone):
+        problem = "it was rolled back and published again; a snapshot tells which one was read (`until` names it)"
+        raise ChangesUnknownError(dataset.name, record.batch, problem)
+
+
+def _ancestors(table: StateTable) -> set[int]:
+    found: set[int] = set()
+    snapshot = table.table.snapshot_by_id(table.main.snapshot)
+    while snapshot:
+        found.add(snapshot.snapshot_id)
+        snapshot = table.table.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+    return found
+
+
+Tasks = dict[str, FileScanTask]
+"""Files of one snapshot to be read, by path."""
+
+
+def _differences(table: StateTable, start: int | None, end: int) -> Iterable[dict[str, Any]]:
+    """The net changes, bucket by bucket."""
+    before, after = _files(table, start) if start else {}, _files(table, end)
+    stands = {path for path in before.keys() & after.keys() if _deletes(before[path]) == _deletes(after[path])}
+    old, new = (_by_bucket(files, stands) for files in (before, after))
+    names = [name for name in table.table.schema().column_names if not name.startswith("_") and "." not in name]
+    for bucket in sorted(old.keys() | new.keys()):
+        yield from _in_bucket(table, start, end, old.get(bucket, {}), new.get(bucket, {}), names)
+
+
+def _in_bucket(
+    table: StateTable, start: int | None, end: int, old: Tasks, new: Tasks, names: list[str]
+) -> Iterable[dict[str, Any]]:
+    written = {path: task for path, task in new.items() if path not in old}
+    # Rows of a file never change: what changed is in files that were written since, what went was in the others.
+    rows = _read(table, end, written, names)
+    kept = _read(table, end, {path: task for path, task in new.items() if path in old}, [])
+    gone = _read(table, start, old, []).rename_columns([_KEY, "before"])
+    now = pa.concat_tables([rows.select([_KEY, _HASH]), kept]).rename_columns([_KEY, "after"])
+    both = now.join(gone, keys=_KEY, join_type="full outer")
+    inserted = both.filter(pc.is_null(both["before"]))
+    deleted = both.filter(pc.is_null(both["after"]))
+    updated = both.filter(pc.not_equal(both["before"], both["after"]))  # null where either is: no row
+    lost = _read(table, start, old, names) if deleted.num_rows else rows.slice(0, 0)
+    for change, keys, found in (("deleted", deleted, lost), ("inserted", inserted, rows), ("updated", updated, rows)):
+        shown = found.filter(pc.is_in(found[_KEY], value_set=keys[_KEY].combine_chunks())).sort_by(_KEY)
+        assert shown.num_rows == keys.num_rows, "a changed row is in a file that was written since"
+        yield from ({"change": change, "row": plain(row)} for row in shown.select(names).to_pylist())
+
+
+def _files(table: StateTable, snapshot: int) -> Tasks:
+    found = table.table.scan(row_filter=_LIVE, snapshot_id=snapshot).plan_files()
+    return {task.file.file_path: task for task in found}
+
+
+def _deletes(task: FileScanTask) -> frozenset[str]:
+    return frozenset(one.file_path for one in task.delete_files)
+
+
+def _by_bucket(files: Tasks, stands: set[str]) -> dict[int, Tasks]:
+    found: dict[int, Tasks] = {}
+    for path, task in files.items():
+        if path not in stands:
+            found.setdefault(cast(int, task.file.partition[0]), {})[path] = task
+    return found
+
+
+def _read(table: StateTable, snapshot: int | None, tasks: Tasks, names: list[str]) -> pa.Table:
+    """Key, hash and the named columns of the live rows of some files."""
+    wanted = (_KEY, _HASH, *names)
+    scan: DataScan = table.table.scan(row_filter=_LIVE, selected_fields=wanted, snapshot_id=snapshot)
+    reader = ArrowScan(table.table.metadata, table.table.io, scan.projection(), _LIVE)
+    found = reader.to_table(tasks.values()).select(list(wanted))
+    return found.cast(pa.schema([pa.field(one.name, _small(one.type)) for one in found.schema]))
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    """Keys of one type, whichever the reader chose: a join takes no other."""
+    return pa.binary() if pa.types.is_large_binary(kind) else kind
