@@ -14,7 +14,7 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.publish import publish_batch
 from onefold.quality.documents import GateResult
 from onefold.upsert.documents import Upserted
-from tests.process.project import Here, Project, thing
+from tests.process.project import Here, Project, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def begun(project: Project, session: SparkSession) -> Project:
 def upserted(begun: Project, session: SparkSession) -> Upserted:
     """A second batch on its branch: id a is lowered by an earlier record, c is new."""
     number = next(NUMBERS)
-    begun.put(f"things/{number}.jsonl", [thing(10, "a", 1, ts=1), thing(11, "c", 3)])
+    begun.put(f"things/{number}.jsonl", [thing(10, "a", 1, ts=1), thing(11, "c", 3), line(12, "no json")])
     dataset, here = begun.dataset(), Here(session, begun.lake)
     batch = plan_batch(begun.lake, dataset).batch
     land_batch(begun.lake, dataset, batch)
@@ -83,16 +83,21 @@ def _lose_key(session: SparkSession, branch: str) -> None:
     session.sql(f"UPDATE {branch} SET id = NULL WHERE id = 'c'")
 
 
+def _lose_bytes(session: SparkSession, branch: str) -> None:
+    session.sql(f"DELETE FROM {branch} WHERE _state = 'quarantined'")
+
+
 @pytest.mark.parametrize(
     ("tamper", "law", "waivable"),
     [
+        (_lose_bytes, "L6", False),
         (_append_again, "L3", False),
         (_append_other, "L2", False),
         (_lose_insert, "L5", False),
         (_go_back, "L4", False),
         (_lose_key, "", True),
     ],
-    ids=["a key twice", "another key twice", "a row lost", "a row went back", "a null key"],
+    ids=["a rejected record lost", "a key twice", "another key twice", "a row lost", "a row went back", "a null key"],
 )
 def test_a_merge_gone_wrong_is_red(
     begun: Project, session: SparkSession, upserted: Upserted, tamper: Tamper, law: str, waivable: bool

@@ -71,16 +71,21 @@ def batches(
     dataset: Callable[..., Dataset],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[Batch]:
-    """A first batch of many keys, one that updates a single key, and one that updates them all."""
+    """A first batch of many keys, one that updates a single key, and one that updates them all.
+
+    The first and the last one hold a rejected record, too.
+    """
     folder = tmp_path_factory.mktemp("plans")
     lake = lake_in(folder)
     session = session_on(lake)
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as if the batch were large
     made = accounts(dataset, target={"table": "tests.accounts", "buckets": BUCKETS})
     first = [Sent(0, n, 100 + n, f"k{n % 20}", 1, f"m{n}", {"owner": "o", "credit": n}) for n in range(24)]
+    first.append(Sent(0, 24, 124, "k0", 1, "m24", "no json"))
     second = [Sent(0, 30, 200, "k1", 2, "m30", {"owner": "p"}), Sent(0, 31, 201, "k1", 3, "m31", {"owner": "q"})]
     found = []
     third = [Sent(0, 40 + n, 300 + n, f"k{n}", 4, f"m{40 + n}", {"owner": "r"}) for n in range(20)]
+    third.append(Sent(0, 60, 320, "k0", 5, "m60", "no json"))
     for name, records in (("first", first), ("second", second), ("third", third)):
         before = max((one.executionId() for one in _listed(session)), default=-1)
         assert run(session, lake, made, export(folder / name, records)).red is None

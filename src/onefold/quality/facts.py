@@ -12,7 +12,7 @@ from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
-from onefold.upsert.state import read_state
+from onefold.upsert.state import count_quarantined, read_state
 
 EXAMPLES = 20
 """At most so many examples of each kind are shown."""
@@ -20,7 +20,7 @@ EXAMPLES = 20
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
-    """Counts of rows and keys; every one of the last five must be 0."""
+    """Counts of rows and keys: from `repeated_keys` to `unknown_columns` every one must be 0."""
 
     rows_before: int
     rows_after: int
@@ -31,6 +31,8 @@ class BranchFacts:
     regressions: int
     unapplied: int
     unknown_columns: int
+    quarantined: int
+    rejected: int
     failing_keys: list[dict[str, str]]
 
 
@@ -70,6 +72,7 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
         rows = read_state(session, dataset, snapshot)
         return rows.where(bucket.isin(upserted.buckets)).select(C.KEY).count() if upserted.buckets else 0
 
+    rejected = sum(upserted.counts.get("rejected", {}).values())
     base, branch = (read_state(session, dataset, at).schema for at in (upserted.base, upserted.head))
     return BranchFacts(
         rows_before=rows_at(upserted.base),
@@ -81,6 +84,8 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
         regressions=int(sums.regressions),
         unapplied=int(sums.unapplied) + (sum(upserted.changes.values()) - int(stood.keys)),
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
+        quarantined=count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0,
+        rejected=rejected,
         failing_keys=_failing(changed, repeated, dataset) if stood.repeated else [],
     )
 

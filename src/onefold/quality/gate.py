@@ -66,6 +66,7 @@ def _spark_checks(facts: BranchFacts) -> list[Check]:
         ("every action stands on the branch", "L5", facts.unapplied, 0),
         ("rows after = rows before + inserted", "L2", facts.rows_after, facts.rows_before + facts.inserted),
         ("columns as published", "L1", facts.unknown_columns, 0),
+        ("rejected records quarantined", "L6", facts.quarantined, facts.rejected),
     ]
     return [
         Check(

@@ -83,3 +83,9 @@ def read_state(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFr
     """The rows of the state table that have a key, as of a snapshot; quarantined records are left out, unread."""
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
     return rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)
+
+
+def count_quarantined(session: SparkSession, dataset: Dataset, snapshot: int, batch: str) -> int:
+    """The records that a batch quarantined, as of a snapshot; no bytes are read."""
+    rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
+    return rows.where((F.col(U.STATE) == U.QUARANTINED) & (F.col(f"{U.QUARANTINE}.batch") == batch)).count()
