@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 _WIDTH = None if sys.stdout.isatty() else 140
 OUT = Console(highlight=False, width=_WIDTH)
@@ -30,7 +31,7 @@ def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing
     for name in listed[0]:
         table.add_column(name, overflow="fold")
     for row in listed:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
+        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))  # [x] is no markup
     OUT.print(table)
 
 
