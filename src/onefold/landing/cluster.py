@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import (
@@ -26,6 +26,7 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_random_ex
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.landing.connection import SERVERS, ClientSettings
+from onefold.landing.record import Record
 
 SECONDS = 30.0
 """How long brokers may take to answer one question."""
@@ -143,6 +144,11 @@ class Cluster:
             return _instant(message.timestamp()[1])
         return None
 
+    def records(self, where: Partition, start: int, end: int) -> Iterator[Record]:
+        """The committed records of `[start, end)`, in their order: to look at some, not to land them."""
+        for message in self._records(where, start, end):
+            yield _record(message)
+
     def commit_upwards(self, group: str, ends: dict[Partition, int]) -> None:
         """Commit offsets for a group, never below what it has committed.
 
@@ -248,6 +254,24 @@ class Cluster:
             refused = (raised and raised.code() in _REFUSED) or "uthentication" in last
             kind = ClusterRefusedError if refused else ClusterUnavailableError
             raise kind(self.connection, self.settings[SERVERS], f"{problem}{heard}") from error
+
+
+def _record(message: Message) -> Record:
+    topic, partition, offset, millis = message.topic(), message.partition(), message.offset(), message.timestamp()[1]
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    pairs = cast("list[tuple[str, bytes | str | None]]", message.headers() or [])
+    headers = tuple((name, _text(value)) for name, value in pairs)
+    stamp = millis if millis >= 0 else None
+    return Record(topic, partition, offset, stamp, message.key(), message.value(), headers)
+
+
+def _text(value: bytes | str | None) -> str | None:
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return None
 
 
 def _millis(instant: datetime) -> int:

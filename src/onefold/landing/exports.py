@@ -19,14 +19,19 @@ _CONNECT = re.compile(
     r"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?\.json(\.gz)?$"
 )
 
-
 _SMALLEST = 100
 """Bytes of a small record, with which a number of records becomes a number of bytes."""
 
 
-def _base(name: str) -> str:
+def base_of(name: str) -> str:
     """What an object of values shares with its companions."""
     return re.sub(r"(\.keys|\.headers)(?=\.json)", "", name)
+
+
+def position_of(name: str) -> tuple[str, int, int] | None:
+    """Topic, partition and first offset of an object of layout connect, by its name; None: not of this layout."""
+    found = _CONNECT.search(name)
+    return (found["topic"], int(found["partition"]), int(found["start"])) if found else None
 
 
 def role_of(layout: str, name: str) -> Literal["values", "keys", "headers"] | None:
@@ -86,8 +91,8 @@ class ExportSource:
         taken: list[PinnedObject] = []
         while values and sum(one.size for one in taken) < count * _SMALLEST:
             taken.append(values.pop())
-        bases = {_base(one.name) for one in taken}
-        wanted = [one for one in everything.objects if _base(one.name) in bases]
+        bases = {base_of(one.name) for one in taken}
+        wanted = [one for one in everything.objects if base_of(one.name) in bases]
         return everything.model_copy(update={"objects": wanted})
 
     def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
@@ -120,10 +125,8 @@ class ExportSource:
         )
 
     def _position(self, pinned: PinnedObject) -> dict[str, str | int]:
-        found = _CONNECT.search(pinned.name) if self.layout == "connect" else None
-        if not found:
-            return {}
-        return {"topic": found["topic"], "partition": int(found["partition"]), "start": int(found["start"])}
+        found = position_of(pinned.name) if self.layout == "connect" else None
+        return dict(zip(("topic", "partition", "start"), found, strict=True)) if found else {}
 
     @staticmethod
     def _pin(info: ObjectInfo, role: Literal["values", "keys", "headers"]) -> PinnedObject:

@@ -1,0 +1,19 @@
+"""A record as Kafka has it, for whoever looks at a few of them without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record. `timestamp` is in milliseconds since 1970; None: the layout has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, str | None], ...] = ()
+    """In their order; None: no value, or one that is no text."""
