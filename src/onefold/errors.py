@@ -157,6 +157,35 @@ class NothingToReadError(TerminalError):
 
 
 @dataclass(eq=False)
+class NoDraftError(TerminalError):
+    """No dataset file can be drafted from what lies there."""
+
+    exit_code: ClassVar[int] = 2
+    dataset: str
+    place: str
+    problem: str
+    advice: str
+
+    def sentence(self) -> str:
+        return f"{self.dataset}: {self.place}: {self.problem}. No dataset file was written. {self.advice}"
+
+
+@dataclass(eq=False)
+class DatasetExistsError(TerminalError):
+    """A dataset file would be written over one that is there."""
+
+    exit_code: ClassVar[int] = 2
+    dataset: str
+    file: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.file} is there already and was left as it is. Look at a draft with --dry-run, write over the file "
+            f"with --force, or give the dataset another name than {self.dataset}."
+        )
+
+
+@dataclass(eq=False)
 class UnknownTopicError(TerminalError):
     """The cluster has no such topic, or no topic that a pattern matches."""
 

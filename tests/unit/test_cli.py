@@ -19,7 +19,7 @@ from onefold.cli.app import app
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
     "validate", "run", "step", "show", "changes", "batches", "verdicts", "quarantine", "explain", "offsets",
-    "rebuild", "rollback", "maintain", "demo",
+    "rebuild", "rollback", "maintain", "demo", "init",
 )  # fmt: skip
 
 
@@ -117,6 +117,16 @@ def test_the_installed_program_says_its_version() -> None:
         ("changes", "accounts", "--since", "export_000000000000"),
         ("quarantine", "accounts", "--batch", "export_000000000000"),
         ("explain", "accounts", "--key", "{"),
+        ("init",),
+        ("init", "orders"),
+        ("init", "Orders", "--topic", "orders"),
+        ("init", "orders", "--export", "sample", "--layout", "parquet"),
+        ("init", "orders", "--topic", "orders", "--layout", "kcat"),
+        ("init", "orders", "--export", "sample", "--topic", "^orders"),
+        ("init", "orders", "--export", "sample", "--table", "orders"),
+        ("init", "orders", "--topic", "orders", "--sample", "0"),
+        ("init", "orders", "--topic", "orders"),
+        ("init", "orders", "--export", "nowhere"),
         ("explain", "accounts", "--key", "[1]"),
         ("explain", "accounts", "--key", '{"id": 1}'),
         ("explain", "accounts", "--key", '{"account_id": 1, "more": 2}'),

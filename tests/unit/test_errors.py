@@ -85,8 +85,9 @@ def test_exit_codes_are_those_of_the_help() -> None:
     wanted = {
         "InvalidDatasetError": 2, "NotSupportedYetError": 2, "UnknownDatasetError": 2, "UsageError": 2,
         "ChangedDatasetError": 2, "TargetTakenError": 2, "NothingToReadError": 2, "StepMissingError": 2,
-        "UnknownTopicError": 2, "ChangesUnknownError": 2, "GateRedError": 3, "ForeignCommitError": 3,
-        "DataLossError": 4, "LandedBytesMissingError": 4, "ContentionError": 5,
+        "UnknownTopicError": 2, "ChangesUnknownError": 2, "NoDraftError": 2, "DatasetExistsError": 2,
+        "GateRedError": 3, "ForeignCommitError": 3, "DataLossError": 4, "LandedBytesMissingError": 4,
+        "ContentionError": 5,
     }  # fmt: skip
     assert {kind.__name__: kind.exit_code for kind in KINDS if kind.exit_code != 1} == wanted
 

@@ -14,7 +14,7 @@ HEAVY = ("pyspark", "great_expectations", "airflow", "pandas")
 LIGHT = (
     "onefold.dataset", "onefold.landing.land", "onefold.spark.settings", "onefold.spark.result", "onefold.cli",
     "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.cli.run", "onefold.cli.steps",
-    "onefold.cli.demo", "onefold.ui",
+    "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
 )  # fmt: skip
 
 

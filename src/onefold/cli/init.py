@@ -1,0 +1,120 @@
+"""`onefold init`: a first dataset file, with the reasons for every guess."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onefold.cli.app import AsJson, app
+from onefold.cli.console import NOTES, note, print_json, print_rows
+from onefold.errors import DatasetExistsError, UsageError
+from onefold.settings import Settings, load_settings
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(metavar="DATASET", help="Its name: the file will be datasets/DATASET.yaml")],
+    topic: Annotated[
+        list[str] | None, typer.Option(help="Read this live topic, or a pattern that starts with ^; may be repeated")
+    ] = None,
+    connection: Annotated[str, typer.Option(help="The Kafka connection of live topics")] = "kafka_default",
+    export: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Read this folder or s3://bucket/prefix/ instead")
+    ] = None,
+    layout: Annotated[str | None, typer.Option(help="kcat or connect; default: what the objects look like")] = None,
+    cluster: Annotated[str | None, typer.Option(help="The name of the export's cluster, in positions")] = None,
+    table: Annotated[str | None, typer.Option(metavar="NAMESPACE.NAME", help="The table that readers see")] = None,
+    sample: Annotated[int, typer.Option(metavar="N", min=1, help="About so many of the newest records")] = 1000,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the file; write nothing")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draft a dataset file from a topic or an export: fields, key, identity, version, with the reasons as comments."""
+    from onefold.draft import text_of
+
+    settings = load_settings()
+    _check_usage(name, topic, export, layout, table)
+    file = settings.datasets_folder / f"{name}.yaml"
+    if file.exists() and not (force or dry_run):
+        raise DatasetExistsError(name, str(file))
+    with NOTES.status(f"{name}: reading the newest records"):
+        if export:
+            draft = _of_export(settings, name, export, layout, cluster, topic[0] if topic else None, table, sample)
+        else:
+            draft = _of_topics(settings, name, topic or [], connection, table, sample)
+    text = text_of(draft)
+    if not dry_run:
+        _write(file, text, name, force=force)
+    rows = [{"key": one.key, "drafted": one.value, "why": one.reason} for one in draft.entries if one.value]
+    if as_json:
+        print_json({"dataset": name, "file": str(file), "written": not dry_run, "choices": rows, "text": text})
+    elif dry_run:
+        typer.echo(text, nl=False)
+    else:
+        print_rows(f"{name}: drafted", [row for row in rows if row["why"]], "see the file")
+        note(f"wrote {file}\nnext: onefold validate {name} --sample {sample}")
+
+
+def _check_usage(
+    name: str, topics: list[str] | None, export: str | None, layout: str | None, table: str | None
+) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name):
+        raise UsageError(f"{name!r} is no name of a dataset: small letters, digits and _, a letter first")
+    if not (topics or export):
+        raise UsageError("say what to read: --topic NAME, or --export PLACE")
+    if export and topics and (len(topics) > 1 or topics[0].startswith("^")):
+        raise UsageError("with --export, --topic names the one topic of the export that is wanted")
+    if layout and not export:
+        raise UsageError("--layout belongs to --export")
+    if layout and layout not in ("kcat", "connect"):
+        raise UsageError(f"no layout {layout!r} (kcat, connect)")
+    if table and not re.fullmatch(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*", table):
+        raise UsageError(f"--table {table!r} is not namespace.name, in small letters")
+
+
+def _of_topics(settings: Settings, name: str, topics: list[str], connection: str, table: str | None, count: int) -> Any:
+    from onefold.draft import Topics, draft_dataset
+    from onefold.draft.topics import newest_of_topics
+    from onefold.landing.cluster import Cluster
+    from onefold.landing.connection import client_settings
+
+    cluster = Cluster(connection, client_settings(settings, connection))
+    found = newest_of_topics(name, cluster, topics, count)
+    return draft_dataset(name, Topics(connection, tuple(topics)), found, table)
+
+
+def _of_export(
+    settings: Settings,
+    name: str,
+    place: str,
+    layout: str | None,
+    cluster: str | None,
+    topic: str | None,
+    table: str | None,
+    count: int,
+) -> Any:
+    from onefold.draft import Export, draft_dataset
+    from onefold.draft.exports import newest_of_export
+    from onefold.storage import open_storage
+
+    local = "://" not in place
+    if local and settings.path(place).is_file():
+        raise UsageError(f"{place} is a file: name its folder, {Path(place).parent}/, whose objects are one source")
+    store = open_storage(str(settings.path(place)) if local else place)
+    seen, found = newest_of_export(name, store, count, layout, topic)
+    path = f"{place.rstrip('/')}/"
+    return draft_dataset(name, Export(path, seen, cluster, topic), found, table)
+
+
+def _write(file: Path, text: str, name: str, *, force: bool) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("w" if force else "x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise DatasetExistsError(name, str(file)) from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from None

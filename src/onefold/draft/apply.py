@@ -1,0 +1,162 @@
+"""What a record does to the table: one row a message (append), or the newest version of a key (upsert)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onefold.draft.entries import counted
+from onefold.draft.evidence import Cell, Column, snake, together
+from onefold.draft.versions import Growth, find_version
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """The key, the version and what deletes, each with its reason."""
+
+    reason: str
+    key: tuple[str, ...]
+    key_names: tuple[str, ...]
+    """Columns that the table gets beside the fields of the value."""
+    key_reason: str
+    version: str
+    version_reason: str
+    tombstones: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One row a message."""
+
+    reason: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The messages in the order of their logs, by column."""
+
+    key: list[Column]
+    """Parts of the Kafka key that an expression can name."""
+    headers: list[Column]
+    fields: list[Column]
+    """Required scalar fields of the values, null in tombstones."""
+    partitions: list[object]
+    contents: list[str]
+    nulls: list[bool]
+    """Which messages are tombstones with a key."""
+    exact: bool
+
+
+def draft_apply(log: Log, events: str) -> Upsert | Append:
+    """Upsert where tombstones delete, or where keys come again with a growing version; else append.
+
+    `events` names a field that is one a message: then a key that comes again is no row that changes.
+    """
+    tombstones = sum(log.nulls)
+    if tombstones:
+        return _deleting(log, tombstones)
+    for columns in _keys(log):
+        keys = together(columns)
+        changed = _changed(keys, log.contents)
+        growth = find_version(_others(log.headers + log.fields, columns), keys, log.partitions, log.contents)
+        if not growth or not changed:
+            continue
+        parts = ", ".join(column.name for column in columns)
+        told = f"{changed} of {len(set(keys) - {None})} values of {parts} come again with other content, and "
+        if events:
+            note = f"{told}{growth.expression} {growth}: if only the newest of each counts, it is an upsert"
+            return Append(f"each record has a {events} of its own", (note,))
+        reason = f"{told}{growth.expression} grows: rows that change"
+        return _upsert(reason, columns, "", growth.expression, str(growth), 0)
+    return Append("no tombstones, and no key that comes again with a growing version: each message is a row")
+
+
+def _deleting(log: Log, tombstones: int) -> Upsert | Append:
+    columns = [column for column in log.key if column.mostly]
+    reason = f"{counted(tombstones, 'tombstone')}: a null value deletes its key"
+    if not columns:
+        return Append(
+            "there is no key that can be read",
+            (f"{counted(tombstones, 'tombstone')}, whose key cannot be read: they will be rejected (null_value)",),
+        )
+    keys = together(columns)
+    growth = find_version(log.headers, keys, log.partitions, log.contents)
+    if growth:
+        return _upsert(reason, columns, "a tombstone has only its key", growth.expression, str(growth), tombstones)
+    if log.exact:
+        why = "a tombstone holds no field and no header is a version: the order of the log, as compaction has it"
+        inner = _field_version(log, keys)
+        why += f" ({inner.expression} {inner}, but tombstones do not have it)" if inner else ""
+        return _upsert(reason, columns, "a tombstone has only its key", "offset", why, tombstones)
+    note = (
+        f"{counted(tombstones, 'tombstone')}: to delete by them a header must hold the version, for this layout "
+        "carries neither offset nor timestamp; they will be rejected (null_value)"
+    )
+    inner = _field_version(log, keys)
+    values = _as_fields(log, columns)
+    if inner and values:
+        return _upsert(f"{reason}, but: {note}", values, "", inner.expression, str(inner), 0)
+    return Append("no version can be told", (note,))
+
+
+def _field_version(log: Log, keys: Sequence[Cell]) -> Growth | None:
+    """The version in the values, tombstones aside."""
+    there = [index for index, null in enumerate(log.nulls) if not null]
+    columns = [Column(one.expression, one.name, [one.cells[i] for i in there]) for one in log.fields]
+    partitions, contents = [log.partitions[i] for i in there], [log.contents[i] for i in there]
+    return find_version(columns, [keys[i] for i in there], partitions, contents)
+
+
+def _upsert(
+    reason: str, columns: Sequence[Column], key_reason: str, version: str, version_reason: str, tombstones: int
+) -> Upsert:
+    keys = together(columns)
+    there = [key for key in keys if key is not None]
+    told = f"{counted(len(set(there)), 'key')} in {counted(len(there), 'record')}"
+    return Upsert(
+        reason,
+        tuple(column.expression for column in columns),
+        tuple(column.name for column in columns if column.expression.startswith("key")),
+        "; ".join(filter(None, (key_reason, told))),
+        version,
+        version_reason,
+        tombstones,
+    )
+
+
+def _keys(log: Log) -> list[list[Column]]:
+    """What rows may be keyed by: the Kafka key, as fields where they repeat it; else fields called like ids."""
+    whole = [column for column in log.key if column.mostly]
+    if whole:
+        return [_as_fields(log, whole) or whole]
+    ids = [column for column in log.fields if snake(column.name).endswith("id") and column.mostly]
+    return [[column] for column in sorted(ids, key=lambda column: snake(column.name) != "id")]
+
+
+def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
+    """The fields that hold the same as the parts of the key; none unless each part has one."""
+    found = []
+    for part in columns:
+        same = (one for one in log.fields if _same(part.cells, one.cells))
+        field = min(same, key=lambda one: one.name != part.name, default=None)
+        if field is None:
+            return []
+        found.append(field)
+    return found
+
+
+def _same(left: Sequence[Cell], right: Sequence[Cell]) -> bool:
+    return all(str(one) == str(other) for one, other in zip(left, right, strict=True) if other is not None)
+
+
+def _others(columns: Sequence[Column], taken: Sequence[Column]) -> list[Column]:
+    return [column for column in columns if column not in taken]
+
+
+def _changed(keys: Sequence[Cell], contents: Sequence[str]) -> int:
+    found: dict[Cell, set[str]] = {}
+    for key, content in zip(keys, contents, strict=True):
+        if key is not None:
+            found.setdefault(key, set()).add(content)
+    return sum(len(one) > 1 for one in found.values())

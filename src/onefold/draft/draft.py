@@ -1,0 +1,304 @@
+"""From a sample to a draft: every choice with its reason, in the order of a dataset file's keys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from onefold.draft.apply import Append, Log, Upsert, draft_apply
+from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
+from onefold.draft.evidence import Column, header_columns, key_columns, together, value_columns, weigh
+from onefold.draft.fields import Field, contents_of, draft_fields
+from onefold.draft.identity import Found, find_business_key, find_message_id, producer_headers, resent
+from onefold.draft.sample import Sample
+from onefold.draft.values import Message, Opened, open_sample
+from onefold.errors import NoDraftError
+
+_RATE = 0.01
+"""The gate's own limit for rejected records."""
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Live topics as the source."""
+
+    connection: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export as the source; `topic`: only the records of this one."""
+
+    path: str
+    layout: str
+    cluster: str | None = None
+    topic: str | None = None
+
+
+def draft_dataset(name: str, source: Topics | Export, sample: Sample, table: str | None = None) -> Draft:
+    """The dataset `name`, as the sample of its source suggests.
+
+    Raises:
+        NoDraftError: the values are no JSON objects, no field can be declared, or nothing tells messages apart.
+    """
+    if isinstance(source, Export) and not source.topic and len(sample.topics) > 1:
+        seen = ", ".join(f"{topic} ({sum(r.topic == topic for r in sample.records)})" for topic in sample.topics)
+        advice = "Say which one with --topic: a filter lets only its records in."
+        raise NoDraftError(name, sample.place, f"holds records of several topics: {seen}", advice)
+    return _Drafting(name, source, sample, open_sample(name, sample)).draft(table)
+
+
+class _Drafting:
+    """The choices for one dataset, each made once from those before it."""
+
+    def __init__(self, name: str, source: Topics | Export, sample: Sample, opened: Opened) -> None:
+        self.name, self.source, self.sample, self.opened = name, source, sample, opened
+        messages = opened.messages
+        self.fields = draft_fields(messages)
+        if not self.fields.declared:
+            left = ", ".join(f"{field!r} ({reason})" for field, reason in self.fields.left_out[:5])
+            problem = f"the values have no field that can be declared{': ' + left if left else ''}"
+            raise NoDraftError(name, sample.place, problem, "Fields need names of letters, digits and _.")
+        self.headers = header_columns(messages)
+        self.producer = producer_headers(self.headers)
+        self.applied = self._apply(messages)
+        if isinstance(self.applied, Upsert):
+            reason = "the part of the key has this column"
+            self.fields = self.fields.without(self.applied.key_names, reason)
+        # A tombstone is a message only where it deletes.
+        self.kept = [one for one in messages if one.value is not None or self._deletes]
+        self.contents = contents_of(self.kept, self.fields.declared)
+        self.columns = self._value_columns(self.kept)
+        self.message_id = find_message_id(header_columns(self.kept), self.columns, self.contents)
+        self.business_key = self._business_key()
+
+    @property
+    def _deletes(self) -> bool:
+        return isinstance(self.applied, Upsert) and self.applied.tombstones > 0
+
+    def _value_columns(self, messages: list[Message]) -> list[Column]:
+        return value_columns(messages, (field.name for field in self.fields.declared if field.scalar))
+
+    def _apply(self, messages: list[Message]) -> Upsert | Append:
+        headers = [one for one in self.headers if not self.producer or one.name not in self.producer]
+        log = Log(
+            key=key_columns(messages, self.opened.key_format),
+            headers=headers,
+            fields=self._value_columns(messages),
+            partitions=[(one.record.topic, one.record.partition) for one in messages],
+            contents=contents_of(messages, self.fields.declared),
+            nulls=[one.value is None and one.record.key is not None for one in messages],
+            exact=self.sample.exact,
+        )
+        own = find_message_id([], log.fields, log.contents)
+        applied = draft_apply(log, own.expressions[0] if own else "")
+        if isinstance(applied, Upsert) and not self.fields.without(applied.key_names, "").declared:
+            note = f"{applied.reason}; but the values hold nothing beside the parts of the key"
+            return Append("the values hold nothing beside the parts of the key", (note,))
+        return applied
+
+    def _business_key(self) -> Found | None:
+        if isinstance(self.applied, Upsert):
+            return None
+        found = find_business_key(self.columns, self.contents, self.name)
+        if found or self.message_id or self.sample.exact:
+            return found
+        named = {field.name: field for field in self.fields.declared if field.scalar and field.required}
+        whole = [one for one in self.columns if one.name in named]
+        if not whole:
+            problem = "layout connect has no exact positions, and no header or field tells messages apart"
+            raise NoDraftError(self.name, self.sample.place, problem, "Let the producer send an id.")
+        evidence = weigh(together(whole), self.contents)
+        reason = f"NOTHING TELLS MESSAGES APART: equal content is taken for the same message ({evidence})"
+        return Found(tuple(one.expression for one in whole), reason, evidence)
+
+    @property
+    def _resent(self) -> int:
+        """Records that only the business key knows again."""
+        if not (self.message_id and self.business_key):
+            return 0
+        by_name = {one.expression: one for one in [*self.columns, *header_columns(self.kept)]}
+        parts = [by_name[expression] for expression in self.business_key.expressions]
+        return resent(parts, by_name[self.message_id.expressions[0]].cells, self.contents)
+
+    # The file, key by key.
+
+    def draft(self, table: str | None) -> Draft:
+        """All entries in their order."""
+        entries = [Entry(("name",), scalar(self.name)), Entry(("description",), '""'), Entry(("owner",), '""')]
+        entries += self._source()
+        newest = self.sample.days[1] if self.sample.days else datetime.now(UTC)
+        entries.append(Entry(("schedule",), None, f'schedule: {{cron: "0 * * * *", start: {newest:%Y-%m-%d}}}'))
+        entries.append(Entry(("key",), mapped(format=self.opened.key_format), self.opened.key_reason))
+        entries += self._value()
+        entries += self._identity()
+        entries += self._applying()
+        target = table or f"{_namespace(self.sample.topics)}.{self.name}"
+        entries.append(Entry(("target",), mapped(table=scalar(target), buckets="8")))
+        entries += self._quality()
+        return Draft(self._head(), tuple(entries))
+
+    def _head(self) -> tuple[str, ...]:
+        sample = self.sample
+        days = f", {sample.days[0]:%Y-%m-%d} to {sample.days[1]:%Y-%m-%d}" if sample.days else ""
+        of = f"{len(sample.topics)} topics" if len(sample.topics) > 3 else ", ".join(sample.topics)
+        where = f"{of}, {counted(sample.partitions, 'partition')}{days}"
+        few = " Few records: the reasons are weak." if len(sample.records) < 100 else ""
+        return (
+            f"Drafted by `onefold init` from {counted(len(sample.records), 'record')}: {where}.{few}",
+            "Every line is a guess with its reason: read it, mend it, take the comments out. Until the first run "
+            "anything may change; after it, what can change a row takes `onefold rebuild`.",
+            f"Next: onefold validate {self.name} --sample 1000",
+        )
+
+    def _source(self) -> list[Entry]:
+        source, sample = self.source, self.sample
+        if isinstance(source, Topics):
+            at = ("source", "kafka")
+            return [
+                Entry((*at, "connection"), scalar(source.connection)),
+                Entry((*at, "topics"), listed(source.topics)),
+            ]
+        at = ("source", "exports")
+        unnamed = "" if source.cluster else "an export does not name its cluster: do it here, before the first run"
+        entries = [
+            Entry((*at, "path"), scalar(source.path)),
+            Entry((*at, "layout"), source.layout, _LAYOUTS.get(source.layout, "")),
+            Entry((*at, "origin"), mapped(cluster=scalar(source.cluster or "kafka"), incarnation="1"), unnamed),
+        ]
+        if sample.exact:
+            holes, why = _holes(sample, self.opened.tombstones)
+            entries.append(Entry((*at, "holes"), holes, why))
+        if source.topic:
+            condition = f"topic = '{source.topic}'"
+            entries.append(Entry(("source", "filter"), f'"{condition}"', "only this topic of the export"))
+        return entries
+
+    def _value(self) -> list[Entry]:
+        entries = [Entry(("value", "format"), "json", self._unusable())]
+        at = ("value", "fields")
+        entries += [Entry((*at, field.name), scalar(field.type), field.reason) for field in self.fields.declared]
+        left = self.fields.left_out
+        entries += [Entry((*at, ""), None, f"left out: {name[:60]!r}: {why}") for name, why in left[:_MOST_NAMED]]
+        if len(left) > _MOST_NAMED:
+            entries.append(Entry((*at, ""), None, f"left out: {len(left) - _MOST_NAMED} more"))
+        return entries
+
+    def _unusable(self) -> str:
+        told = [f"{count} {'is' if count == 1 else 'are'} {what}" for what, count in self.opened.problems.items()]
+        return f"of {len(self.sample.records)} values {'; '.join(told)}" if told else ""
+
+    def _identity(self) -> list[Entry]:
+        notes, entries = [], []
+        at = ("identity",)
+        found, business, again = self.message_id, self.business_key, self._resent
+        if found:
+            entries.append(Entry((*at, "message_id"), scalar(found.expressions[0]), found.reason))
+        if business and (again or not found):
+            told = f"; {again} sent again under another message id: what only this folds" if again else ""
+            entries.append(Entry((*at, "business_key"), listed(business.expressions), business.reason + told))
+        elif business and found and business.expressions != found.expressions:
+            told = f"{business.reason}; none sent again under another message id in the sample"
+            notes.append(f"perhaps, too: business_key: {listed(business.expressions)} ({told})")
+        if not entries:
+            notes.append(self._no_identity())
+        if self.producer:
+            notes.append(
+                f"headers {self.producer[0]} and {self.producer[1]} look like a producer's name and sequence: "
+                "identity.producer is not_supported_yet"
+            )
+        return [Entry((*at,), None, note) for note in notes] + entries
+
+    def _no_identity(self) -> str:
+        if isinstance(self.applied, Upsert):
+            return "identity: no header or field is an id of the message; key and version decide"
+        return (
+            "identity: no header or field is an id of the message, so only the position decides: what is written or "
+            "read twice is folded, what the producer sent twice is not"
+        )
+
+    def _applying(self) -> list[Entry]:
+        applied, at = self.applied, ("apply",)
+        mode = "upsert" if isinstance(applied, Upsert) else "append"
+        entries = [Entry((*at, "mode"), mode, applied.reason)]
+        if isinstance(applied, Append):
+            return [*(Entry(at, None, note) for note in applied.notes), *entries]
+        entries.append(Entry((*at, "key"), listed(applied.key), applied.key_reason))
+        entries.append(Entry((*at, "version", "from"), scalar(applied.version), applied.version_reason))
+        if applied.tombstones:
+            entries.append(Entry((*at, "delete_when"), "tombstone", ""))
+        elif flags := _delete_flags(self.fields.declared):
+            entries.append(Entry((*at, ""), None, f'perhaps: delete_when: "{flags}"'))
+        return entries
+
+    def _quality(self) -> list[Entry]:
+        rejected = self._rejected()
+        total = len(self.sample.records) + self.sample.unreadable
+        at = ("quality",)
+        notes = []
+        if self.sample.repeated:
+            there = counted(self.sample.repeated, "record")
+            told = f"{there} at a position that was there already: exports overlap, and what is read twice is folded"
+            notes.append(Entry(at, None, told))
+        if rejected <= _RATE * total / 2:
+            return [*notes, Entry(at, mapped(max_rejected_rate=str(_RATE), max_conflicts="0"))]
+        rate = min(1.0, math.ceil(2 * 100 * rejected / total) / 100)
+        why = f"{rejected} of {total} records in the sample would be rejected; {_RATE} is the limit without this line"
+        return [*notes, Entry((*at, "max_rejected_rate"), str(rate), why), Entry((*at, "max_conflicts"), "0")]
+
+    def _rejected(self) -> int:
+        """The records of the sample that the draft itself would reject."""
+        of_fields = {id(self.opened.messages[index]) for index in self.fields.rejected}
+        nulls = {id(one) for one in self.opened.messages if one.value is None and not self._deletes}
+        columns = {one.expression: one for one in [*self.columns, *key_columns(self.kept, self.opened.key_format)]}
+        columns |= {one.expression: one for one in header_columns(self.kept)}
+        deciding = set(self._deciding())
+        empty = {
+            id(message)
+            for expression, column in columns.items()
+            if expression in deciding
+            for message, cell in zip(self.kept, column.cells, strict=True)
+            if cell is None
+        }
+        return self.sample.unreadable + self.opened.problems.total() + len(of_fields | nulls | empty)
+
+    def _deciding(self) -> tuple[str, ...]:
+        if isinstance(self.applied, Upsert):
+            version = self.applied.version
+            return (*self.applied.key, version[version.find("(") + 1 :].rstrip(")"))
+        if self.business_key and (self._resent or not self.message_id):
+            return self.business_key.expressions
+        return self.message_id.expressions if self.message_id else ()
+
+
+_LAYOUTS = {
+    "kcat": "lines with topic, partition and offset",
+    "connect": "objects called <topic>+<partition>+<offset>.json: offsets are inferred, so positions decide nothing",
+}
+
+
+def _holes(sample: Sample, tombstones: int) -> tuple[str, str]:
+    there = len(sample.records)
+    if not sample.missing:
+        return "none", "no offset is missing in the sample; with none, one that is missing later is data loss"
+    told = f"{counted(sample.missing, 'offset')} missing between {there} that are there"
+    if tombstones and sample.missing > there // 4:
+        return "compacted", f"{told}: taken for what compaction took away; with none they are data loss"
+    return "transactional", f"{told}: taken for markers and aborted records; with none they are data loss"
+
+
+def _namespace(topics: list[str]) -> str:
+    """The first word of dotted topics, where it is a name."""
+    first, dot, _ = topics[0].partition(".")
+    word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in first.lower())
+    return word if dot and word[:1].isalpha() else "kafka"
+
+
+def _delete_flags(fields: tuple[Field, ...]) -> str:
+    for field in fields:
+        if field.type.startswith("boolean") and field.name.lower() in ("deleted", "is_deleted", "isdeleted"):
+            return field.name
+    return ""

@@ -1,0 +1,137 @@
+"""What may tell messages apart, and how well it does in the sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from onefold.dataset.expressions import Path, parse
+from onefold.draft.values import Message
+
+Cell = str | int | Decimal | tuple[Any, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An expression of a dataset file, and its value in each message; None: absent, null, or not comparable."""
+
+    expression: str
+    name: str
+    cells: list[Cell]
+
+    @property
+    def mostly(self) -> bool:
+        """Whether (almost) every message has it."""
+        return bool(self.cells) and sum(cell is None for cell in self.cells) <= 0.05 * len(self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How values stand to contents."""
+
+    total: int
+    present: int
+    distinct: int
+    clashing: int
+    """Values that stand for more than one content."""
+
+    @property
+    def repeated(self) -> int:
+        """Records whose value an earlier one has."""
+        return self.present - self.distinct
+
+    @property
+    def always(self) -> bool:
+        """Whether it is there in (almost) every record."""
+        return self.present > 0 and self.present >= 0.95 * self.total
+
+    @property
+    def consistent(self) -> bool:
+        """Whether a value stands for one content, but for a few conflicts."""
+        return self.clashing <= 0.05 * self.distinct
+
+    def __str__(self) -> str:
+        there = "in all records" if self.present == self.total else f"in {self.present} of {self.total} records"
+        if not self.repeated:
+            return f"{there}, all distinct"
+        clash = f"; {self.clashing} with several contents: a conflict, which the gate stops" if self.clashing else ""
+        return f"{there}, {self.distinct} distinct; {self.repeated} repeated: what Onefold folds{clash}"
+
+
+def weigh(cells: Sequence[Cell], contents: Sequence[str]) -> Evidence:
+    """What the cells of a column (or of several as tuples) say of contents."""
+    found: dict[Cell, set[str]] = {}
+    present = 0
+    for cell, content in zip(cells, contents, strict=True):
+        if cell is not None:
+            present += 1
+            found.setdefault(cell, set()).add(content)
+    return Evidence(len(cells), present, len(found), sum(len(one) > 1 for one in found.values()))
+
+
+def together(columns: Sequence[Column]) -> list[Cell]:
+    """The compound values of columns; None where a part is."""
+    rows = zip(*(column.cells for column in columns), strict=True)
+    return [None if any(cell is None for cell in row) else row for row in rows]
+
+
+def header_columns(messages: Sequence[Message]) -> list[Column]:
+    """The headers that an expression can name."""
+    names = _in_order(name for one in messages for name in one.headers)
+    return [
+        Column(f"header.{name}", name, [one.headers.get(name) for one in messages])
+        for name in names
+        if readable(f"header.{name}", Path("header", name))
+    ]
+
+
+def value_columns(messages: Sequence[Message], fields: Iterable[str]) -> list[Column]:
+    """The given fields of the values; null in a tombstone."""
+    return [Column(of_value(name), name, [_cell((one.value or {}).get(name)) for one in messages]) for name in fields]
+
+
+def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
+    """The parts of JSON keys, or the one text that a key is."""
+    if key_format == "string":
+        found = [Column("key", "key", [_cell(one.key) for one in messages])]
+        return found if any(cell is not None for cell in found[0].cells) else []
+    parts = _in_order(name for one in messages for name in one.key or {}) if key_format == "json" else []
+    names = {name.lower(): name for name in reversed(parts)}.values()  # two that differ in case would be one column
+    return [
+        Column(f"key.{name}", name, [_cell((one.key or {}).get(name)) for one in messages])
+        for name in reversed(names)
+        if readable(f"key.{name}", Path("key", name))
+    ]
+
+
+def of_value(name: str) -> str:
+    """The expression of a field: its bare name, unless that means something else."""
+    return name if readable(name, Path("value", name)) and name.lower() not in _SPECIAL else f"value.{name}"
+
+
+_SPECIAL = ("yes", "no", "on", "off", "y", "n", "null", "true", "false")
+"""Words that some readers of YAML take for something else than text."""
+
+
+def readable(text: str, path: Path) -> bool:
+    """Whether a text is the expression of just that path."""
+    try:
+        return parse(text) == path
+    except ValueError:
+        return False
+
+
+def _cell(value: Any) -> Cell:
+    return value if isinstance(value, str | int | Decimal) and not isinstance(value, bool) else None
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def snake(name: str) -> str:
+    """A name in small letters with _ between its words."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")

@@ -1,0 +1,141 @@
+"""The fields of the values: names that a table can have, types that most values are of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from onefold.dataset.model import SAFE_NAME
+from onefold.dataset.types import UnsupportedTypeError, parse_type
+from onefold.draft.types import Scalar, infer, type_text
+from onefold.draft.values import Message
+
+_LONGEST = 64
+"""Letters of a field's name."""
+_MOST_FIELDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field as it is declared, and why so."""
+
+    name: str
+    type: str
+    reason: str = ""
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it can be part of a key or an identity."""
+        return not self.type.startswith(("double", "list", "struct"))
+
+    @property
+    def required(self) -> bool:
+        """Whether it was there in every value."""
+        return not self.type.endswith("?")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Declared fields, those left out with the reason, and the messages (by index) that they would reject."""
+
+    declared: tuple[Field, ...]
+    left_out: tuple[tuple[str, str], ...]
+    rejected: frozenset[int]
+
+    def without(self, names: Sequence[str], reason: str) -> Fields:
+        """The same without fields that would have the column of one of these names."""
+        taken = {name.lower() for name in names}
+        gone = tuple((field.name, reason) for field in self.declared if field.name.lower() in taken)
+        kept = tuple(field for field in self.declared if field.name.lower() not in taken)
+        return Fields(kept, self.left_out + gone, self.rejected)
+
+
+def draft_fields(messages: Sequence[Message]) -> Fields:
+    """The fields of all values that are objects."""
+    values = {index: one.value for index, one in enumerate(messages) if one.value is not None}
+    found: dict[str, dict[int, Any]] = {}
+    for index, value in values.items():
+        for name, member in value.items():
+            found.setdefault(name, {})[index] = member
+    declared: dict[str, Field] = {}
+    left_out: list[tuple[str, str]] = []
+    rejected: set[int] = set()
+    for name, members in sorted(found.items(), key=lambda one: -len(one[1]))[_MOST_FIELDS:]:
+        left_out.append((name, f"in {len(members)} values, and {_MOST_FIELDS} other fields are in more"))
+    for name in found.keys() - dict(left_out).keys() if left_out else found:
+        members = found[name]
+        problem = _name_problem(name, declared)
+        field, misfits = ("", frozenset[int]()) if problem else _field(name, members, len(values))
+        if isinstance(field, Field):
+            declared[name.lower()] = field
+            rejected |= misfits
+        else:
+            left_out.append((name, problem or field))
+    return Fields(tuple(declared.values()), tuple(left_out), frozenset(rejected))
+
+
+def _name_problem(name: str, declared: dict[str, Field]) -> str:
+    if not re.fullmatch(SAFE_NAME, name):
+        return "no name of a column (letters, digits and _ only)"
+    if len(name) > _LONGEST:
+        return f"a name of more than {_LONGEST} letters"
+    if name.startswith("_"):
+        return "names that start with _ are Onefold's own"
+    if other := declared.get(name.lower()):
+        return f"would be one column with {other.name}"
+    return ""
+
+
+def _field(name: str, members: dict[int, Any], total: int) -> tuple[Field | str, frozenset[int]]:
+    """The field, or why it is left out, and the messages whose value would be rejected."""
+    there = {index: value for index, value in members.items() if value is not None}
+    if not there:
+        return f"null in all {len(members)} values that have it: no type to tell", frozenset()
+    places = list(there)
+    found = infer(name, list(there.values()))
+    if found.kind is None:
+        return "; ".join(found.reasons), frozenset()
+    absent, nulls = total - len(members), len(members) - len(there)
+    seen = [f"null in {nulls}"] if nulls else []
+    seen += [f"absent in {absent}"] if absent else []
+    reasons = (f"{', '.join(seen)} of {total}", *found.reasons) if seen else found.reasons
+    text = type_text(found.kind, optional=bool(absent or nulls))
+    try:
+        parse_type(text)
+    except UnsupportedTypeError:
+        return f"{text}: not_supported_yet", frozenset()
+    except ValueError:  # a type with names in it that cannot be declared
+        return f"{_what(found.kind)} that cannot be declared", frozenset()
+    return Field(name, text, "; ".join(reasons)), frozenset(places[index] for index in found.misfits)
+
+
+def contents_of(messages: Sequence[Message], fields: Sequence[Field]) -> list[str]:
+    """Key and declared fields of each message in one form: equal where the fold takes them for equal."""
+    types = {field.name: parse_type(field.type).name for field in fields}
+    contents = []
+    for one in messages:
+        value = one.value
+        told = value and [[name, _canonical(value.get(name), kind)] for name, kind in types.items()]
+        contents.append(json.dumps([repr(one.record.key), told], sort_keys=True, default=str))
+    return contents
+
+
+def _canonical(value: Any, kind: str) -> Any:
+    try:
+        if kind == "decimal" and not isinstance(value, bool | None):
+            return f"{Decimal(value).normalize():f}"
+        if kind == "timestamp" and isinstance(value, str):
+            at = datetime.fromisoformat(value)
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (ValueError, TypeError, ArithmeticError):
+        pass  # it will be rejected
+    return value
+
+
+def _what(kind: object) -> str:
+    return "a value" if isinstance(kind, Scalar) else "an array or object"

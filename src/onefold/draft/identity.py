@@ -1,0 +1,92 @@
+"""What makes two records the same message: ids in headers and fields, compound keys of the application."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from onefold.draft.evidence import Cell, Column, Evidence, snake, together, weigh
+
+_MESSAGE_ID = re.compile(
+    r"(x_)?((message|msg|event|record|idempotency|dedup|deduplication)_?(id|key|uuid|guid)|ce_id|uuid|guid|id)"
+)
+_OF_OTHERS = re.compile(r"trace|span|correlation|causation|parent|session|user|tenant|request|customer|producer")
+_UUID = re.compile(
+    r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}|[0-9A-HJKMNP-TV-Z]{26}"
+)
+_BUSINESS = re.compile(r"(.*_)?(id|key|no|nr|number|code|uuid|ref|reference|sku)")
+_PRODUCER = re.compile(r"producer(_(id|name))?|.*_producer(_(id|name))?")
+_SEQUENCE = re.compile(r"seq|sequence(_(id|number|no))?|.*_(seq|sequence)")
+_MOST_COLUMNS = 8
+_MOST_PARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Expressions of a level, and why."""
+
+    expressions: tuple[str, ...]
+    reason: str
+    evidence: Evidence
+
+
+def find_message_id(headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str]) -> Found | None:
+    """A global id: by its name in a header, then in a field; else whatever looks like a UUID and is one a message."""
+    for columns, what in ((headers, "header"), (fields, "field")):
+        named = [column for column in columns if _MESSAGE_ID.fullmatch(snake(column.name))]
+        for column in sorted(named, key=lambda column: snake(column.name) == "id"):
+            evidence = weigh(column.cells, contents)
+            if evidence.always and evidence.consistent:
+                return Found((column.expression,), f"{what} {column.name}: {evidence}", evidence)
+    for columns, what in ((headers, "header"), (fields, "field")):
+        for column in columns:
+            evidence = weigh(column.cells, contents)
+            own = not _OF_OTHERS.search(snake(column.name))
+            several = evidence.distinct > 1 and 2 * evidence.distinct >= evidence.present
+            if own and several and evidence.always and evidence.clashing == 0 and _uuids(column.cells):
+                return Found((column.expression,), f"{what} {column.name}, UUIDs: {evidence}", evidence)
+    return None
+
+
+def _uuids(cells: Sequence[Cell]) -> bool:
+    return all(isinstance(cell, str) and _UUID.fullmatch(cell) for cell in cells if cell is not None)
+
+
+def find_business_key(fields: Sequence[Column], contents: Sequence[str], name: str) -> Found | None:
+    """The fewest fields with names of keys that stand for one content each, those called like the dataset first."""
+    total = len(set(contents))
+    named = [column for column in fields if _BUSINESS.fullmatch(snake(column.name)) and column.mostly]
+    named.sort(key=lambda column: not _called_like(column.name, name))
+    for parts in range(1, _MOST_PARTS + 1):
+        for columns in combinations(named[:_MOST_COLUMNS], parts):
+            evidence = weigh(together(columns), contents)
+            if evidence.consistent and evidence.distinct > 1 and evidence.distinct >= 0.95 * total:
+                reason = f"together {evidence}" if parts > 1 else str(evidence)
+                return Found(tuple(column.expression for column in columns), reason, evidence)
+    return None
+
+
+def _called_like(column: str, name: str) -> bool:
+    """`view_id` is called like `page_views`."""
+    stem = snake(column).rpartition("_")[0]
+    words = (name, name.rpartition("_")[2])
+    return bool(stem) and any(word.removesuffix("s") == stem.removesuffix("s") for word in words)
+
+
+def resent(business: Sequence[Column], message_id: Sequence[Cell], contents: Sequence[str]) -> int:
+    """How many records repeat a business key and its content under another message id."""
+    first: dict[tuple[Cell, str], Cell] = {}
+    count = 0
+    for cell, id_, content in zip(together(business), message_id, contents, strict=True):
+        standing = first.setdefault((cell, content), id_)
+        count += standing != id_
+    return count
+
+
+def producer_headers(headers: Sequence[Column]) -> tuple[str, str] | None:
+    """Headers that name a producer and its sequence."""
+    producer = next((one.name for one in headers if _PRODUCER.fullmatch(snake(one.name))), None)
+    sequence = next((one.name for one in headers if _SEQUENCE.fullmatch(snake(one.name))), None)
+    return (producer, sequence) if producer and sequence else None

@@ -1,0 +1,71 @@
+"""The records that a draft is made of: a few of the newest ones, each position once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from onefold.landing.record import Record
+
+LARGEST = 64 << 20
+"""Bytes of records that are held for a draft."""
+Span = tuple[str, int, int, int]
+"""(topic, partition, first offset, last offset) of lines that were read without a break."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Records in the order of their logs, and what was seen while they were read."""
+
+    place: str
+    records: list[Record]
+    unreadable: int = 0
+    """Lines of an export that hold no record."""
+    repeated: int = 0
+    """Records at a position that was there already: written twice by overlapping exports."""
+    missing: int = 0
+    """Offsets that are not there, between others that are."""
+    exact: bool = True
+    """Whether each record carries its own offset."""
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of the records, by name."""
+        return sorted({record.topic for record in self.records})
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are records of."""
+        return len({(record.topic, record.partition) for record in self.records})
+
+    @property
+    def days(self) -> tuple[datetime, datetime] | None:
+        """The oldest and the newest timestamp."""
+        stamps = [record.timestamp for record in self.records if record.timestamp is not None]
+        if not stamps:
+            return None
+        return datetime.fromtimestamp(min(stamps) / 1000, UTC), datetime.fromtimestamp(max(stamps) / 1000, UTC)
+
+
+def sample_of(
+    place: str, read: Iterable[Record], unreadable: int = 0, spans: Iterable[Span] = (), *, exact: bool = True
+) -> Sample:
+    """A sample of what was read in any order, some of it perhaps twice."""
+    once: dict[tuple[str, int, int], Record] = {}
+    count = 0
+    for record in read:
+        once.setdefault((record.topic, record.partition, record.offset), record)
+        count += 1
+    records = [once[position] for position in sorted(once)]
+    return Sample(place, records, unreadable, count - len(records), _missing(once, spans), exact)
+
+
+def _missing(there: Iterable[tuple[str, int, int]], spans: Iterable[Span]) -> int:
+    """The offsets within spans that no record has."""
+    total, reached = 0, ("", -1, 0)
+    for topic, partition, first, last in sorted(spans):
+        start = first if reached[:2] != (topic, partition) else max(first, reached[2])
+        total += max(0, last + 1 - start)
+        reached = (topic, partition, max(last + 1, start))
+    return total - sum(1 for _ in there) if total else 0

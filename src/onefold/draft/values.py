@@ -1,0 +1,192 @@
+"""Keys and values of sampled records as JSON, and what they are where they are none."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from onefold.draft.sample import Sample
+from onefold.errors import NoDraftError
+from onefold.landing.record import Record
+
+_MAGIC = 0
+"""The first byte of the schema registry's wire format; four bytes of schema id follow."""
+_MOST_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A record whose value is one JSON object, or null (a tombstone)."""
+
+    record: Record
+    value: dict[str, Any] | None
+    key: Any
+    """The parts of a JSON key as a dictionary, the text of another one; None: no key, or one that is no text."""
+    headers: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The messages of a sample, how their keys are read and why, and how many values could not be used, by reason."""
+
+    messages: list[Message]
+    key_format: str
+    key_reason: str
+    problems: Counter[str]
+
+    @property
+    def tombstones(self) -> int:
+        """Records with a key and no value."""
+        return sum(1 for one in self.messages if one.value is None and one.record.key is not None)
+
+
+def open_sample(name: str, sample: Sample) -> Opened:
+    """The messages of a sample, for the dataset `name`.
+
+    Raises:
+        NoDraftError: most values are no JSON objects, all of them are null, or they are in an envelope that
+            cannot be read yet.
+    """
+    key_format, reason = _key_format(sample.records)
+    messages, problems = [], Counter[str]()
+    for record in sample.records:
+        value, problem = _value(record.value)
+        if problem:
+            problems[problem] += 1
+        else:
+            key = _key(record.key, key_format)
+            messages.append(Message(record, value, key, dict(record.headers)))
+    objects = [one.value for one in messages if one.value is not None]
+    if not objects or problems.total() > len(objects):
+        raise _no_objects(name, sample, len(messages) - len(objects), problems)
+    if envelope := _envelope(objects):
+        raise NoDraftError(name, sample.place, *envelope)
+    return Opened(messages, key_format, reason, problems)
+
+
+def parse_json(text: str) -> Any:
+    """One JSON value, its decimals exact; a number with an exponent, or beyond 38 digits, is a float.
+
+    Raises:
+        ValueError: it is not exactly one JSON value.
+    """
+
+    def decimal(word: str) -> Decimal | float:
+        exponent = "e" in word or "E" in word
+        return float(word) if exponent or sum(map(str.isdigit, word)) > _MOST_DIGITS else Decimal(word)
+
+    def whole(word: str) -> int | float:
+        return int(word) if len(word) <= _MOST_DIGITS else float(word)
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is no JSON")
+
+    try:
+        return json.loads(text, parse_float=decimal, parse_int=whole, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+
+
+def _value(data: bytes | None) -> tuple[dict[str, Any] | None, str]:
+    """A value's JSON object, and else what it is."""
+    if data is None:
+        return None, ""
+    if data == b"":
+        return None, "empty"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None, _bytes_like(data)
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return None, _bytes_like(data) if data[0] == _MAGIC else f"text that is not JSON{_text_like(text)}"
+    if isinstance(value, dict):
+        return value, ""
+    return None, f"a JSON {_NAMES.get(type(value), 'number')}, no object"
+
+
+_NAMES: dict[type, str] = {str: "string", list: "array", bool: "boolean", type(None): "null"}
+
+
+def _bytes_like(data: bytes) -> str:
+    if data[0] == _MAGIC and len(data) > 5:
+        schema = int.from_bytes(data[1:5], "big")
+        return f"bytes in the schema registry's wire format, schema id {schema} (Avro, Protobuf or JSON Schema)"
+    return "bytes that are not UTF-8"
+
+
+def _text_like(text: str) -> str:
+    start = text.lstrip()[:1]
+    return {"<": " (XML?)", "": " (blank)"}.get(start, "")
+
+
+def _no_objects(name: str, sample: Sample, nulls: int, problems: Counter[str]) -> NoDraftError:
+    seen = [f"{count} are {what}" for what, count in problems.most_common(3)]
+    seen += [f"{nulls} are null"] if nulls else []
+    problem = f"of {len(sample.records)} values in the sample, {'; '.join(seen)}"
+    advice = "Only values that are JSON objects can be folded yet (Avro and Protobuf: not_supported_yet)."
+    return NoDraftError(name, sample.place, problem, advice)
+
+
+def _envelope(objects: list[dict[str, Any]]) -> tuple[str, str] | None:
+    """An envelope around the row that most values have: what it is, and what to do."""
+
+    def most(wanted: Any) -> bool:
+        return 2 * sum(1 for one in objects if wanted(one)) > len(objects)
+
+    def inner(one: dict[str, Any]) -> dict[str, Any]:
+        payload = one.get("payload")
+        return payload if isinstance(payload, dict) and "schema" in one else one
+
+    if most(lambda one: {"before", "after", "op"} <= inner(one).keys()):
+        advice = "Let the connector unwrap them (its transform ExtractNewRecordState) and draft from that topic."
+        return "the values are Debezium envelopes (before, after, op): not_supported_yet", advice
+    if most(lambda one: one.keys() == {"schema", "payload"}):
+        advice = "Set the converter's schemas.enable=false and draft from what is written then."
+        return "the values are Connect's envelopes of schema and payload: not_supported_yet", advice
+    return None
+
+
+# Keys.
+
+
+def _key_format(records: list[Record]) -> tuple[str, str]:
+    keys = [record.key for record in records if record.key is not None]
+    if not keys:
+        return "string", f"none of the {len(records)} records has a key"
+    texts = [text for text in map(_utf8, keys) if text is not None]
+    objects = sum(isinstance(_json(text), dict) for text in texts)
+    of = f"of {len(keys)} keys"
+    if 2 * objects > len(keys):
+        return "json", f"{objects} {of} are JSON objects"
+    if 2 * len(texts) > len(keys) and not any("\0" in text for text in texts):
+        return "string", f"{len(texts)} {of} are text"
+    return "bytes", f"{len(texts)} {of} are text; bytes cannot be used in expressions"
+
+
+def _key(data: bytes | None, key_format: str) -> Any:
+    text = None if data is None else _utf8(data)
+    if text is None or key_format == "bytes":
+        return None
+    if key_format == "string":
+        return text
+    parts = _json(text)
+    return parts if isinstance(parts, dict) else None
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _json(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError:
+        return None

@@ -1,0 +1,115 @@
+"""Samples of exports: which objects are opened, how far, and what is said of what is no export."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.draft import Sample
+from onefold.draft.exports import newest_of_export
+from onefold.errors import NoDraftError
+from onefold.storage import LocalStorage
+
+
+def line(offset: int, payload: str | None = '{"a": 1}', **more: Any) -> bytes:
+    told = {"topic": "t", "partition": 0, "offset": offset, "ts": 1, "headers": ["h", "1", "h", None]}
+    return json.dumps(told | {"key": None, "payload": payload} | more).encode() + b"\n"
+
+
+def put(folder: Path, name: str, *lines: bytes, age: int = 0) -> None:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    data = b"".join(lines)
+    file.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    os.utime(file, (1_000_000 - age, 1_000_000 - age))
+
+
+def newest(folder: Path, count: int = 100, **more: Any) -> tuple[str, Sample]:
+    return newest_of_export("things", LocalStorage(folder), count, **more)
+
+
+def offsets(sample: Sample) -> list[int]:
+    return [record.offset for record in sample.records]
+
+
+def test_a_line_of_kcat_is_a_record_as_kafka_had_it(tmp_path: Path) -> None:
+    put(tmp_path, "a.jsonl", line(7, None, key="k"), b"junk\n", line(8, 5), line(9, "x")[:-1])
+    layout, sample = newest(tmp_path)
+    assert (layout, offsets(sample), sample.unreadable, sample.missing) == ("kcat", [7, 9], 2, 1)
+    first, last = sample.records
+    assert (first.key, first.value, first.headers, first.timestamp) == (b"k", None, (("h", "1"), ("h", None)), 1)
+    assert (last.key, last.value) == (None, b"x")
+
+
+def test_objects_may_be_compressed_and_cut_off(tmp_path: Path) -> None:
+    put(tmp_path, "a.jsonl.gz", *(line(offset) for offset in range(50)))
+    assert offsets(newest(tmp_path)[1]) == list(range(50))
+    whole = (tmp_path / "a.jsonl.gz").read_bytes()
+    (tmp_path / "a.jsonl.gz").write_bytes(whole[:-9])
+    assert offsets(newest(tmp_path)[1])[:1] == [0]
+
+
+def test_only_the_objects_written_last_are_opened_and_only_as_far_as_needed(tmp_path: Path) -> None:
+    put(tmp_path, "old.jsonl", *(line(offset) for offset in range(1_000)), age=10)
+    put(tmp_path, "new.jsonl", *(line(offset) for offset in range(5_000, 6_000)))
+    layout, sample = newest(tmp_path, 20)
+    assert (layout, offsets(sample), sample.missing) == ("kcat", list(range(5_000, 5_020)), 0)
+
+
+def test_offsets_between_objects_are_missing_only_if_everything_was_read(tmp_path: Path) -> None:
+    put(tmp_path, "a.jsonl", line(0), line(1))
+    put(tmp_path, "b.jsonl", line(5), line(7))
+    assert newest(tmp_path)[1].missing == 4
+    put(tmp_path, "c.jsonl", *(line(offset) for offset in range(10, 200)))
+    assert newest(tmp_path)[1].missing == 1
+
+
+def test_companions_of_connect_give_keys_and_headers(tmp_path: Path) -> None:
+    put(tmp_path, "t/t+0+0000000010.json", b'{"a": 1}\n', b"null\n", b'{"a": 2}\n')
+    put(tmp_path, "t/t+0+0000000010.keys.json", b'"k-1"\n', b'{"id": 1}\n', b"null\n")
+    put(tmp_path, "t/t+0+0000000010.headers.json", b'{"headers":[{"key":"v","value":7}]}\n', b"{}\n", b"{}\n")
+    layout, sample = newest(tmp_path)
+    assert (layout, sample.exact, sample.topics) == ("connect", False, ["t"])
+    told = [(one.offset, one.key, one.value, one.headers) for one in sample.records]
+    assert told == [
+        (10, b"k-1", b'{"a": 1}', (("v", "7"),)),
+        (11, b'{"id": 1}', None, ()),
+        (12, None, b'{"a": 2}', ()),
+    ]
+
+
+def test_a_companion_that_is_too_short_leaves_lines_that_are_no_records(tmp_path: Path) -> None:
+    put(tmp_path, "t+0+0.json", b"{}\n", b"{}\n")
+    put(tmp_path, "t+0+0.keys.json", b'"k"\n')
+    sample = newest(tmp_path)[1]
+    assert (offsets(sample), sample.unreadable) == ([0], 1)
+
+
+def test_one_topic_of_many_is_read_alone(tmp_path: Path) -> None:
+    put(tmp_path, "a.jsonl", line(0), line(0, topic="other"), line(1))
+    assert newest(tmp_path, topic="other")[1].topics == ["other"]
+    with pytest.raises(NoDraftError, match="hold no record of topic none"):
+        newest(tmp_path, topic="none")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("", b"", "does not exist or is empty"),
+        ("part-0.parquet", b"PAR1", "part-0.parquet: this layout is not_supported_yet"),
+        ("notes.txt", b"hello", "notes.txt is of no known layout"),
+        ("rows.json", b'{"a": 1}\n', "does not begin with a line of kcat -J"),
+        ("a.jsonl", b"", "hold no record"),
+    ],
+)
+def test_what_is_no_export_is_named_with_what_can_be_read(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    if name:
+        put(tmp_path, name, data)
+    with pytest.raises(NoDraftError, match="No dataset file was written") as refused:
+        newest(tmp_path)
+    assert said in str(refused.value)
