@@ -159,7 +159,7 @@ def test_what_a_failed_landing_left_goes(project: Project, session: SparkSession
     for folder in left:
         project.lake.storage.write(f"{folder}a.jsonl", b"half")
     assert tidy(project, session, Keep()).failed_landings == [], "an attempt may still be writing"
-    assert tidy(project, session, dry_run=True).failed_landings == sorted(left, reverse=True)
+    assert tidy(project, session, dry_run=True).failed_landings == sorted(left)
     tidy(project, session)
     assert landed(project) == before
 
