@@ -261,7 +261,7 @@ def test_without_any_id_and_exact_positions_all_required_fields_decide_loudly(tm
 def test_producer_headers_are_only_mentioned() -> None:
     draft = drafted(record(i, {"n": i}, producer="p", sequence=str(i)) for i in range(5))
     assert "headers producer and sequence" in notes(draft)
-    assert "identity.producer is not_supported_yet" in notes(draft)
+    assert "producer is not_supported_yet" in notes(draft)
     assert entry(draft, "apply.mode")[0] == "append"
 
 

@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from onefold.draft.apply import Append, Log, Upsert, draft_apply
+from onefold.draft.apply import Append, Upsert
+from onefold.draft.choices import Choices
 from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
-from onefold.draft.evidence import Column, header_columns, key_columns, together, value_columns, weigh
-from onefold.draft.fields import Field, contents_of, draft_fields
-from onefold.draft.identity import Found, find_business_key, find_message_id, producer_headers, resent
+from onefold.draft.fields import Field
 from onefold.draft.sample import Sample
-from onefold.draft.values import Message, Opened, open_sample
+from onefold.draft.values import open_sample
 from onefold.errors import NoDraftError
 
 _RATE = 0.01
@@ -48,83 +47,14 @@ def draft_dataset(name: str, source: Topics | Export, sample: Sample, table: str
         seen = ", ".join(f"{topic} ({sum(r.topic == topic for r in sample.records)})" for topic in sample.topics)
         advice = "Say which one with --topic: a filter lets only its records in."
         raise NoDraftError(name, sample.place, f"holds records of several topics: {seen}", advice)
-    return _Drafting(name, source, sample, open_sample(name, sample)).draft(table)
+    return _File(name, source, sample, Choices(name, sample, open_sample(name, sample))).draft(table)
 
 
-class _Drafting:
-    """The choices for one dataset, each made once from those before it."""
+class _File:
+    """The file, key by key."""
 
-    def __init__(self, name: str, source: Topics | Export, sample: Sample, opened: Opened) -> None:
-        self.name, self.source, self.sample, self.opened = name, source, sample, opened
-        messages = opened.messages
-        self.fields = draft_fields(messages)
-        if not self.fields.declared:
-            left = ", ".join(f"{field!r} ({reason})" for field, reason in self.fields.left_out[:5])
-            problem = f"the values have no field that can be declared{': ' + left if left else ''}"
-            raise NoDraftError(name, sample.place, problem, "Fields need names of letters, digits and _.")
-        self.headers = header_columns(messages)
-        self.producer = producer_headers(self.headers)
-        self.applied = self._apply(messages)
-        if isinstance(self.applied, Upsert):
-            reason = "the part of the key has this column"
-            self.fields = self.fields.without(self.applied.key_names, reason)
-        # A tombstone is a message only where it deletes.
-        self.kept = [one for one in messages if one.value is not None or self._deletes]
-        self.contents = contents_of(self.kept, self.fields.declared)
-        self.columns = self._value_columns(self.kept)
-        self.message_id = find_message_id(header_columns(self.kept), self.columns, self.contents)
-        self.business_key = self._business_key()
-
-    @property
-    def _deletes(self) -> bool:
-        return isinstance(self.applied, Upsert) and self.applied.tombstones > 0
-
-    def _value_columns(self, messages: list[Message]) -> list[Column]:
-        return value_columns(messages, (field.name for field in self.fields.declared if field.scalar))
-
-    def _apply(self, messages: list[Message]) -> Upsert | Append:
-        headers = [one for one in self.headers if not self.producer or one.name not in self.producer]
-        log = Log(
-            key=key_columns(messages, self.opened.key_format),
-            headers=headers,
-            fields=self._value_columns(messages),
-            partitions=[(one.record.topic, one.record.partition) for one in messages],
-            contents=contents_of(messages, self.fields.declared),
-            nulls=[one.value is None and one.record.key is not None for one in messages],
-            exact=self.sample.exact,
-        )
-        own = find_message_id([], log.fields, log.contents)
-        applied = draft_apply(log, own.expressions[0] if own else "")
-        if isinstance(applied, Upsert) and not self.fields.without(applied.key_names, "").declared:
-            note = f"{applied.reason}; but the values hold nothing beside the parts of the key"
-            return Append("the values hold nothing beside the parts of the key", (note,))
-        return applied
-
-    def _business_key(self) -> Found | None:
-        if isinstance(self.applied, Upsert):
-            return None
-        found = find_business_key(self.columns, self.contents, self.name)
-        if found or self.message_id or self.sample.exact:
-            return found
-        named = {field.name: field for field in self.fields.declared if field.scalar and field.required}
-        whole = [one for one in self.columns if one.name in named]
-        if not whole:
-            problem = "layout connect has no exact positions, and no header or field tells messages apart"
-            raise NoDraftError(self.name, self.sample.place, problem, "Let the producer send an id.")
-        evidence = weigh(together(whole), self.contents)
-        reason = f"NOTHING TELLS MESSAGES APART: equal content is taken for the same message ({evidence})"
-        return Found(tuple(one.expression for one in whole), reason, evidence)
-
-    @property
-    def _resent(self) -> int:
-        """Records that only the business key knows again."""
-        if not (self.message_id and self.business_key):
-            return 0
-        by_name = {one.expression: one for one in [*self.columns, *header_columns(self.kept)]}
-        parts = [by_name[expression] for expression in self.business_key.expressions]
-        return resent(parts, by_name[self.message_id.expressions[0]].cells, self.contents)
-
-    # The file, key by key.
+    def __init__(self, name: str, source: Topics | Export, sample: Sample, choices: Choices) -> None:
+        self.name, self.source, self.sample, self.choices = name, source, sample, choices
 
     def draft(self, table: str | None) -> Draft:
         """All entries in their order."""
@@ -132,7 +62,7 @@ class _Drafting:
         entries += self._source()
         newest = self.sample.days[1] if self.sample.days else datetime.now(UTC)
         entries.append(Entry(("schedule",), None, f'schedule: {{cron: "0 * * * *", start: {newest:%Y-%m-%d}}}'))
-        entries.append(Entry(("key",), mapped(format=self.opened.key_format), self.opened.key_reason))
+        entries.append(Entry(("key",), mapped(format=self.choices.opened.key_format), self.choices.opened.key_reason))
         entries += self._value()
         entries += self._identity()
         entries += self._applying()
@@ -170,7 +100,7 @@ class _Drafting:
             Entry((*at, "origin"), mapped(cluster=scalar(source.cluster or "kafka"), incarnation="1"), unnamed),
         ]
         if sample.exact:
-            holes, why = _holes(sample, self.opened.tombstones)
+            holes, why = _holes(sample, self.choices.opened.tombstones)
             entries.append(Entry((*at, "holes"), holes, why))
         if source.topic:
             condition = f"topic = '{source.topic}'"
@@ -180,21 +110,25 @@ class _Drafting:
     def _value(self) -> list[Entry]:
         entries = [Entry(("value", "format"), "json", self._unusable())]
         at = ("value", "fields")
-        entries += [Entry((*at, field.name), scalar(field.type), field.reason) for field in self.fields.declared]
-        left = self.fields.left_out
+        entries += [
+            Entry((*at, field.name), scalar(field.type), field.reason) for field in self.choices.fields.declared
+        ]
+        left = self.choices.fields.left_out
         entries += [Entry((*at, ""), None, f"left out: {name[:60]!r}: {why}") for name, why in left[:_MOST_NAMED]]
         if len(left) > _MOST_NAMED:
             entries.append(Entry((*at, ""), None, f"left out: {len(left) - _MOST_NAMED} more"))
         return entries
 
     def _unusable(self) -> str:
-        told = [f"{count} {'is' if count == 1 else 'are'} {what}" for what, count in self.opened.problems.items()]
+        told = [
+            f"{count} {'is' if count == 1 else 'are'} {what}" for what, count in self.choices.opened.problems.items()
+        ]
         return f"of {len(self.sample.records)} values {'; '.join(told)}" if told else ""
 
     def _identity(self) -> list[Entry]:
         notes, entries = [], []
         at = ("identity",)
-        found, business, again = self.message_id, self.business_key, self._resent
+        found, business, again = self.choices.message_id, self.choices.business_key, self.choices.sent_again
         if found:
             entries.append(Entry((*at, "message_id"), scalar(found.expressions[0]), found.reason))
         if business and (again or not found):
@@ -205,15 +139,13 @@ class _Drafting:
             notes.append(f"perhaps, too: business_key: {listed(business.expressions)} ({told})")
         if not entries:
             notes.append(self._no_identity())
-        if self.producer:
-            notes.append(
-                f"headers {self.producer[0]} and {self.producer[1]} look like a producer's name and sequence: "
-                "identity.producer is not_supported_yet"
-            )
+        if self.choices.producer:
+            named = " and ".join(self.choices.producer)
+            notes.append(f"headers {named} look like a producer's name and sequence: producer is not_supported_yet")
         return [Entry((*at,), None, note) for note in notes] + entries
 
     def _no_identity(self) -> str:
-        if isinstance(self.applied, Upsert):
+        if isinstance(self.choices.applied, Upsert):
             return "identity: no header or field is an id of the message; key and version decide"
         return (
             "identity: no header or field is an id of the message, so only the position decides: what is written or "
@@ -221,7 +153,7 @@ class _Drafting:
         )
 
     def _applying(self) -> list[Entry]:
-        applied, at = self.applied, ("apply",)
+        applied, at = self.choices.applied, ("apply",)
         mode = "upsert" if isinstance(applied, Upsert) else "append"
         entries = [Entry((*at, "mode"), mode, applied.reason)]
         if isinstance(applied, Append):
@@ -230,12 +162,12 @@ class _Drafting:
         entries.append(Entry((*at, "version", "from"), scalar(applied.version), applied.version_reason))
         if applied.tombstones:
             entries.append(Entry((*at, "delete_when"), "tombstone", ""))
-        elif flags := _delete_flags(self.fields.declared):
+        elif flags := _delete_flags(self.choices.fields.declared):
             entries.append(Entry((*at, ""), None, f'perhaps: delete_when: "{flags}"'))
         return entries
 
     def _quality(self) -> list[Entry]:
-        rejected = self._rejected()
+        rejected = self.choices.rejected()
         total = len(self.sample.records) + self.sample.unreadable
         at = ("quality",)
         notes = []
@@ -248,30 +180,6 @@ class _Drafting:
         rate = min(1.0, math.ceil(2 * 100 * rejected / total) / 100)
         why = f"{rejected} of {total} records in the sample would be rejected; {_RATE} is the limit without this line"
         return [*notes, Entry((*at, "max_rejected_rate"), str(rate), why), Entry((*at, "max_conflicts"), "0")]
-
-    def _rejected(self) -> int:
-        """The records of the sample that the draft itself would reject."""
-        of_fields = {id(self.opened.messages[index]) for index in self.fields.rejected}
-        nulls = {id(one) for one in self.opened.messages if one.value is None and not self._deletes}
-        columns = {one.expression: one for one in [*self.columns, *key_columns(self.kept, self.opened.key_format)]}
-        columns |= {one.expression: one for one in header_columns(self.kept)}
-        deciding = set(self._deciding())
-        empty = {
-            id(message)
-            for expression, column in columns.items()
-            if expression in deciding
-            for message, cell in zip(self.kept, column.cells, strict=True)
-            if cell is None
-        }
-        return self.sample.unreadable + self.opened.problems.total() + len(of_fields | nulls | empty)
-
-    def _deciding(self) -> tuple[str, ...]:
-        if isinstance(self.applied, Upsert):
-            version = self.applied.version
-            return (*self.applied.key, version[version.find("(") + 1 :].rstrip(")"))
-        if self.business_key and (self._resent or not self.message_id):
-            return self.business_key.expressions
-        return self.message_id.expressions if self.message_id else ()
 
 
 _LAYOUTS = {
