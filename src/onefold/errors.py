@@ -211,7 +211,8 @@ class ClusterRefusedError(TerminalError):
     def sentence(self) -> str:
         return (
             f"{self.connection} ({self.servers}): {self.problem}. Nothing was read. Check the connection's user, "
-            "password and rights (it needs DESCRIBE and READ on the topics, READ on groups that begin with onefold)."
+            "password, certificates and rights (it needs DESCRIBE and READ on the topics, READ on groups that begin "
+            "with onefold)."
         )
 
 

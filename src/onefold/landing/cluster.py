@@ -6,6 +6,7 @@ import difflib
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -78,7 +79,7 @@ class Cluster:
     def id(self) -> str:
         """The cluster's own id, which positions carry."""
         with self._asking():
-            return str(self._admin.describe_cluster(request_timeout=SECONDS).result(SECONDS).cluster_id)
+            return str(self._answer(self._admin.describe_cluster(request_timeout=SECONDS)).cluster_id)
 
     def topics(self, wanted: Sequence[str], *, missing_ok: bool = False) -> list[Topic]:
         """The topics of these names, and those that the patterns (`^…`) match, by name.
@@ -103,12 +104,14 @@ class Cluster:
         return described
 
     def _names(self) -> list[str]:
+        assert self.id  # asked first: who is refused is told at once, and a listing would wait
         with self._asking():
             return sorted(name for name in self._admin.list_topics(timeout=SECONDS).topics if not name.startswith("__"))
 
     def _described(self, name: str) -> Topic:
         with self._asking(name):
-            told = self._admin.describe_topics(TopicCollection([name]), request_timeout=SECONDS)[name].result(SECONDS)
+            asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=SECONDS)
+            told = self._answer(asked[name])
         return Topic(name, str(told.topic_id), tuple(sorted(one.id for one in told.partitions)))
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -194,7 +197,7 @@ class Cluster:
         found = {}
         for one, future in told.items():
             with self._asking(one.topic):
-                found[one.topic, one.partition] = future.result(SECONDS)
+                found[one.topic, one.partition] = self._answer(future)
         return found
 
     def _records(self, where: Partition, start: int, end: int, isolation: str = "read_committed") -> Iterator[Message]:
@@ -237,6 +240,20 @@ class Cluster:
     def _admin(self) -> AdminClient:
         return AdminClient(self._config)
 
+    def _answer(self, future: Future[Any]) -> Any:
+        """What a future brings, in `SECONDS`; who is refused hears it at once, though librdkafka would try on."""
+        deadline = time.monotonic() + SECONDS
+        while not wait([future], 0.1).done and time.monotonic() < deadline:
+            self._admin.poll(0)
+            if self._is_refused:
+                raise KafkaException(KafkaError(KafkaError._AUTHENTICATION))
+        return future.result(0)
+
+    @property
+    def _is_refused(self) -> bool:
+        """Whether the brokers refused the user, or this client the brokers' certificate."""
+        return any(words in heard for heard in self._heard for words in ("uthentication", "certificate verify failed"))
+
     @contextmanager
     def _asking(self, topic: str = "") -> Iterator[None]:
         try:
@@ -251,7 +268,7 @@ class Cluster:
             # librdkafka says why it has no connection in another voice.
             last = self._heard[0] if self._heard else ""
             heard = f": {last}" if last and last not in problem else ""
-            refused = (raised and raised.code() in _REFUSED) or "uthentication" in last
+            refused = (raised and raised.code() in _REFUSED) or self._is_refused
             kind = ClusterRefusedError if refused else ClusterUnavailableError
             raise kind(self.connection, self.settings[SERVERS], f"{problem}{heard}") from error
 
