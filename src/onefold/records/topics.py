@@ -33,6 +33,10 @@ _TASK = 500_000
 """Records that one task reads, at most."""
 
 
+SILENCE = 60.0
+"""Seconds without an answer after which a read is given up; what is slow, but answers, is waited for."""
+
+
 def write_topics(session: SparkSession, ranges: list[OffsetRange], client: dict[str, str], uri: str) -> None:
     """Write the committed records of exact ranges as Parquet below `uri`; fails where an offset is lost.
 
@@ -73,7 +77,12 @@ def _read(session: SparkSession, ranges: list[OffsetRange], client: dict[str, st
         failOnDataLoss="true",
         maxRecordsPerPartition=str(_TASK),
         groupIdPrefix="onefold",
-        **{"kafka.isolation.level": "read_committed"},
+        **{
+            "kafka.isolation.level": "read_committed",
+            "kafka.request.timeout.ms": f"{SILENCE * 500:.0f}",
+            "kafka.default.api.timeout.ms": f"{SILENCE * 1000:.0f}",
+            "kafkaConsumer.pollTimeoutMs": f"{SILENCE * 1000:.0f}",
+        },
     ).load()
     which = {one.topic_partition.topic: one.topic_partition for one in ranges}
     return rows.select(
