@@ -16,10 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import IO, Self
+from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -65,18 +66,30 @@ class Broker:
 
     `bootstrap` is where clients connect. With `advertise` (a port of this host) the broker listens
     on one more port, `behind`, and tells the clients that come in there to go on through
-    `advertise`: the place for a proxy (see `sample.proxy`).
+    `advertise`: the place for a proxy (see `sample.proxy`). With `secure` (properties: mechanisms,
+    users, a certificate) it listens with SASL_SSL on `secured`, too. With `joins` it is another node
+    of that broker's cluster, which must be running. It may be killed and started again between.
     """
 
-    def __init__(self, *, advertise: int | None = None, log: Path | None = None) -> None:
-        self._advertise = advertise
+    def __init__(
+        self,
+        *,
+        advertise: int | None = None,
+        secure: Mapping[str, object] | None = None,
+        joins: Broker | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self._advertise, self._secure, self._joins = advertise, secure, joins
         self._log = log
+        self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._stack = ExitStack()
-        port, controller, behind = free_ports(3)
+        port, controller, behind, secured = free_ports(4)
+        self.node = NODE_ID if joins is None else joins.node + 1
         self.bootstrap = f"{HOST}:{port}"
         self.behind = behind
-        self._controller = f"{HOST}:{controller}"
+        self.secured = f"{HOST}:{secured}"
+        self._controller = joins._controller if joins else f"{HOST}:{controller}"
 
     @property
     def log(self) -> Path:
@@ -94,45 +107,61 @@ class Broker:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onefold-kafka-")))
-            self._log = self._log or home / "broker.log"
-            config = home / "server.properties"
-            config.write_text(self._properties(home / "data"))
-            output = stack.enter_context(self._log.open("wb"))
-            self._format(config, output)
+            self._home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onefold-kafka-")))
+            self._log = self._log or self._home / "broker.log"
+            (self._home / "server.properties").write_text(self._properties(self._home / "data"))
+            self._format(self._home / "server.properties")
             stack.callback(self._stop)
-            command = [*java(), "kafka.Kafka", str(config)]
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-            self._await_answer()
+            self.start()
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def start(self) -> None:
+        """Start it, on the data that it has, and return once it answers."""
+        assert self._home is not None, "the broker has no place before it is entered"
+        assert self._process is None or self._process.poll() is not None, "the broker is running"
+        command = [*java(), "kafka.Kafka", str(self._home / "server.properties")]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        self._await_answer()
+
+    def kill(self) -> None:
+        """Kill it as a failing machine would."""
+        self.process.kill()
+        self.process.wait()
+
     def _properties(self, data: Path) -> str:
-        listeners = {"PLAINTEXT": self.bootstrap, "CONTROLLER": self._controller}
-        advertised = {"PLAINTEXT": self.bootstrap}
+        listeners = {"PLAINTEXT": self.bootstrap}
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
         if self._advertise is not None:
-            listeners["PROXIED"] = f"{HOST}:{self.behind}"
-            advertised["PROXIED"] = f"{HOST}:{self._advertise}"
+            listeners["PROXIED"], protocols["PROXIED"] = f"{HOST}:{self.behind}", "PLAINTEXT"
+        if self._secure is not None:
+            listeners["SECURE"], protocols["SECURE"] = self.secured, "SASL_SSL"
+        advertised = listeners | ({"PROXIED": f"{HOST}:{self._advertise}"} if self._advertise is not None else {})
+        if self._joins is None:
+            listeners["CONTROLLER"] = self._controller
         properties: dict[str, object] = SINGLE_NODE | {
-            "process.roles": "broker,controller",
-            "node.id": NODE_ID,
+            "process.roles": "broker" if self._joins else "broker,controller",
+            "node.id": self.node,
             "controller.quorum.bootstrap.servers": self._controller,
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "listeners": ",".join(f"{name}://{at}" for name, at in listeners.items()),
-            "advertised.listeners": ",".join(f"{name}://{at}" for name, at in advertised.items()),
-            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
+            "listeners": _pairs(listeners, "://"),
+            "advertised.listeners": _pairs(advertised, "://"),
+            "listener.security.protocol.map": _pairs(protocols, ":"),
             "log.dirs": data,
+            **(self._secure or {}),
         }
         return "".join(f"{name}={value}\n" for name, value in properties.items())
 
-    def _format(self, config: Path, output: IO[bytes]) -> None:
-        command = [*java(), "kafka.tools.StorageTool", "format", "--standalone"]
+    def _format(self, config: Path) -> None:
+        command = [*java(), "kafka.tools.StorageTool", "format", *(() if self._joins else ("--standalone",))]
         command += ["--cluster-id", CLUSTER_ID, "--config", str(config)]
-        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
+        with self.log.open("wb") as output:
+            done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
             raise BrokerNotStartedError("the broker's storage could not be formatted", self.log)
 
@@ -161,6 +190,10 @@ class Broker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _pairs(of: Mapping[str, str], between: str) -> str:
+    return ",".join(f"{name}{between}{value}" for name, value in of.items())
 
 
 def java() -> list[str]:

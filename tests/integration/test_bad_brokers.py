@@ -1,0 +1,286 @@
+"""Brokers and disks that fail while a topic is read: a clear error, nothing lost, and the rerun ends right."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from pyspark.sql import SparkSession
+
+from onefold.errors import ClusterRefusedError, ClusterUnavailableError, LandingInterruptedError, TransientError
+from onefold.lake import Lake
+from onefold.landing.manifest import Manifest
+from onefold.landing.plan import RangesPlan
+from sample.broker import Broker
+from tests.integration.line import Line
+from tests.integration.topics import Topics, ranges
+from tests.process.project import SETTINGS, Project
+
+pytestmark = pytest.mark.kafka
+PASSWORD = "correct-horse"
+MANY = 10_000
+PATIENCE = 6.0
+
+
+@dataclass
+class Weak:
+    """A broker of this module's own, the line to it, and the certificate that it shows."""
+
+    broker: Broker
+    line: Line
+    certificate: Path
+
+    def secure(self, **settings: str) -> dict[str, str | int | float | bool]:
+        """Client settings for its SASL_SSL listener."""
+        return {
+            "bootstrap.servers": self.broker.secured,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "onefold",
+            "sasl.password": PASSWORD,
+            "ssl.ca.location": str(self.certificate),
+        } | settings
+
+
+def certificate_in(folder: Path) -> tuple[Path, Path]:
+    """A certificate for the loopback address that is its own authority, and a file that holds its key, too."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")])
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(address, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    shown, store = folder / "ca.pem", folder / "store.pem"
+    shown.write_bytes(made.public_bytes(pem))
+    store.write_bytes(secret + made.public_bytes(pem))
+    return shown, store
+
+
+@pytest.fixture(scope="module")
+def weak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weak]:
+    certificate, store = certificate_in(tmp_path_factory.mktemp("tls"))
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    secure = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.secure.plain.sasl.jaas.config": f'{module} required user_onefold="{PASSWORD}";',
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store),
+    }
+    with Line() as line, Broker(advertise=line.port, secure=secure) as broker:
+        line.target = broker.behind
+        yield Weak(broker, line, certificate)
+
+
+@pytest.fixture
+def topic(weak: Weak, lake: Lake, session: SparkSession) -> Callable[..., Topics]:
+    """Makes a topic on the broker itself; Onefold reaches it by the client settings given."""
+
+    def make(kafka: dict[str, Any], create: bool = True) -> Topics:
+        t = Topics.on(weak.broker.bootstrap, lake, session, f"weak-{uuid.uuid4().hex[:8]}")
+        if create:
+            t.create()
+        t.lake = Lake(lake.settings.model_copy(update={"kafka": {"kafka_default": kafka}}))
+        return t
+
+    return make
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As shipped, only sooner."""
+    monkeypatch.setattr("onefold.landing.cluster.SECONDS", PATIENCE)
+    monkeypatch.setattr("onefold.records.topics.SILENCE", PATIENCE)
+
+
+def manifest_of(t: Topics, plan: RangesPlan) -> Manifest | None:
+    return t.lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
+
+
+def offsets(t: Topics, manifest: Manifest) -> list[int]:
+    return [offset for _, _, offset in t.positions(manifest)]
+
+
+@pytest.mark.parametrize("failure", ["killed", "silent"])
+@pytest.mark.usefixtures("impatient")
+def test_a_broker_that_fails_while_it_is_read_costs_a_rerun(
+    weak: Weak, topic: Callable[..., Topics], failure: str
+) -> None:
+    t = topic({"bootstrap.servers": weak.line.address})
+    t.send([0.1] * MANY, pad=300)
+    plan = t.plan()
+    # Some fetches, of 1 MiB at most, are through.
+    weak.line.cut_after(MANY * 200, weak.broker.kill if failure == "killed" else lambda: weak.line.slow_down(0))
+    try:
+        with pytest.raises(
+            LandingInterruptedError, match=r"reading the topics failed: .*(Cannot fetch|Timeout)"
+        ) as raised:
+            t.land(plan)
+    finally:
+        weak.line.slow_down(None)
+        if weak.broker.process.poll() is not None:
+            weak.broker.start()
+    assert (raised.value.exit_code, manifest_of(t, plan)) == (1, None)
+    assert "\n" not in str(raised.value)
+    assert offsets(t, t.land(plan)) == list(range(MANY))
+
+
+def test_a_slow_broker_is_waited_for(weak: Weak, topic: Callable[..., Topics]) -> None:
+    t = topic({"bootstrap.servers": weak.line.address})
+    t.send([0.1] * MANY)
+    weak.line.slow_down(400_000)
+    try:
+        manifest = t.land(t.plan())
+    finally:
+        weak.line.slow_down(None)
+    assert offsets(t, manifest) == list(range(MANY))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_broker_that_is_reached_but_never_answers_is_told_in_time(weak: Weak, topic: Callable[..., Topics]) -> None:
+    t = topic({"bootstrap.servers": weak.line.address})
+    weak.line.slow_down(0)
+    begun = time.monotonic()
+    try:
+        with pytest.raises(ClusterUnavailableError, match=rf"kafka_default \({weak.line.address}\): "):
+            t.plan()
+    finally:
+        weak.line.slow_down(None)
+    assert time.monotonic() - begun < 5 * PATIENCE
+    assert t.plan().empty
+
+
+def test_a_leader_that_dies_between_plan_and_land_is_followed(weak: Weak, topic: Callable[..., Topics]) -> None:
+    with Broker(joins=weak.broker) as second:
+        t = topic({"bootstrap.servers": f"{weak.broker.bootstrap},{second.bootstrap}"}, create=False)
+        new = NewTopic(
+            t.names[0], 1, replica_assignment=[[second.node, weak.broker.node]], config={"retention.ms": "-1"}
+        )
+        t.admin.create_topics([new])[t.names[0]].result(30)
+        t.described(t.names[0], 1)
+        t.send([0.1] * 100)
+        plan = t.plan()
+        assert ranges(plan) == {(t.names[0], 0): (0, 100)}
+        second.kill()
+        assert offsets(t, landed_in(t, plan, tries=3)) == list(range(100))
+    assert t.plan().empty
+
+
+def landed_in(t: Topics, plan: RangesPlan, tries: int) -> Manifest:
+    """Land as a scheduler does: what is transient is tried again."""
+    for left in reversed(range(tries)):
+        try:
+            return t.land(plan)
+        except TransientError:
+            assert manifest_of(t, plan) is None
+            if not left:
+                raise
+    raise AssertionError
+
+
+def test_a_topic_is_planned_and_landed_over_sasl_and_tls(weak: Weak, topic: Callable[..., Topics]) -> None:
+    t = topic(weak.secure())
+    t.send([0.1, 0.2])
+    assert offsets(t, t.land(t.plan())) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"sasl.password": "battery-staple"}, "Authentication failed"),
+        ({"ssl.ca.location": ""}, "certificate verify failed"),
+    ],
+)
+def test_who_is_refused_hears_it_at_once(
+    weak: Weak, topic: Callable[..., Topics], wrong: dict[str, str], said: str
+) -> None:
+    t = topic({name: value for name, value in weak.secure(**wrong).items() if value})
+    begun = time.monotonic()
+    with pytest.raises(ClusterRefusedError, match=rf"kafka_default \({weak.broker.secured}\): .*{said}") as raised:
+        t.plan()
+    assert time.monotonic() - begun < 20, "librdkafka would try for longer"
+    assert "battery-staple" not in str(raised.value)
+    t.names = ("^weak.*",)
+    with pytest.raises(ClusterRefusedError):
+        t.plan()
+
+
+def test_the_command_line_names_the_connection_and_keeps_the_password(weak: Weak, tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    wrong = weak.secure(**{"sasl.password": "battery-staple"})
+    lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in wrong.items()]
+    (tmp_path / "onefold.toml").write_text("\n".join([SETTINGS, "[kafka.kafka_default]", *lines]))
+    project.write_dataset(
+        "live",
+        "name: live\nsource: {kafka: {topics: [any]}}\nvalue: {fields: {id: string}}\napply: {mode: append}\n"
+        "target: {table: live.rows, buckets: 2}\n",
+    )
+    done = project.onefold("run", "live", "--dry-run")
+    assert done.code == 1
+    said = " ".join(done.err.split())
+    assert f"kafka_default ({weak.broker.secured})" in said
+    assert "Authentication failed" in said
+    assert "Traceback" not in said
+    assert "battery-staple" not in done.err + done.out
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[str], None]]]:
+    """A folder that is a disk of its own, of 2 MB, and a function that makes it larger."""
+    place, mount = tmp_path / "disk", shutil.which("mount")
+    place.mkdir()
+    words = [mount or "mount", "-t", "tmpfs", "-o", "size=2m", "onefold", str(place)]
+    if not mount or subprocess.run(words, check=False, capture_output=True).returncode:
+        pytest.skip("a small disk can only be mounted by root")
+
+    def grow(size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", place], check=True)
+
+    yield place, grow
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_disk_that_is_full_lands_nothing_and_the_rerun_does(
+    weak: Weak,
+    session: SparkSession,
+    lake_in: Callable[[Path], Lake],
+    small_disk: tuple[Path, Callable[[str], None]],
+) -> None:
+    place, grow = small_disk
+    t = Topics.on(weak.broker.bootstrap, lake_in(place), session, f"weak-{uuid.uuid4().hex[:8]}")
+    t.create()
+    producer = Producer({"bootstrap.servers": t.servers, "log_level": 0})
+    for _ in range(1_000):
+        producer.produce(t.names[0], base64.b64encode(os.urandom(3_000)))
+    assert producer.flush(30) == 0
+    plan = t.plan()
+    with pytest.raises(LandingInterruptedError, match="No space left on device"):
+        t.land(plan)
+    assert manifest_of(t, plan) is None
+    grow("40m")
+    assert offsets(t, t.land(plan)) == list(range(1_000))
