@@ -38,11 +38,14 @@ $(KAFKA): $(READY) src/onefold/spark/jars.lock
 	@touch $@
 
 $(CLASSES): $(JARS)
-	@echo "an archive of Spark's classes, with which the JVMs of the tests start faster (a minute)"
-	@scratch=$$(mktemp -d); trap 'rm -rf $$scratch' EXIT; made=$$scratch/classes.jsa; \
+	@echo "an archive of Spark's classes, with which every JVM starts faster (a minute)"
+	@rm -f $@; scratch=$$(mktemp -d); trap 'rm -rf $$scratch' EXIT; made=$$scratch/classes.jsa; \
 	    if ! ONEFOLD_LAKE=$$scratch/lake SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=$$made -Xlog:cds=off -Xlog:cds+dynamic=off" \
 	        $(BIN)/onefold run accounts --export sample/exports/kcat/1-first 2>&1 | cat >$$scratch/said || ! test -f $$made; \
 	    then cat $$scratch/said >&2; exit 1; fi; mv $$made $@  # the pipe ends when the JVM has left, too
+
+.PHONY: classes
+classes: $(CLASSES) ## Once: every later command starts some seconds faster (190 MB)
 
 .PHONY: demo
 demo: setup $(KAFKA) ## The main job on the shipped sample and on two live topics, to the report
@@ -74,6 +77,10 @@ bench: setup ## Dedup side by side with a bare row_number job and DuckDB
 .PHONY: bench-landing
 bench-landing: setup $(KAFKA) ## Landing a live topic side by side with a plain Python consumer
 	@$(BIN)/python -m benchmarks.landing
+
+.PHONY: bench-small
+bench-small: setup ## A small batch from command to report, with the share of each step, beside a bare Spark job
+	@$(BIN)/python -m benchmarks.small_batch
 
 .PHONY: record
 record: setup $(KAFKA) ## Record the sample stream anew from a real broker

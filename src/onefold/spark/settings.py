@@ -6,13 +6,12 @@ from pathlib import Path
 
 from onefold.errors import UsageError
 from onefold.lake import CATALOG, Lake
-from onefold.spark.jars import jars
+from onefold.spark.jars import jar_home, jars
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
 _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
 
 SETTINGS = {
-    "spark.driver.extraJavaOptions": _COMPILE_ALL,
     "spark.executor.extraJavaOptions": _COMPILE_ALL,
     "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "spark.sql.session.timeZone": "UTC",
@@ -36,6 +35,7 @@ def session_settings(lake: Lake) -> dict[str, str]:
     name = f"spark.sql.catalog.{CATALOG}"
     return {
         **SETTINGS,
+        "spark.driver.extraJavaOptions": _driver_options(jar_home() / "spark" / "classes.jsa"),
         "spark.jars": ",".join(str(jar) for jar in jars()),
         name: "org.apache.iceberg.spark.SparkCatalog",
         f"{name}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
@@ -45,6 +45,13 @@ def session_settings(lake: Lake) -> dict[str, str]:
         f"{name}.cache-enabled": "false",
         **lake.settings.spark_conf,
     }
+
+
+def _driver_options(classes: Path) -> str:
+    """With Spark's classes from an archive, where `make classes` left one; a JVM that it does not fit goes without."""
+    if not classes.is_file() or " " in str(classes):
+        return _COMPILE_ALL
+    return f"{_COMPILE_ALL} -XX:SharedArchiveFile={classes} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def jdbc_uri(uri: str) -> str:
