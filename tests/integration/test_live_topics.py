@@ -206,6 +206,22 @@ def test_what_expired_before_it_was_landed_is_loss_unless_it_is_tolerated(topics
     assert row["holes"] == [{"start": 0, "end": 3, "kind": "retention"}]
 
 
+def test_what_the_log_holds_no_more_is_read_from_what_other_plans_have_landed(topics: Make) -> None:
+    """Two datasets share a source: one reads it by the hour, the other by the day, after retention."""
+    t = topics(partitions=2)
+    t.send([0.1, 0.2, 1.1, 2.1, 3.1])
+    t.send([0.5, 2.5], partition=1)
+    hourly = [t.land(t.plan(between(hour, hour + 1))) for hour in (0, 2)]
+    t.expire(before=4)
+    t.expire(before=1, partition=1)
+    daily = t.plan(between(0, 4))
+    manifest = t.land(daily)
+    [name] = t.names
+    assert t.positions(manifest) == [(name, 0, 0), (name, 0, 1), (name, 0, 3), (name, 0, 4), (name, 1, 0), (name, 1, 1)]
+    assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(2, 3, "retention")]
+    assert all(row in t.rows(manifest) for one in hourly for row in t.rows(one)), "as they were landed"
+
+
 def test_what_expired_between_two_runs_is_told_by_the_second(topics: Make) -> None:
     t = topics(partitions=2)
     t.send([0.1, 0.2], 0)

@@ -124,13 +124,13 @@ class Topics:
         return land_batch(self.lake, self.dataset(), plan.batch, None, read or partial(write_topics, self.session))
 
     def positions(self, manifest: Manifest) -> list[Position]:
+        """The positions that a landing holds."""
+        return sorted((row["topic"], row["partition"], row["offset"]) for row in self.rows(manifest))
+
+    def rows(self, manifest: Manifest) -> list[dict[str, Any]]:
         """What a landing holds, read without Spark."""
-        found: list[Position] = []
-        for one in manifest.objects:
-            path = self.lake.settings.path(self.lake.settings.lake) / one.key
-            rows = pq.read_table(path, columns=["topic", "partition", "offset"]).to_pylist()
-            found += [(row["topic"], row["partition"], row["offset"]) for row in rows]
-        return sorted(found)
+        lake = self.lake.settings.path(self.lake.settings.lake)
+        return [row for one in manifest.objects for row in pq.read_table(lake / one.key).to_pylist()]
 
 
 def ranges(plan: RangesPlan) -> dict[tuple[str, int], tuple[int, int]]:

@@ -25,13 +25,15 @@ from onefold.landing.manifest import Hole, LandedObject
 from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
+from onefold.landing.standing import Standing, standing_for
 
 if TYPE_CHECKING:
     from onefold.landing.cluster import Cluster
 
 _LOG = logging.getLogger(__name__)
-Read = Callable[[list[OffsetRange], dict[str, str], str], None]
-"""Writes the records of exact ranges, by the JVM client's settings, as objects below a URI."""
+Read = Callable[[list[OffsetRange], list[Standing], dict[str, str], str], None]
+"""Writes the records of exact ranges, and of parts of other landings, as objects below a URI; by the JVM client's
+settings."""
 
 
 class LiveSource:
@@ -181,7 +183,7 @@ class LiveSource:
     # Land.
 
     def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
-        """Read what the plan names, as far as it is there.
+        """Read what the plan names, as far as it is there: in the log, or landed by another plan of the source.
 
         Raises:
             LandingInterruptedError: it could not be read to the end, or the topics changed meanwhile.
@@ -190,12 +192,13 @@ class LiveSource:
         assert isinstance(plan, RangesPlan)
         assert self.read is not None, "landing a live topic needs a Spark session"
         self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is told as a hole
-        readable, holes = self._still_there(plan.ranges)
+        readable, gone = self._still_there(plan.ranges)
+        standing, holes = standing_for(self.lake, self.dataset.source_id, gone)
         prefix = Lake.landed(self.dataset.source_id, batch, attempt, "")
-        if readable:
-            self._read(readable, batch, prefix)
-            if gone := {one.topic_partition.key for one in readable} - set(self._look_up(missing_ok=True)):
-                raise LandingInterruptedError(batch, f"{', '.join(sorted(gone))} was deleted while it was read")
+        if readable or standing:
+            self._read(readable, standing, batch, prefix)
+            if deleted := {one.topic_partition.key for one in readable} - set(self._look_up(missing_ok=True)):
+                raise LandingInterruptedError(batch, f"{', '.join(sorted(deleted))} was deleted while it was read")
         objects = [self._object(info.key, info.size) for info in self.lake.storage.list(prefix) if _is_data(info.key)]
         return Landed(objects, plan.ranges, holes)
 
@@ -231,11 +234,11 @@ class LiveSource:
             readable.append(OffsetRange(topic_partition=where, start=low, end=high))
         return [one for one in readable if one.start < one.end], [hole for hole in holes if hole.start < hole.end]
 
-    def _read(self, ranges: list[OffsetRange], batch: str, prefix: str) -> None:
+    def _read(self, ranges: list[OffsetRange], standing: list[Standing], batch: str, prefix: str) -> None:
         assert self.read is not None
         client = java_settings(client_settings(self.lake.settings, self.connection))
         try:
-            self.read(ranges, client, self.lake.storage.uri_of(prefix))
+            self.read(ranges, standing, client, self.lake.storage.uri_of(prefix))
         except OnefoldError:
             raise
         except Exception as error:  # whatever Spark says: the brokers are gone, the disk is full

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.offsets import TopicPartition
+from onefold.landing.standing import Standing
 from onefold.records import envelope as E
 from onefold.records.kcat import object_name
 from onefold.records.landed import literal
@@ -45,12 +46,14 @@ SILENCE = 60.0
 """Seconds without an answer after which a read is given up; what is slow, but answers, is waited for."""
 
 
-def write_topics(session: SparkSession, ranges: list[OffsetRange], client: dict[str, str], uri: str) -> None:
+def write_topics(
+    session: SparkSession, ranges: list[OffsetRange], standing: list[Standing], client: dict[str, str], uri: str
+) -> None:
     """Write the committed records of exact ranges as Parquet below `uri`; fails where an offset is lost.
 
-    `client` are settings of the JVM's Kafka client.
+    `standing` is what other plans have landed and the log holds no more; `client` are settings of the JVM's client.
     """
-    reads = [_read(session, one, client) for one in _rounds(ranges)]
+    reads = [_read(session, one, client) for one in _rounds(ranges)] + [_again(session, one) for one in standing]
     reduce(DataFrame.unionByName, reads).write.option("compression", "zstd").parquet(uri)
 
 
@@ -107,6 +110,19 @@ def _read(session: SparkSession, ranges: list[OffsetRange], client: dict[str, st
         "value",
         "headers",
     )
+
+
+def _again(session: SparkSession, standing: Standing) -> DataFrame:
+    """The records of some ranges of another landing."""
+    rows = session.read.schema(LANDED).parquet(*literal(standing.uris))
+    return rows.where(reduce(Column.__or__, (_within(one) for one in standing.ranges)))
+
+
+def _within(one: OffsetRange) -> Column:
+    where = one.topic_partition
+    partition = (F.col("topic") == where.topic) & (F.col("partition") == where.partition)
+    incarnation = (F.col("cluster") == where.cluster) & (F.col("incarnation") == where.incarnation)
+    return partition & incarnation & (F.col("offset") >= one.start) & (F.col("offset") < one.end)
 
 
 def _by_topic(which: dict[str, TopicPartition]) -> Column:
