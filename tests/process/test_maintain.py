@@ -19,6 +19,7 @@ from onefold.maintenance.maintain import maintain
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.ledger import explain, records_of, rows_of
+from onefold.upsert.documents import upserted_of
 from tests.process.project import Here, Project, line
 
 if TYPE_CHECKING:
@@ -144,6 +145,30 @@ def test_readers_cannot_be_led_back_to_what_has_expired(project: Project) -> Non
     first = records_of(project.lake, project.dataset("accounts"))[-1].batch
     with pytest.raises(UsageError, match="has expired: roll back to a later one"):
         roll_back(project.lake, project.dataset("accounts"), first, "me", "")
+
+
+def judged(project: Project) -> set[str]:
+    """The attempts that the verdict table holds."""
+    [name] = [name for name in scratch(project) if "__verdicts_" in name]
+    table = open_catalog(project.lake).load_table((STAGING, name))
+    return set(table.scan(selected_fields=("attempt",)).to_arrow()["attempt"].to_pylist())
+
+
+def test_verdicts_of_attempts_that_are_over_go(project: Project, session: SparkSession) -> None:
+    """The red batch is judged twice more: of its attempts the newest waits, the others count for nothing."""
+    dataset = project.dataset("accounts")
+    launcher: Any = Here(session, project.lake)
+    published = {record.attempt for record in records_of(project.lake, dataset)}
+    [red] = landed(project) - {record.batch for record in records_of(project.lake, dataset)}
+    told = explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))
+    for _ in range(2):
+        assert run_batch(project.lake, dataset, find_plan(project.lake, dataset, red), launcher).red
+    over = judged(project) - published - {upserted_of(project.lake, dataset, red).attempt}
+    assert over
+    assert tidy(project, session, Keep()).verdicts == []
+    assert set(tidy(project, session).verdicts) == over
+    assert judged(project) == {*published, upserted_of(project.lake, dataset, red).attempt}
+    assert explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"})) == told
 
 
 def landed(project: Project) -> set[str]:

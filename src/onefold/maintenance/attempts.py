@@ -35,6 +35,24 @@ def old_branches(table: StateTable, waited_for: set[str], age: timedelta) -> lis
     )
 
 
+def old_verdicts(
+    lake: Lake, dataset: Dataset, table: StateTable, name: str, waited_for: set[str], age: timedelta
+) -> list[str]:
+    """Attempts whose rows of the verdict table `name` count for nothing, written long enough ago."""
+    catalog = open_catalog(lake)
+    if not catalog.table_exists((STAGING, name)):
+        return []
+    published = {record.attempt for record in chain(lake, dataset, table.main.record)}
+    partitions = catalog.load_table((STAGING, name)).inspect.partitions().to_pylist()
+    before = datetime.now(UTC) - age
+    written = {row["partition"]["attempt"]: row["last_updated_at"] for row in partitions}
+    return sorted(
+        attempt
+        for attempt, at in written.items()
+        if attempt not in published | waited_for and at.replace(tzinfo=UTC) <= before
+    )
+
+
 def old_tables(lake: Lake, dataset: Dataset, waited_for: set[str], age: timedelta) -> list[str]:
     """Staging and actions tables that no waiting attempt needs, and that were written long enough ago."""
     catalog, before = open_catalog(lake), datetime.now(UTC) - age

@@ -28,6 +28,7 @@ class Maintained(BaseModel):
     dataset: str
     branches: list[str] = Field(description="Of attempts that are over")
     tables: list[str] = Field(description="Staging and actions of attempts that are over")
+    verdicts: list[str] = Field(default=[], description="Attempts that are over, whose verdicts count for nothing")
     generations: list[str] = Field(description="Rebuilt long enough ago")
     failed_landings: list[str] = Field(default=[], description="Folders of landing attempts that no manifest names")
     landings: list[str] = Field(default=[], description="Batches whose landed bytes are older than they are kept")

@@ -11,12 +11,13 @@ from onefold.catalog import MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset, dataset_files, load_dataset
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.landing.manifest import Manifest
-from onefold.maintenance.attempts import old_branches, old_tables, waiting
+from onefold.maintenance.attempts import old_branches, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.landings import clear_landing, failed_landings, old_landings, readers_of, sources_of
-from onefold.maintenance.tables import compact, expire, remove_orphans
+from onefold.maintenance.tables import compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.tables import drop
 from onefold.upsert.apply import verdict_name
+from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import Generation, Retired
 
 
@@ -51,10 +52,12 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
         return Maintained(dataset=dataset.name, branches=[], tables=[], generations=[])
     waited = [document for pair in waiting(lake, dataset, table) for document in pair if document]
     needed = {name for one in waited for name in _names(one)}
+    attempts = {one.attempt for one in waited if isinstance(one, Upserted)}
     found = Maintained(
         dataset=dataset.name,
         branches=old_branches(table, needed, keep.attempts),
         tables=old_tables(lake, dataset, needed, keep.attempts),
+        verdicts=old_verdicts(lake, dataset, table, verdict_name(dataset), attempts, keep.attempts),
         generations=_retired(lake, dataset, keep),
     )
     if dry_run:
@@ -65,6 +68,7 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
         drop(session, f"{CATALOG}.{STAGING}.{name}")
     for generation in found.generations:
         _drop_generation(session, lake, dataset, generation)
+    forget_verdicts(session, f"{STAGING}.{verdict_name(dataset)}", found.verdicts)
     state = ".".join(table.identifier)
     verdicts = f"{STAGING}.{verdict_name(dataset)}"
     tables = [state, verdicts] if session.catalog.tableExists(f"{CATALOG}.{verdicts}") else [state]

@@ -22,6 +22,13 @@ def compact(session: SparkSession, table: str) -> int:
     return data["rewritten_data_files_count"] + deletes["rewritten_delete_files_count"]
 
 
+def forget_verdicts(session: SparkSession, table: str, attempts: list[str]) -> None:
+    """Delete the rows of some attempts: whole partitions, so only metadata is written."""
+    if attempts:
+        named = ", ".join(f"'{attempt}'" for attempt in attempts)  # hexadecimal: `new_attempt` made them
+        session.sql(f"DELETE FROM {CATALOG}.{table} WHERE attempt IN ({named})")
+
+
 def expire(session: SparkSession, table: str, before: datetime) -> int:
     """Expire snapshots written before an instant, of `main` and of no branch; how many."""
     counted = f"SELECT count(*) FROM {CATALOG}.{table}.snapshots"
