@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import gc
 import ipaddress
 import json
 import os
@@ -10,6 +12,7 @@ import shutil
 import subprocess
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,6 +30,7 @@ from pyspark.sql import SparkSession
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, LandingInterruptedError, TransientError
 from onefold.lake import Lake
+from onefold.landing.cluster import Cluster
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
 from sample.broker import Broker
@@ -150,6 +154,22 @@ def test_a_broker_that_fails_while_it_is_read_costs_a_rerun(
     assert offsets(t, t.land(plan)) == list(range(MANY))
 
 
+@pytest.mark.parametrize("ask", ["starts", "commit_upwards"])
+def test_an_error_leaves_no_client_to_the_garbage_collector(ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may run in a thread of another client, where ending this one crashes the process."""
+    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 0.5)
+    cluster = Cluster("c", {"bootstrap.servers": "127.0.0.1:9"})
+    left = weakref.ref(cluster)
+    gc.disable()
+    try:
+        with contextlib.suppress(ClusterUnavailableError):
+            cluster.starts([("t", 0)]) if ask == "starts" else cluster.commit_upwards("g", {("t", 0): 1})
+        del cluster
+        assert left() is None
+    finally:
+        gc.enable()
+
+
 def test_a_slow_broker_is_waited_for(weak: Weak, topic: Callable[..., Topics]) -> None:
     t = topic({"bootstrap.servers": weak.line.address})
     t.send([0.1] * MANY)
@@ -175,7 +195,11 @@ def test_a_broker_that_is_reached_but_never_answers_is_told_in_time(weak: Weak, 
     assert t.plan().empty
 
 
-def test_a_leader_that_dies_between_plan_and_land_is_followed(weak: Weak, topic: Callable[..., Topics]) -> None:
+def test_a_leader_that_dies_between_plan_and_land_is_followed(
+    weak: Weak, topic: Callable[..., Topics], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is called gone because its leader did not answer; the controller misses a broker after nine seconds."""
+    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 10.0)
     with Broker(joins=weak.broker) as second:
         t = topic({"bootstrap.servers": f"{weak.broker.bootstrap},{second.bootstrap}"}, create=False)
         new = NewTopic(
@@ -187,7 +211,9 @@ def test_a_leader_that_dies_between_plan_and_land_is_followed(weak: Weak, topic:
         plan = t.plan()
         assert ranges(plan) == {(t.names[0], 0): (0, 100)}
         second.kill()
-        assert offsets(t, landed_in(t, plan, tries=3)) == list(range(100))
+        manifest = landed_in(t, plan, tries=3)
+        assert manifest.holes == []
+        assert offsets(t, manifest) == list(range(100))
     assert t.plan().empty
 
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import difflib
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import (
+    OFFSET_INVALID,
     IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
     TopicCollection,
 )
+from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
-from tenacity import retry, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.landing.connection import SERVERS, ClientSettings
@@ -53,10 +53,30 @@ Partition = tuple[str, int]
 """(topic, partition number)"""
 
 
+Answer = TypeVar("Answer")
+
+
 def _is_leaderless(error: BaseException) -> bool:
     """Whether a partition has no leader yet: it was made a moment ago, or its broker went away."""
     cause = error.__cause__
     return isinstance(cause, KafkaException) and cause.args[0].code() in _LEADERLESS
+
+
+def _while_leaderless(ask: Callable[[], Answer]) -> Answer:
+    """Ask again while a partition has no leader, at least once after a question that used up its time.
+
+    A loop, for tenacity keeps the error in a cycle with its own frames, and with them the client: its collection
+    could fall to a thread of another client, which crashes the process.
+    """
+    deadline, pause = time.monotonic() + 2 * SECONDS, 0.1
+    while True:
+        try:
+            return ask()
+        except ClusterUnavailableError as error:
+            if not _is_leaderless(error) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,24 +200,21 @@ class Cluster:
     ) -> dict[Partition, int]:
         return {where: info.offset for where, info in self._listed(partitions, spec, isolation).items()}
 
-    @retry(
-        retry=retry_if_exception(_is_leaderless),
-        stop=stop_after_delay(SECONDS),
-        wait=wait_random_exponential(max=2),
-        reraise=True,
-    )
     def _listed(
         self, partitions: Iterable[Partition], spec: OffsetSpec, isolation: Any = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[Partition, Any]:
         asked = {KafkaPartition(topic, number): spec for topic, number in partitions}
-        if not asked:
-            return {}
+        return _while_leaderless(lambda: self._listed_now(asked, isolation)) if asked else {}
+
+    def _listed_now(self, asked: dict[KafkaPartition, OffsetSpec], isolation: Any) -> dict[Partition, Any]:
         with self._asking():
             told = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=SECONDS)
         found = {}
         for one, future in told.items():
             with self._asking(one.topic):
-                found[one.topic, one.partition] = self._answer(future)
+                found[one.topic, one.partition] = info = self._answer(future)
+                if info.offset == OFFSET_INVALID:  # librdkafka's answer, without an error, where the leader gave none
+                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return found
 
     def _records(self, where: Partition, start: int, end: int, isolation: str = "read_committed") -> Iterator[Message]:
@@ -247,7 +264,12 @@ class Cluster:
             self._admin.poll(0)
             if self._is_refused:
                 raise KafkaException(KafkaError(KafkaError._AUTHENTICATION))
-        return future.result(0)
+        # An error of its own: the future's would hold this frame, and the frame the future, as a cycle does.
+        if not future.done():
+            raise TimeoutError
+        if error := future.exception():
+            raise KafkaException(*error.args)
+        return future.result()
 
     @property
     def _is_refused(self) -> bool:
