@@ -23,7 +23,8 @@ RUN_POINTS = (
     "after_publish",
 )
 REBUILD_POINTS = ("before_swap", "after_swap")
-FAULT_POINTS = RUN_POINTS + REBUILD_POINTS
+ROLLBACK_POINTS = ("before_rollback", "after_rollback")
+FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS
 
 
 def fault_point(name: str) -> None:

@@ -12,6 +12,7 @@ from onefold.catalog import find_state
 from onefold.cli.rebuild import Rebuilt, rebuild
 from onefold.cli.run import unfinished
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
+from onefold.faults import ROLLBACK_POINTS
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
 from tests.process.project import THINGS, Here, Project, thing
@@ -136,6 +137,19 @@ def test_a_rollback_leads_back_with_its_coverage_and_the_next_run_takes_up_again
     [again] = project.run(session)
     assert (again.batch, again.red) == (newest, None)
     assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+
+
+def test_a_rollback_that_is_killed_is_on_record_and_the_same_command_ends_it(
+    two_batches: Project, session: SparkSession
+) -> None:
+    project, dataset = two_batches, two_batches.dataset()
+    newest, first = (record.batch for record in records_of(project.lake, dataset))
+    for number, (point, rows_seen) in enumerate(zip(ROLLBACK_POINTS, (4, 2), strict=True), start=1):
+        assert project.onefold("rollback", "things", "--to", first, fault=point).code == -signal.SIGKILL
+        assert len(view(session)) == rows_seen
+        assert len(list(project.lake.storage.list("datasets/things/decisions"))) == number
+    assert project.onefold("rollback", "things", "--to", first, "--json").json["undone"] == []
+    assert [run.batch for run in project.run(session)] == [newest]
 
 
 def test_a_rollback_to_where_readers_are_changes_nothing(two_batches: Project, session: SparkSession) -> None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold.catalog import MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ContentionError, UsageError
+from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_not_cleared
 from onefold.landing.plan import find_plan
@@ -25,7 +26,9 @@ class RolledBack(BaseModel):
     kind: Literal["rollback"] = "rollback"
     dataset: str
     to: str = Field(description="The batch that readers see again as the last one")
-    undone: list[str] = Field(description="Batches that are landed and not published any more, newest first")
+    undone: list[str] = Field(
+        description="Batches that are landed and not published any more, newest first; none: another writer was faster"
+    )
     snapshot: int
     by: str
     reason: str
@@ -66,9 +69,12 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
 
 
 def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack) -> None:
-    name = f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}"
+    key = Lake.decision(dataset, f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}")
+    lake.put(key, decision)  # first: what a person decided is on record, whatever happens next
+    fault_point("before_rollback")
     try:
         table.roll_back(decision.snapshot, table.main.snapshot)
     except MainMovedError:
+        lake.put(key, decision.model_copy(update={"undone": []}))
         raise ContentionError(dataset.target.table, decision.to, 1) from None
-    lake.put(Lake.decision(dataset, name), decision)
+    fault_point("after_rollback")
