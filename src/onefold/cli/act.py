@@ -1,19 +1,17 @@
-"""The commands that do something: validate, run, step, rebuild, rollback, demo."""
+"""The commands that check and run: validate, run, step, demo."""
 
 from __future__ import annotations
 
-import getpass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.status import Status
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
-from onefold.cli.console import NOTES, answer, note, print_json, print_rows
+from onefold.cli.batches import ended, planned, say_step
+from onefold.cli.console import NOTES, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
-from onefold.dataset.model import duration
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.settings import load_settings
@@ -101,7 +99,7 @@ def run(
     plans = [*begun, *(plan_batch(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)]
     wanted = [plan for plan in plans if not plan.empty]
     if dry_run:
-        rows = [_planned(plan) for plan in plans]
+        rows = [planned(plan) for plan in plans]
         print_json(rows) if as_json else print_rows(f"{name}: would read", rows)
         return
     if not wanted:
@@ -111,9 +109,9 @@ def run(
         return
     ends = _run_all(lake, dataset, wanted)
     if as_json:
-        print_json([_ended(one) for one in ends])
+        print_json([ended(one) for one in ends])
     else:
-        print_rows(name, [_ended(one) for one in ends])
+        print_rows(name, [ended(one) for one in ends])
     for one in ends:
         if one.red:
             raise one.red
@@ -128,47 +126,10 @@ def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
     try:
         for number, plan in enumerate(plans, 1):
             with NOTES.status(f"{dataset.name} {plan.batch}") as status:
-                ends.append(run_batch(lake, dataset, plan, spark, _say(status, dataset.name, number, len(plans))))
+                ends.append(run_batch(lake, dataset, plan, spark, say_step(status, dataset.name, number, len(plans))))
     finally:
         spark.close()
     return ends
-
-
-def _say(status: Status, name: str, number: int, total: int) -> Any:
-    def say(step: str) -> None:
-        status.update(f"{name}: batch {number} of {total}: {step}")
-        if not NOTES.is_terminal:
-            note(f"{name}: batch {number} of {total}: {step}")
-
-    return say
-
-
-def _planned(plan: Any) -> dict[str, Any]:
-    told = {"batch": plan.batch, "interval": plan.interval.model_dump(mode="json") if plan.interval else None}
-    if plan.kind == "ranges":
-        return told | {
-            "partitions": len({one.topic_partition.key for one in plan.ranges}),
-            "offsets": sum(one.end - one.start for one in plan.ranges),
-            "notes": plan.notes,
-        }
-    objects = plan.objects
-    return told | {
-        "objects": len(objects),
-        "bytes": sum(one.size for one in objects),
-        "ignored": len(getattr(plan, "ignored", [])),
-    }
-
-
-def _ended(one: Any) -> dict[str, Any]:
-    counts = one.published.counts if one.published else {}
-    state = "red" if one.red else ("already published" if one.published.already else "published")
-    return {
-        "batch": one.batch,
-        "state": state,
-        "attempt": one.published.attempt if one.published else None,
-        "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
-        "report": one.report,
-    }
 
 
 @app.command()
@@ -191,124 +152,11 @@ def step(
 
 
 @app.command()
-def rebuild(
-    name: Name,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be folded; write nothing")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Fold all landed bytes anew, as a changed dataset file says, beside the published table; then swap."""
-    from onefold.cli.process import InProcess
-    from onefold.cli.rebuild import landed_plans
-    from onefold.cli.rebuild import rebuild as run_rebuild
-
-    lake, dataset = open_dataset(name)
-    plans = landed_plans(lake, dataset)
-    if dry_run:
-        answer(f"{name}: would fold", [_planned(plan) for plan in plans], as_json)
-        return
-    spark = InProcess(lake)
-    try:
-        with NOTES.status(f"{name}: {len(plans)} landed batches") as status:
-            done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
-    finally:
-        spark.close()
-    if not done.changed:
-        note(f"{name}: the dataset file is the published one: nothing to rebuild")
-    answer(f"{name}: rebuilt", [_ended(one) for one in done.batches], as_json, empty="no batches")
-    if done.swapped:
-        changed = ", ".join(done.changed)
-        note(f"{name}: readers of {dataset.target.table} see generation {dataset.generation} (changed: {changed})")
-    elif done.batches and (red := done.batches[-1].red):
-        raise red
-
-
-def _counting(status: Status, name: str, total: int) -> Any:
-    """Says which of how many batches is at which step: each begins with land."""
-    begun = 0
-
-    def say(step: str) -> None:
-        nonlocal begun
-        begun += step == "land"
-        _say(status, name, begun, max(begun, total))(step)
-
-    return say
-
-
-@app.command()
-def rollback(
-    name: Name,
-    to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last one")],
-    reason: Annotated[str, typer.Option(help="Why; it is recorded")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Lead readers back to an earlier batch. Later batches stay landed: the next run takes them up again."""
-    from onefold.publish.rollback import roll_back
-
-    lake, dataset = open_dataset(name)
-    done = roll_back(lake, dataset, to, getpass.getuser(), reason, dry_run=dry_run)
-    if as_json:
-        print_json(done.model_dump(mode="json"))
-    else:
-        title = f"{name}: {'would undo' if dry_run else 'undone'}"
-        print_rows(title, [{"batch": one} for one in done.undone], "nothing")
-
-
-def _age(text: str) -> timedelta:
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-@app.command()
-def maintain(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="Default: all")] = None,
-    attempts: Annotated[str, typer.Option(metavar="AGE", help="Keep what attempts left that are over")] = "1d",
-    snapshots: Annotated[str, typer.Option(metavar="AGE", help="Keep snapshots, for rollback and `show --at`")] = "7d",
-    generations: Annotated[str, typer.Option(metavar="AGE", help="Keep a table after its rebuild")] = "7d",
-    landing: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AGE",
-            help="Clear landed bytes that every dataset of their source has published [default: keep them for ever: "
-            "without them there is no rebuild, and no rollback behind them]",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Clear away what is over, compact tables, expire snapshots, remove orphan files; safe beside running batches."""
-    from onefold.cli.process import InProcess
-    from onefold.maintenance.keep import Keep
-
-    lake = Lake(load_settings())
-    folder = lake.settings.datasets_folder
-    wanted = [find_dataset(folder, name) for name in names or (file.stem for file in dataset_files(folder))]
-    ages = {"attempts": attempts, "snapshots": snapshots, "generations": generations}
-    keep = Keep(**{name: _age(text) for name, text in ages.items()}, landing=_age(landing) if landing else None)
-    spark = InProcess(lake)
-    done = []
-    try:
-        with NOTES.status("maintain") as status:
-            for dataset in wanted:
-                status.update(f"maintain {dataset.name}")
-                done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
-    finally:
-        spark.close()
-    answer("would go" if dry_run else "maintained", done, as_json, _counted)
-
-
-def _counted(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: len(value) if isinstance(value, list) else value for key, value in row.items()}
-
-
-@app.command()
 def demo(
     views: Annotated[int, typer.Option(help="Page views to generate")] = 200_000,
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its lake; it is emptied first")] = Path(".demo"),
 ) -> None:
-    """The main job on the shipped sample export, start to report."""
+    """The main job on the shipped sample and on two live topics, start to report."""
     from onefold.cli.demo import run_demo
 
     run_demo(load_settings(), folder, views)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onefold.cli.batches import Say
 from onefold.cli.console import NOTES, OUT, note, print_rows, with_ranges
 from onefold.cli.process import InProcess
-from onefold.cli.run import BatchRun, Say, run_batch
+from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import find_dataset
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake

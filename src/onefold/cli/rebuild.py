@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onefold.catalog import find_state
+from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
-from onefold.cli.run import BatchRun, Say, run_batch
+from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.faults import fault_point

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from onefold.catalog import find_state
+from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
 from onefold.dataset import Dataset
 from onefold.errors import GateRedError
@@ -21,8 +21,6 @@ from onefold.report import report_batch
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import check_generation
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
