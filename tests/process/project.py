@@ -51,6 +51,17 @@ target: {table: shop.things, buckets: 2}
 quality: {max_duplicate_rate: 1.0, max_rejected_rate: 1.0, max_conflicts: 1000, min_records: 1}
 """
 
+ACCOUNTS = """\
+name: accounts
+source: {exports: {path: exports/accounts/, layout: kcat, origin: {cluster: c, incarnation: 1}, holes: compacted}}
+key: {format: json}
+value: {format: json, fields: {n: long}}
+apply: {mode: upsert, key: [key.id], version: {from: offset}, delete_when: tombstone}
+target: {table: shop.accounts, buckets: 2}
+quality: {max_conflicts: 0, max_rejected_rate: 1.0, max_duplicate_rate: 1.0}
+"""
+"""Updates and deletes: an upsert by the key's id, in the order of the log."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -153,3 +164,8 @@ def line(offset: int, payload: Any, **more: Any) -> bytes:
 def thing(offset: int, id_: str, n: int = 0, **more: Any) -> bytes:
     """A line of the dataset `things`."""
     return line(offset, {"id": id_, "n": n}, **more)
+
+
+def account(offset: int, id_: str, value: Any, **more: Any) -> bytes:
+    """A line of the dataset `accounts`; no value deletes the id."""
+    return line(offset, value, key=f'{{"id": "{id_}"}}', topic="accounts", **more)

@@ -17,21 +17,13 @@ from onefold.maintenance.maintain import maintain
 from onefold.publish.rollback import roll_back
 from onefold.report.changes import changes_of
 from onefold.report.ledger import records_of, rows_of
-from tests.process.project import Here, Project, line
+from tests.process.project import ACCOUNTS, Here, Project, account
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
-ACCOUNTS = """\
-name: accounts
-source: {exports: {path: exports/accounts/, layout: kcat, origin: {cluster: c, incarnation: 1}, holes: compacted}}
-key: {format: json}
-value: {format: json, fields: {n: long, paid: "decimal(9,2)?"}}
-apply: {mode: upsert, key: [key.id], version: {from: offset}, delete_when: tombstone}
-target: {table: shop.accounts, buckets: 2}
-quality: {max_conflicts: 0, max_rejected_rate: 1.0, max_duplicate_rate: 1.0}
-"""
+PAID = ACCOUNTS.replace("{n: long}", '{n: long, paid: "decimal(9,2)?"}')
 NOTHING = timedelta(0)
 GONE = None
 BATCHES: list[dict[str, Any]] = [
@@ -47,19 +39,13 @@ Row = tuple[str, int]
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """One lake for all tests here, in their order: each goes on with what the one before left."""
     made = Project(tmp_path_factory.mktemp("changes"))
-    made.write_dataset("accounts", ACCOUNTS)
+    made.write_dataset("accounts", PAID)
     return made
 
 
 def put(project: Project, number: int, said: dict[str, Any]) -> None:
     lines = [
-        line(
-            100 * number + place,
-            None if n is GONE else {"n": n, "paid": "1.50"},
-            key=f'{{"id": "{id_}"}}',
-            topic="accounts",
-            ts=1_772_323_200_000,
-        )
+        account(100 * number + place, id_, None if n is GONE else {"n": n, "paid": "1.50"}, ts=1_772_323_200_000)
         for place, (id_, n) in enumerate(said.items())
     ]
     project.put(f"accounts/{number}.jsonl", lines)
@@ -235,7 +221,7 @@ def test_everything_is_read_anew_after_a_rebuild(project: Project, session: Spar
     newest = published(project)[-1]
     mark = changes_of(project.lake, project.dataset("accounts"), newest).until
     assert mark
-    project.write_dataset("accounts", ACCOUNTS.replace("paid:", "gift:"))
+    project.write_dataset("accounts", PAID.replace("paid:", "gift:"))
     with pytest.raises(ChangedDatasetError):
         changes_of(project.lake, project.dataset("accounts"), newest)
     launcher: Any = Here(session, project.lake)

@@ -20,33 +20,20 @@ from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.ledger import explain, records_of, rows_of
 from onefold.upsert.documents import upserted_of
-from tests.process.project import Here, Project, line
+from tests.process.project import ACCOUNTS, Here, Project, account
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
-ACCOUNTS = """\
-name: accounts
-source: {exports: {path: exports/accounts/, layout: kcat, origin: {cluster: c, incarnation: 1}, holes: compacted}}
-key: {format: json}
-value: {format: json, fields: {n: long}}
-apply: {mode: upsert, key: [key.id], version: {from: offset}, delete_when: tombstone}
-target: {table: shop.accounts, buckets: 2}
-quality: {max_conflicts: 0}
-"""
 BATCHES = 6
 NOTHING = timedelta(0)
 CLEAR = Keep(attempts=NOTHING, snapshots=NOTHING, generations=NOTHING, orphans=timedelta(days=3))
 
 
-def account(offset: int, id_: str, n: int | None) -> bytes:
-    return line(offset, None if n is None else {"n": n}, key=f'{{"id": "{id_}"}}', topic="accounts")
-
-
 def put(project: Project, number: int) -> None:
     """Of ten keys each batch writes nine anew and deletes one: files with deletes for every bucket."""
-    lines = [account(10 * number + key, f"k-{key}", None if key == number else number) for key in range(10)]
+    lines = [account(10 * number + key, f"k-{key}", None if key == number else {"n": number}) for key in range(10)]
     project.put(f"accounts/{number}.jsonl", lines)
 
 
@@ -74,7 +61,7 @@ def test_what_is_young_stays(project: Project, session: SparkSession) -> None:
     for number in range(BATCHES):
         put(project, number)
         assert [one.red for one in project.run(session, "accounts")] == [None]
-    project.put("accounts/red.jsonl", [account(90, "k-1", 7), account(90, "k-1", 8)])
+    project.put("accounts/red.jsonl", [account(90, "k-1", {"n": 7}), account(90, "k-1", {"n": 8})])
     [red] = project.run(session, "accounts")
     assert red.red
     done = tidy(project, session, Keep())

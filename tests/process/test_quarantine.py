@@ -14,33 +14,18 @@ from onefold.maintenance.maintain import maintain
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import records_of, rows_of
 from onefold.report.quarantine import quarantine_of
-from tests.process.project import Here, Project, line
+from tests.process.project import ACCOUNTS, Here, Project, account
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
-ACCOUNTS = """\
-name: accounts
-source: {exports: {path: exports/accounts/, layout: kcat, origin: {cluster: c, incarnation: 1}, holes: compacted}}
-key: {format: json}
-value: {format: json, fields: {n: long}}
-apply: {mode: upsert, key: [key.id], version: {from: offset}, delete_when: tombstone}
-target: {table: shop.accounts, buckets: 2}
-quality: {max_conflicts: 0, max_rejected_rate: 1.0}
-"""
 STRICTER = ACCOUNTS.replace("{n: long}", "{n: long, note: string}")
 """A field is required that no record has."""
 NOTHING = timedelta(0)
-
-
-def sent(offset: int, id_: str, value: Any, **more: Any) -> bytes:
-    return line(offset, value, key=f'{{"id": "{id_}"}}', topic="accounts", **more)
-
-
-FIRST = [sent(0, "a", {"n": 1}), sent(1, "b", {"n": 1}), sent(2, "c", "no json", headers=["h", "1"])]
+FIRST = [account(0, "a", {"n": 1}), account(1, "b", {"n": 1}), account(2, "c", "no json", headers=["h", "1"])]
 SECOND = [
-    sent(3, "a", {"n": 2}), sent(4, "b", None), sent(5, "d", {"n": 3}), sent(6, "d", {"n": "4"}), b"\xff\n",
+    account(3, "a", {"n": 2}), account(4, "b", None), account(5, "d", {"n": 3}), account(6, "d", {"n": "4"}), b"\xff\n",
 ]  # fmt: skip
 """Updates, deletes and inserts rows beside what it rejects."""
 
@@ -121,7 +106,8 @@ def test_without_a_jvm_it_is_the_same(project: Project, session: SparkSession) -
 
 
 def test_a_red_batch_shows_none(project: Project, session: SparkSession) -> None:
-    project.put("accounts/red.jsonl", [sent(7, "x", "no json"), sent(8, "y", {"n": 1}), sent(8, "y", {"n": 2})])
+    two_contents = [account(8, "y", {"n": 1}), account(8, "y", {"n": 2})]
+    project.put("accounts/red.jsonl", [account(7, "x", "no json"), *two_contents])
     [red] = project.run(session, "accounts")
     assert red.red
     assert places(session) == [None, 2, 6]
