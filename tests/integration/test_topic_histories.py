@@ -70,6 +70,10 @@ class Open:
     sent: list[tuple[Log, int]] = field(default_factory=list)
 
 
+def _is_in(offset: int, ranges: list[Range]) -> bool:
+    return any(start <= offset < end for start, end in ranges)
+
+
 class History(RuleBasedStateMachine):
     """One topic from its creation on, and a dataset that reads it."""
 
@@ -94,6 +98,7 @@ class History(RuleBasedStateMachine):
         self.known: dict[str, list[int]] = {}
         self.coverage = Coverage()
         self.landed: dict[tuple[str, int], str] = {}
+        self.read: dict[str, list[Range]] = {}
         self.notes: list[str] = []
 
     @initialize(partitions=st.integers(1, 2), stamped=st.sampled_from(["CreateTime", "LogAppendTime"]))
@@ -296,11 +301,14 @@ class History(RuleBasedStateMachine):
         for key, ranges in by_partition([plan]).items():
             life, _ = where = self._where(key)
             log = self.logs[where]
-            if life < self.incarnation:
-                gone += [(key, *one, "deleted") for one in ranges]
-                continue
-            wanted += [((key, offset), value) for offset, value in log.readable(ranges).items()]
-            gone += [(key, *one, "retention") for one in minus(ranges, [(log.start, log.end)])]
+            there = [(log.start, log.end)] if life == self.incarnation else []
+            wanted += [((key, offset), value) for offset, value in log.readable(meet(ranges, there)).items()]
+            # What the log holds no more is read from what other plans have landed.
+            again = meet(minus(ranges, there), self.read.get(key, []))
+            wanted += [(at, value) for at, value in self.landed.items() if at[0] == key and _is_in(at[1], again)]
+            lost = minus(ranges, [*there, *again])
+            gone += [(key, *one, "retention" if there else "deleted") for one in lost]
+            self.read[key] = merged([*self.read.get(key, []), *minus(ranges, lost)])
         assert sorted(found) == sorted(wanted)
         holes = [(hole.topic_partition.key, hole.start, hole.end, hole.kind) for hole in manifest.holes]
         assert sorted(holes) == sorted(gone)
