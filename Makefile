@@ -71,7 +71,10 @@ lint: setup ## Style, import walls and types
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: setup ## Dedup side by side with a bare row_number job and DuckDB
+bench: bench-small bench-landing bench-dedup ## All benchmarks, an hour on two cores
+
+.PHONY: bench-dedup
+bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
 	@$(BIN)/python -m benchmarks.dedup
 
 .PHONY: bench-landing
