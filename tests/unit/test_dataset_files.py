@@ -220,6 +220,7 @@ REFUSED = [
     ("tie", "  mode: append\n", UPSERT.replace("tie: conflict", "tie: maybe"), "apply.version.tie", "'conflict'"),
     ("table", "table: payments.entries", "table: entries", "target.table", "pattern"),
     ("table is SQL", "table: payments.entries", "table: 'a.b; drop'", "target.table", "pattern"),
+    ("table taken", "payments.entries", "payments.entries__quarantine", "target.table", "those of rejected records"),
     ("buckets", "buckets: 8", "buckets: 0", "target.buckets", "greater"),
     ("rate", "max_duplicate_rate: 0.30", "max_duplicate_rate: 30", "quality.max_duplicate_rate", "less"),
     ("freshness", "freshness: 2h", "freshness: soon", "quality.freshness", "no duration"),

@@ -304,6 +304,13 @@ class Target(_Model):
     table: str = Field(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$", description="namespace.name")
     buckets: int = Field(default=8, ge=1, le=4096, description="Buckets of the key's digest")
 
+    @field_validator("table")
+    @classmethod
+    def _free(cls, table: str) -> str:
+        if table.endswith("__quarantine"):
+            raise ValueError(f"{table!r}: names that end in __quarantine are those of rejected records")
+        return table
+
     @property
     def namespace(self) -> str:
         """The namespace part."""
