@@ -91,6 +91,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
             C.DELETED: record.deleted,
             REJECTED: {"reason": record.rejected, "detail": "said so"} if record.rejected else None,
             FILTERED: record.filtered,
+            E.FATE: None,
             U.COVERED: covered,
         }
         rows.append(row)
@@ -110,6 +111,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
         C.DELETED: pa.bool_(),
         REJECTED: pa.struct([("reason", pa.string()), ("detail", pa.string())]),
         FILTERED: pa.bool_(),
+        E.FATE: pa.string(),
         U.COVERED: pa.bool_(),
     }
     return _frame(session, rows, fields)

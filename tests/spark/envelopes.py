@@ -23,6 +23,10 @@ _FIELDS = {
     E.OBJECT: pa.string(),
     E.LINE: pa.int32(),
     E.UNREADABLE: pa.string(),
+    E.PRODUCER_ID: pa.int64(),
+    E.PRODUCER_EPOCH: pa.int32(),
+    E.SEQUENCE: pa.int32(),
+    E.FATE: pa.string(),
 }
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from onefold.dataset.model import Origin
 from onefold.errors import ObjectTooLargeError
 from onefold.landing.manifest import LandedObject
+from onefold.records import envelope as E
 from onefold.records.connect import LARGEST, read_connect
 
 UNEVEN = "keys or headers do not have one line a value"
@@ -35,6 +36,7 @@ def read(spark: SparkSession, folder: Path, files: dict[tuple[int, str], bytes])
     """The envelope in the order of offsets, without what is the same in every row."""
     rows = read_connect(spark, landed(folder, files), Origin(cluster="c", incarnation=2)).toArrow().to_pylist()
     same = {"_cluster": "c", "_topic": "t", "_incarnation": 2, "_partition": 0, "_timestamp": None}
+    same |= dict.fromkeys(E.OF_THE_LOG)
     assert all({name: row.pop(name) for name in same} == same for row in rows)
     return sorted(rows, key=lambda row: row["_offset"])
 

@@ -111,7 +111,7 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 @pytest.mark.parametrize("case", LINES)
 def test_a_line_gives_its_record_or_is_kept_as_it_is(found: dict[str, dict[str, Any]], case: str) -> None:
-    own = {"_cluster": "c", "_incarnation": 2, "_line": None}
+    own = {"_cluster": "c", "_incarnation": 2, "_line": None} | dict.fromkeys(E.OF_THE_LOG)
     assert found[case] == LINES[case][1] | own
 
 

@@ -15,12 +15,13 @@ from onefold.landing.offsets import Range
 
 
 class StagedPartition(BaseModel):
-    """One partition's offsets in a batch; `quarantined` ones were rejected and are not covered."""
+    """One partition's offsets in a batch; `quarantined` and `undecided` ones are not covered."""
 
     model_config = ConfigDict(frozen=True)
 
     present: list[Range]
-    quarantined: list[Range]
+    quarantined: list[Range] = Field(description="Rejected")
+    undecided: list[Range] = Field(default=[], description="Of transactions that were open")
 
 
 class Staged(BaseModel):

@@ -35,13 +35,14 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
             columns[_LEVELS[level]] = _level(level, given)
             candidates += [_failed(part, level) for part in given]
-    # Only what is wanted is judged by its identity.
-    judged = F.when(F.col(FILTERED), F.col(REJECTED)).otherwise(F.coalesce(*candidates))
+    # Only what is wanted, and what the log counts as a record, is judged by its identity.
+    unjudged = F.col(FILTERED) | F.col(E.FATE).isNotNull()
+    judged = F.when(unjudged, F.col(REJECTED)).otherwise(F.coalesce(*candidates))
     columns[REJECTED] = judged.cast(REJECTED_TYPE)
     columns[C.ORDER] = E.order_struct()
     columns[C.HASH] = content_hash(dataset.fields, F.col(C.DELETED))
     known = decoded.withColumns(columns)
-    usable = F.col(REJECTED).isNull() & ~F.col(FILTERED)
+    usable = F.col(REJECTED).isNull() & ~unjudged
     # Where no wider identity is declared, the position is the key.
     parts = [key.value for key in keys] or [F.col(name) for name in E.POSITION]
     return known.withColumn(C.KEY, F.when(usable, key_digest(key_text(part) for part in parts))).drop(KEY_VARIANT)

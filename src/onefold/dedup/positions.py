@@ -25,31 +25,33 @@ class PartitionOffsets:
 
     present: list[Range]
     quarantined: list[Range]
+    undecided: list[Range]
 
 
 def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
     """The distinct offsets of a staged batch as ranges: one bit an offset travels, no sort, no offset list."""
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("cluster", "topic", "incarnation", "partition")]
+    kind = F.when(F.col(C.VERDICT) == "rejected", 1).when(F.col(C.VERDICT) == "held", 2).otherwise(0)
     placed = staged.where(F.col(f"{C.ORDER}.offset").isNotNull()).select(
-        *at, (F.col(f"{C.ORDER}.offset") + 1).alias("n"), (F.col(C.VERDICT) == "rejected").alias("refused")
+        *at, (F.col(f"{C.ORDER}.offset") + 1).alias("n"), kind.alias("kind")
     )
     bitmaps = placed.groupBy(
         "cluster",
         "topic",
         "incarnation",
         "partition",
-        F.coalesce("refused", F.lit(False)).alias("refused"),
+        "kind",
         F.bitmap_bucket_number("n").alias("bucket"),
     ).agg(F.bitmap_construct_agg(F.bitmap_bit_position("n")).alias("bits"))
-    found: dict[TopicPartition, tuple[list[Range], list[Range]]] = {}
+    found: dict[TopicPartition, tuple[list[Range], list[Range], list[Range]]] = {}
     for row in bitmaps.collect():
         where = TopicPartition(
             cluster=row.cluster, topic=row.topic, incarnation=row.incarnation, partition=row.partition
         )
-        found.setdefault(where, ([], []))[int(row.refused)].extend(_ranges(row.bits, (row.bucket - 1) * _BITS))
+        found.setdefault(where, ([], [], []))[row.kind].extend(_ranges(row.bits, (row.bucket - 1) * _BITS))
     return {
-        where: PartitionOffsets(merged(kept), minus(refused, kept))
-        for where, (kept, refused) in sorted(found.items(), key=lambda item: item[0].key)
+        where: PartitionOffsets(merged(kept), minus(refused, kept), minus(undecided, [*kept, *refused]))
+        for where, (kept, refused, undecided) in sorted(found.items(), key=lambda item: item[0].key)
     }
 
 

@@ -17,6 +17,7 @@ from onefold.dedup.positions import has_inconsistent_positions, offsets_of
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
+from onefold.landing.offsets import size
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.spark.tables import bucketed, drop, scratch_table
@@ -78,9 +79,10 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     if dataset.source.exact:
         found = offsets_of(rows)
         partitions = {
-            where.key: StagedPartition(present=one.present, quarantined=one.quarantined) for where, one in found.items()
+            where.key: StagedPartition(present=one.present, quarantined=one.quarantined, undecided=one.undecided)
+            for where, one in found.items()
         }
-        distinct = sum(end - start for one in found.values() for start, end in (*one.present, *one.quarantined))
+        distinct = sum(size([*one.present, *one.quarantined, *one.undecided]) for one in found.values())
         inconsistent = distinct < records and has_inconsistent_positions(rows)
     staged = Staged(
         batch=batch,

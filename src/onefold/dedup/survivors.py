@@ -42,13 +42,21 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     refused = F.col(REJECTED).isNotNull()
     keyed = F.col(C.KEY).isNotNull()
     inconsistent = F.col(REJECTED)["reason"] == INCONSISTENT
+    fate = F.col(E.FATE)
     verdict = (
-        F.when(inconsistent, "conflict")
+        F.when(fate.isNotNull(), F.when(fate == E.OPEN, "held").otherwise(fate))
+        .when(inconsistent, "conflict")
         .when(refused, "rejected")
         .when(F.col(FILTERED), "filtered")
         .when(keyed, F.col(C.VERDICT))
     )
-    reason = F.when(refused, F.col(REJECTED)["reason"]).when(F.col(FILTERED), "filter").when(keyed, F.col(C.REASON))
+    of_the_log = F.when(fate == E.CONTROL, "marker").when(fate == E.OPEN, "open_transaction").otherwise("transaction")
+    reason = (
+        F.when(fate.isNotNull(), of_the_log)
+        .when(refused, F.col(REJECTED)["reason"])
+        .when(F.col(FILTERED), "filter")
+        .when(keyed, F.col(C.REASON))
+    )
     return judged.withColumns(
         {
             C.SURVIVOR: keyed & F.col(C.SURVIVOR),

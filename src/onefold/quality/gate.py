@@ -109,7 +109,7 @@ def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
 def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int) -> list[Check]:
     """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
     quality, counts = dataset.quality, upserted.counts
-    fresh = upserted.landed - upserted.covered
+    fresh = upserted.landed - upserted.covered - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control"))
     duplicates = sum(counts.get("duplicate", {}).values()) - upserted.covered
     conflicts = counts.get("conflict", {})
     inconsistent = conflicts.get("inconsistent_position", 0)

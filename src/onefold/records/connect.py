@@ -67,6 +67,7 @@ def parse_texts(texts: DataFrame, origin: Origin) -> DataFrame:
         F.col("name").alias(E.OBJECT),
         (F.col("index") + 1).cast("int").alias(E.LINE),
         F.when(~F.col("fits"), F.lit("keys or headers do not have one line a value")).alias(E.UNREADABLE),
+        *E.not_shown(),
     )
 
 

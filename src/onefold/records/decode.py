@@ -93,7 +93,8 @@ def _rejection(dataset: Dataset) -> Column:
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED) & ~F.col(DELETED), F.coalesce(none, *others)))
     of_value = F.when(F.col(_OBJECT).isNotNull(), of_fields).otherwise(_no_object())
     return (
-        F.when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
+        F.when(F.col(E.FATE).isNotNull(), none)
+        .when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
         .when(F.col(TOMBSTONE) & ok_null, none)
         .when(F.col(TOMBSTONE), rejected("null_value", "the value is null"))
         .otherwise(of_value)

@@ -11,6 +11,9 @@
 | `_object` | string | name of the landed object |
 | `_line` | int | 1-based line, where positions are inferred |
 | `_unreadable` | string | why the line is no record; its bytes are in `_value_bytes` |
+| `_producer_id` | long | of the record batch; null: not shown, or not idempotent |
+| `_producer_epoch`, `_sequence` | int | beside `_producer_id` |
+| `_fate` | string | aborted, control (a marker), open (not decided yet), as the log says; null: a record |
 """
 
 from __future__ import annotations
@@ -21,12 +24,19 @@ from pyspark.sql import functions as F
 CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET = "_cluster", "_topic", "_incarnation", "_partition", "_offset"
 TIMESTAMP, KEY_BYTES, VALUE_BYTES, HEADERS = "_timestamp", "_key_bytes", "_value_bytes", "_headers"
 OBJECT, LINE, UNREADABLE = "_object", "_line", "_unreadable"
+PRODUCER_ID, PRODUCER_EPOCH, SEQUENCE = "_producer_id", "_producer_epoch", "_sequence"
+FATE = "_fate"
+ABORTED, CONTROL, OPEN = "aborted", "control", "open"
+"""Fates: of an aborted transaction; a transaction's marker; of a transaction that no marker known ends."""
 
 POSITION = (CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET)
 TOTAL_ORDER = (TIMESTAMP, *POSITION)
 """The declared total order (L7); every choice of a winner ends in it. Rows carry it as `_order`."""
 
-ENVELOPE = (*TOTAL_ORDER, KEY_BYTES, VALUE_BYTES, HEADERS, OBJECT, LINE, UNREADABLE)
+OF_THE_LOG = {PRODUCER_ID: "bigint", PRODUCER_EPOCH: "int", SEQUENCE: "int", FATE: "string"}
+"""What only the log itself shows, with its type."""
+
+ENVELOPE = (*TOTAL_ORDER, KEY_BYTES, VALUE_BYTES, HEADERS, OBJECT, LINE, UNREADABLE, *OF_THE_LOG)
 
 HEADERS_TYPE = "array<struct<key:string,value:string>>"
 
@@ -41,3 +51,8 @@ def order_struct() -> Column:
     return F.struct(
         *(part.alias(name.removeprefix("_")) for name, part in zip(TOTAL_ORDER, total_order(), strict=True))
     )
+
+
+def not_shown() -> list[Column]:
+    """The columns `OF_THE_LOG` for a source that does not show the log itself: null."""
+    return [F.lit(None).cast(kind).alias(name) for name, kind in OF_THE_LOG.items()]

@@ -53,6 +53,7 @@ def parse_lines(lines: DataFrame, objects: list[tuple[str, str]], origin: Origin
         object_name(F.col("path"), objects).alias(E.OBJECT),
         F.lit(None).cast("int").alias(E.LINE),
         F.when(~F.coalesce(readable, F.lit(False)), why).alias(E.UNREADABLE),
+        *E.not_shown(),
     )
 
 

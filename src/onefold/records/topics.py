@@ -148,6 +148,7 @@ def read_topics(session: SparkSession, objects: list[tuple[str, str]]) -> DataFr
         name.alias(E.OBJECT),
         F.lit(None).cast("int").alias(E.LINE),
         F.lit(None).cast("string").alias(E.UNREADABLE),
+        *E.not_shown(),
     )
 
 

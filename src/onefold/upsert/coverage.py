@@ -23,6 +23,7 @@ class PartitionAccount(BaseModel):
     end: int
     distinct: int = Field(description="Distinct offsets landed, quarantined ones included")
     quarantined: int
+    undecided: int = Field(default=0, description="Of transactions that were open: not covered, in `distinct`")
     explained: dict[str, int] = Field(description="Missing offsets by what explains them")
     unexplained: list[Range]
 
@@ -68,7 +69,8 @@ def _account(
 ) -> tuple[list[Hole], PartitionAccount]:
     """The holes and the account of one contiguous range."""
     refused = meet([span], offsets.quarantined)
-    landed = meet([span], [*offsets.present, *refused])
+    undecided = meet([span], offsets.undecided)
+    landed = meet([span], [*offsets.present, *refused, *undecided])
     missing = minus(minus([span], landed), [(start, end) for start, end, _ in seen])
     elsewhere = meet(missing, known)
     unexplained = minus(missing, elsewhere)
@@ -85,6 +87,7 @@ def _account(
         end=span[1],
         distinct=size(landed),
         quarantined=size(refused),
+        undecided=size(undecided),
         explained={name: count for name, count in counts.items() if count},
         unexplained=[] if kind else unexplained,
     )
@@ -99,7 +102,7 @@ def _spans(staged: Staged, manifest: Manifest) -> dict[str, list[Range]]:
     if spans:
         return {key: merged(ranges) for key, ranges in spans.items()}
     for key, offsets in staged.partitions.items():
-        landed = merged([*offsets.present, *offsets.quarantined])
+        landed = merged([*offsets.present, *offsets.quarantined, *offsets.undecided])
         spans[key] = [(landed[0][0], landed[-1][1])]
     return spans
 
