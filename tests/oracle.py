@@ -25,6 +25,7 @@ class Decoded:
     key: Any = None
     content: Any = None
     version: Any = None
+    producer: str | None = None
     message_id: str | None = None
     business_key: str | None = None
     deleted: bool = False
@@ -124,9 +125,10 @@ def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], 
         return Verdict("duplicate", _reason(record, tied, rules), _best(tied, rules).order)
     if rules.mode == "append":
         return Verdict("conflict", "same_identity", _best(before, rules).order)
-    sent_before = [one for one in before if record.message_id is not None and one.message_id == record.message_id]
-    if sent_before and _best(sent_before, rules).content == record.content:
-        return Verdict("duplicate", "message_id", _best(tied or sent_before, rules).order)
+    for level in ("producer", "message_id"):
+        sent_before = [one for one in before if _same(level, one, record)]
+        if sent_before and _best(sent_before, rules).content == record.content:
+            return Verdict("duplicate", level, _best(tied or sent_before, rules).order)
     if tied:
         verdict = "conflict" if rules.tie == "conflict" else "superseded"
         return Verdict(verdict, "same_version", _best(tied, rules).order)
@@ -140,7 +142,14 @@ def _best(records: Sequence[Decoded], rules: Rules) -> Decoded:
 def _reason(record: Decoded, before: list[Decoded], rules: Rules) -> str:
     """The narrowest level at which another record was first."""
     for level in ("position", *rules.narrow):
-        mine = getattr(record, level)
-        if mine is not None and any(getattr(one, level) == mine for one in before):
+        if any(_same(level, one, record) for one in before):
             return level
     return rules.deciding
+
+
+def _same(level: str, one: Decoded, other: Decoded) -> bool:
+    """Whether two records are the same message at a level; a producer counts for each partition anew."""
+    mine, theirs = getattr(one, level), getattr(other, level)
+    if mine is None or mine != theirs:
+        return False
+    return level != "producer" or one.position[:-1] == other.position[:-1]

@@ -86,6 +86,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
             C.ORDER: dict(zip(ORDER_TYPE.names, record.order, strict=True)),
             C.HASH: record.content.encode(),
             C.VERSION: record.version,
+            C.PRODUCER: record.producer and {"name": record.producer, "epoch": -1, "sequence": 7},
             C.MESSAGE_ID: record.message_id,
             C.BUSINESS_KEY: record.business_key,
             C.DELETED: record.deleted,
@@ -119,7 +120,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
 
 def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataFrame:
     """State tables of all cases, as one."""
-    levels = {name: kind for name, kind in _levels(dataset).items() if name != C.BUSINESS_KEY}
+    levels = _levels(dataset)
     own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), U.STATE: pa.string(), CONTENT: pa.string()}
     return _frame(session, rows, own | levels)
 
@@ -140,10 +141,10 @@ def multiset(rows: Sequence[Row], *names: str) -> Counter[str]:
 
 
 def _levels(dataset: Dataset) -> dict[str, pa.DataType]:
-    names = {"message_id": C.MESSAGE_ID, "business_key": C.BUSINESS_KEY}
     version = {C.VERSION: pa.int64()} if dataset.apply.mode == "upsert" else {}
-    narrow = [level for level in dataset.levels[1:] if level != dataset.deciding]
-    return version | {names[level]: pa.string() for level in narrow}
+    producer = pa.struct([("name", pa.string()), ("epoch", pa.int32()), ("sequence", pa.int64())])
+    kinds = {"producer": producer, "message_id": pa.string(), "business_key": pa.string()}
+    return version | {C.LEVELS[level]: kinds[level] for level in dataset.narrow}
 
 
 def _frame(session: SparkSession, rows: Sequence[Row], fields: dict[str, pa.DataType]) -> DataFrame:

@@ -17,10 +17,11 @@ TIMESTAMPS = (None, -1, 1, 2)
 KEYS = ("k", "k", "k", "l")
 VERSIONS = (1, 1, 2)
 MESSAGE_IDS = BUSINESS_KEYS = (None, "1", "2")
+PRODUCERS = (None, "p", "p")
 CONTENTS = ("x", "y")
 FATES = ("row", "row", "row", "row", "row", "delete", "rejected", "filtered")
 
-_DOMAINS = (POSITIONS, TIMESTAMPS, KEYS, VERSIONS, MESSAGE_IDS, BUSINESS_KEYS, CONTENTS, FATES)
+_DOMAINS = (POSITIONS, TIMESTAMPS, KEYS, VERSIONS, PRODUCERS, MESSAGE_IDS, BUSINESS_KEYS, CONTENTS, FATES)
 _RECORDS = math.prod(len(domain) for domain in _DOMAINS)
 _STRIDE = 104_729
 """A prime: small numbers, which hypothesis likes, are spread over all the domains."""
@@ -29,9 +30,11 @@ ROUNDS = 4
 """Batches at most that a log arrives in; those of all cases with one number go through one Spark job."""
 
 _UPSERT_KEYS = {"key": {"format": "json"}, "value": {"fields": {"v": "string?"}}}
-_IDENTITY = {"message_id": "header.m", "business_key": ["header.b"]}
+_PRODUCER = {"name": "header.p", "sequence": "header.s"}
+_IDENTITY = {"producer": _PRODUCER, "message_id": "header.m", "business_key": ["header.b"]}
 KINDS: dict[str, dict[str, object]] = {
     "append by position": {},
+    "append by producer": {"identity": {"producer": _PRODUCER}},
     "append by message_id": {"identity": {"message_id": "header.m"}},
     "append by business_key": {"identity": _IDENTITY},
     **{
@@ -64,8 +67,7 @@ class Arrival:
 def rules_of(dataset: Dataset) -> Rules:
     """What the oracle must know of a dataset."""
     version = dataset.apply.version
-    narrow = tuple(level for level in dataset.levels[1:] if level != dataset.deciding)
-    return Rules(dataset.apply.mode, dataset.deciding, version.tie if version else "conflict", narrow)
+    return Rules(dataset.apply.mode, dataset.deciding, version.tie if version else "conflict", dataset.narrow)
 
 
 def decoded(number: int, dataset: Dataset) -> Decoded:
@@ -75,9 +77,15 @@ def decoded(number: int, dataset: Dataset) -> Decoded:
     for domain in _DOMAINS:
         number, index = divmod(number, len(domain))
         drawn.append(domain[index])
-    position, timestamp, key, version, message_id, business_key, content, fate = drawn
+    position, timestamp, key, version, producer, message_id, business_key, content, fate = drawn
     upsert = dataset.apply.mode == "upsert"
-    deciding = {"message_id": message_id, "business_key": business_key, "position": position, "key_version": key}
+    deciding = {
+        "position": position,
+        "producer": producer and (producer, *position[:-1]),
+        "message_id": message_id,
+        "business_key": business_key,
+        "key_version": key,
+    }
     key = deciding[dataset.deciding]
     rejected = "undecodable" if fate == "rejected" else "null_identity" if key is None else None
     deleted = upsert and fate == "delete"
@@ -87,6 +95,7 @@ def decoded(number: int, dataset: Dataset) -> Decoded:
         key=key if rejected is None and fate != "filtered" else None,
         content="deleted" if deleted else content,
         version=version if upsert else None,
+        producer=producer if "producer" in rules_of(dataset).narrow else None,
         message_id=message_id if "message_id" in rules_of(dataset).narrow else None,
         business_key=business_key if "business_key" in rules_of(dataset).narrow else None,
         deleted=deleted,

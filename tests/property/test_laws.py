@@ -38,7 +38,7 @@ Cases = list[tuple[list[int], int]]
 MakeDataset = Callable[..., Dataset]
 VERDICTS = {
     "applied": {"insert", "update", "replace", "delete"},
-    "duplicate": {"position", "message_id", "business_key", "key_version"},
+    "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
     "superseded": {"in_batch", "stored", "same_version"},
     "conflict": {"inconsistent_position", "same_version", "same_identity"},
     "rejected": {"undecodable", "null_identity"},

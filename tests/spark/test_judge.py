@@ -183,6 +183,7 @@ def _row(record: Decoded) -> dict[str, Any]:
         C.HASH: record.content.encode(),
         C.VERSION: record.version,
         C.MESSAGE_ID: record.message_id,
+        C.BUSINESS_KEY: record.business_key,
         U.STATE: "deleted" if record.deleted else "live",
         CONTENT: record.content,
     }

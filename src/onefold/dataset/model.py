@@ -134,6 +134,11 @@ class Source(_Model):
         return self.layout != "connect"
 
     @property
+    def shows_log(self) -> bool:
+        """Whether record batches are seen as the broker wrote them, with producer, epoch and sequence."""
+        return self.layout == "segments"
+
+    @property
     def holes(self) -> str | None:
         """What the file says explains an offset that an export does not hold; None: nothing does."""
         return None if self.exports is None or self.exports.holes == "none" else self.exports.holes
@@ -229,18 +234,23 @@ class Value(_Model):
         return self
 
 
+class NamedProducer(_Model):
+    """A producer's name and the sequence that it counts for a partition, where records carry them."""
+
+    name: ExpressionText = Field(description="The producer's name, such as header.producer")
+    sequence: ExpressionText = Field(description="A whole number that the producer raises by one a record")
+
+
 class Identity(_Model):
     """What makes two records the same message; position is always on."""
 
-    producer: dict[str, Any] | None = None
+    producer: NamedProducer | None = Field(default=None, description="Of a source that does not show the log's own")
     message_id: ExpressionText | None = None
     business_key: list[ExpressionText] | None = Field(default=None, min_length=1)
     within: str | None = None
 
     @model_validator(mode="after")
     def _built(self) -> Self:
-        if self.producer is not None:
-            raise not_built("identity.producer")
         if self.within is not None:
             raise not_built("identity.within")
         return self
@@ -322,7 +332,15 @@ class Target(_Model):
         return self.table.split(".")[1]
 
 
-_IDENTIFYING = ("identity.message_id", "identity.business_key", "apply.key")
+LEVELS = ("position", "producer", "message_id", "business_key")
+"""The identity levels, narrow to wide."""
+_IDENTIFYING = (
+    "identity.producer.name",
+    "identity.producer.sequence",
+    "identity.message_id",
+    "identity.business_key",
+    "apply.key",
+)
 
 Rate = Annotated[float, Field(ge=0, le=1)]
 
@@ -392,6 +410,9 @@ class Dataset(_Model):
     def expressions(self) -> list[tuple[str, str]]:
         """Every expression of the file, with the key that holds it."""
         found = [("source.filter", self.source.filter), ("identity.message_id", self.identity.message_id)]
+        if self.identity.producer:
+            found.append(("identity.producer.name", self.identity.producer.name))
+            found.append(("identity.producer.sequence", self.identity.producer.sequence))
         found += [("identity.business_key", text) for text in self.identity.business_key or ()]
         found += [("apply.key", text) for text in self.apply.key or ()]
         if self.apply.version:
@@ -464,17 +485,30 @@ class Dataset(_Model):
 
     @cached_property
     def levels(self) -> tuple[str, ...]:
-        """The identity levels in force, narrow to wide."""
-        declared = {"message_id": self.identity.message_id, "business_key": self.identity.business_key}
-        return ("position", *(name for name, given in declared.items() if given))
+        """The identity levels in force, narrow to wide; the producer's also where the source shows the log itself."""
+        logged = self.source.shows_log
+        return tuple(name for name in LEVELS if name in self._declared or (name == "producer" and logged))
+
+    @cached_property
+    def _declared(self) -> tuple[str, ...]:
+        return ("position", *(name for name in LEVELS[1:] if getattr(self.identity, name)))
 
     @cached_property
     def deciding(self) -> str:
         """The level that decides: append: the widest declared; upsert: (key, version)."""
-        return "key_version" if self.apply.mode == "upsert" else self.levels[-1]
+        return "key_version" if self.apply.mode == "upsert" else self._declared[-1]
+
+    @cached_property
+    def narrow(self) -> tuple[str, ...]:
+        """The levels below the deciding one, beside the position: they name the reason of a duplicate."""
+        wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
+        return self.levels[1:wide]
 
     def level_expressions(self, level: str) -> list[Expression]:
         """The expressions of a declared level (`position` has none)."""
+        if level == "producer":
+            named = self.identity.producer
+            return [parse(named.name), Call("long", parse(named.sequence))] if named else []
         if level == "message_id":
             return [parse(str(self.identity.message_id))]
         return [parse(text) for text in self.identity.business_key or ()]
@@ -484,6 +518,9 @@ class Dataset(_Model):
         """What a row of the table is keyed by; empty when the position decides."""
         if self.apply.mode == "upsert":
             return [parse(text) for text in self.apply.key or ()]
+        if self.deciding == "producer":  # a producer counts for each partition anew
+            partition = [Path(name) for name in ("cluster", "topic", "incarnation", "partition")]
+            return [*partition, *self.level_expressions("producer")]
         return [] if self.deciding == "position" else self.level_expressions(self.deciding)
 
     @cached_property

@@ -9,11 +9,13 @@ A staging table has one row a record of the batch. Only survivors, and records i
 | `_order` | struct | the total order: timestamp (ms), cluster, topic, incarnation, partition, offset |
 | `_hash` | binary | SHA-256 of the content |
 | `_is_delete` | boolean | the record deletes its key |
-| `_message_id` | string | where declared |
+| `_producer` | struct | where known: name (or id), epoch (-1: none) and sequence for the record's partition |
+| `_message_id`, `_business_key` | string | where declared; of a business key the digest |
 | *fields* | | the key's columns, then the value's |
 | `_survivor` | boolean | it stands for its key in this batch |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to |
+| `_witness` | struct | that record's producer (name, epoch) and object |
 | `_detail` | string | why it was rejected |
 | `_object`, `_line` | string, int | where it was landed |
 | `_raw_key`, `_raw_value` | binary | rejected records only: the bytes |
@@ -21,7 +23,10 @@ A staging table has one row a record of the batch. Only survivors, and records i
 """
 
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
-MESSAGE_ID, BUSINESS_KEY = "_message_id", "_business_key"
+PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
+LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINESS_KEY}
+"""The identity levels that have a column of their own."""
+WITNESS = "_witness"
 DELETED = "_is_delete"
 SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", "_winner", "_detail"
 RAW_KEY, RAW_VALUE, RAW_HEADERS = "_raw_key", "_raw_value", "_raw_headers"

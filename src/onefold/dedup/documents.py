@@ -24,6 +24,59 @@ class StagedPartition(BaseModel):
     undecided: list[Range] = Field(default=[], description="Of transactions that were open")
 
 
+class Reused(BaseModel):
+    """A narrow identity that stands for two messages of a batch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    level: str
+    identity: str
+    records: int
+    first: str = Field(description="The first record in the order, as topic-partition@offset")
+    last: str
+
+
+class Anomaly(BaseModel):
+    """Where the sequence rule was broken first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    offset: int
+    outcome: str = Field(description="repeat, gap or fenced")
+    sequence: int
+    missing: int = Field(description="Sequences that a gap leaves out")
+
+
+class Session(BaseModel):
+    """One epoch of a producer on a partition, as far as the batch holds it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: str = Field(description="TopicPartition.key")
+    producer: str = Field(description="The producer's id in the log, or its declared name")
+    epoch: int = Field(description="-1: a named producer has none")
+    records: int
+    start: int = Field(description="Its first offset")
+    end: int
+    lowest: int = Field(description="Its lowest sequence; a wrap at 2³¹ is seen through")
+    highest: int
+    highest_at: int = Field(description="Offset of the highest sequence")
+    outcomes: dict[str, int]
+    missing: int
+    first_anomaly: Anomaly | None
+
+
+class Producers(BaseModel):
+    """What the sequence rule says of a batch: records by outcome, and the sessions that matter most."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sessions: int
+    outcomes: dict[str, int]
+    missing: int
+    listed: list[Session]
+
+
 class Staged(BaseModel):
     """What dedup made of a batch."""
 
@@ -37,6 +90,8 @@ class Staged(BaseModel):
     records: int = Field(description="Rows of the staging table: one a record")
     partitions: dict[str, StagedPartition] = Field(description="By TopicPartition.key; exact layouts only")
     objects: dict[str, int] = Field(description="Records by landed object's name")
+    reused: list[Reused] = Field(default=[], description="Narrow identities under two deciding ones")
+    producers: Producers | None = Field(default=None, description="None: no producer is known")
 
 
 def staged_key(lake: Lake, dataset: Dataset, batch: str) -> str:

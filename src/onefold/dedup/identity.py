@@ -31,9 +31,9 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
         columns[C.VERSION] = version.value
         candidates.append(_null_or_wrong(version, "null_version", dataset.apply.version.from_))
     for level in dataset.levels[1:]:
-        if level != dataset.deciding:
+        if level in dataset.narrow or level == "producer":
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
-            columns[_LEVELS[level]] = _level(level, given)
+            columns[C.LEVELS[level]] = _producer(dataset, given) if level == "producer" else _level(level, given)
             candidates += [_failed(part, level) for part in given]
     # Only what is wanted, and what the log counts as a record, is judged by its identity.
     unjudged = F.col(FILTERED) | F.col(E.FATE).isNotNull()
@@ -48,9 +48,6 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     return known.withColumn(C.KEY, F.when(usable, key_digest(key_text(part) for part in parts))).drop(KEY_VARIANT)
 
 
-_LEVELS = {"message_id": C.MESSAGE_ID, "business_key": C.BUSINESS_KEY}
-
-
 def _of_key(dataset: Dataset, key: Compiled, name: str) -> Column:
     reason = "null_key" if dataset.apply.mode == "upsert" else "null_identity"
     return _null_or_wrong(key, reason, name)
@@ -62,6 +59,28 @@ def _null_or_wrong(given: Compiled, reason: str, name: str) -> Column:
 
 def _failed(given: Compiled, name: str) -> Column:
     return F.when(given.failed, rejected("wrong_type", f"{name} cannot be cast"))
+
+
+def _producer(dataset: Dataset, named: list[Compiled]) -> Column:
+    """Who sent it, and as which of its records: as the log shows it, else by the declared name and sequence.
+
+    Null where neither tells: a producer that is not idempotent has no id, a marker no sequence.
+    """
+    told = []
+    if dataset.source.shows_log:
+        known = (F.col(E.PRODUCER_ID) >= 0) & (F.col(E.SEQUENCE) >= 0)
+        told.append(_session(known, F.col(E.PRODUCER_ID), F.col(E.PRODUCER_EPOCH), F.col(E.SEQUENCE)))
+    if named:
+        name, sequence = (part.value for part in named)
+        told.append(_session(name.isNotNull() & sequence.isNotNull(), name, F.lit(-1), sequence))
+    return F.coalesce(*told)
+
+
+def _session(known: Column, name: Column, epoch: Column, sequence: Column) -> Column:
+    struct = F.struct(
+        name.cast("string").alias("name"), epoch.cast("int").alias("epoch"), sequence.cast("bigint").alias("sequence")
+    )
+    return F.when(known, struct)
 
 
 def _level(level: str, parts: list[Compiled]) -> Column:

@@ -14,6 +14,8 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.documents import Staged, StagedPartition, code_digest, staged_key
 from onefold.dedup.positions import has_inconsistent_positions, offsets_of
+from onefold.dedup.reuse import reused_identities
+from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
@@ -39,12 +41,12 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     refused = F.col(REJECTED).isNotNull()
     kept = F.col(C.SURVIVOR) | F.col(C.VERDICT).isin(*PAYLOAD_VERDICTS)
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    own += [name for name in (C.VERSION, C.MESSAGE_ID) if name in judged.columns]
+    own += [name for name in (C.VERSION, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
         *own,
         *(F.when(kept, F.col(name)).alias(name) for name in payload),
-        *(F.col(name) for name in (C.SURVIVOR, C.VERDICT, C.REASON, C.WINNER, C.DETAIL, E.OBJECT, E.LINE)),
+        *(F.col(name) for name in (C.SURVIVOR, C.VERDICT, C.REASON, C.WINNER, C.WITNESS, C.DETAIL, E.OBJECT, E.LINE)),
         F.when(refused, F.col(E.KEY_BYTES)).alias(C.RAW_KEY),
         F.when(refused, F.col(E.VALUE_BYTES)).alias(C.RAW_VALUE),
         F.when(refused, F.col(E.HEADERS)).alias(C.RAW_HEADERS),
@@ -57,9 +59,10 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     identified = identified.withColumns(
         {name: F.when(refused, F.col(name)) for name in (E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS)}
     )
-    own = [C.KEY, C.ORDER, C.HASH, C.DELETED, C.VERSION, C.MESSAGE_ID, C.BUSINESS_KEY, FILTERED, REJECTED]
+    own = [C.KEY, C.ORDER, C.HASH, C.DELETED, C.VERSION, *C.LEVELS.values(), FILTERED, REJECTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
-    named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name != E.UNREADABLE]
+    told = (E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)
+    named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in told]
     return identified.select(*dict.fromkeys(named))
 
 
@@ -93,6 +96,8 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         records=records,
         partitions=partitions,
         objects=objects,
+        reused=reused_identities(rows, dataset),
+        producers=producers_of(rows) if C.PRODUCER in rows.columns else None,
     )
     return staged, inconsistent
 

@@ -73,8 +73,9 @@ def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     number = F.row_number().over(group)
     rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     first_hash, first_order = F.first(C.HASH).over(rows), F.first(C.ORDER).over(rows)
+    witness = F.first(witness_of(records)).over(rows)
     reasons = [F.when(_repeats(group), F.lit("position"))]
-    reasons += [F.when(_not_first(level, (*within, C.KEY), _ascending()), F.lit(level)) for level in _narrow(dataset)]
+    reasons += [F.when(_not_first(level, (*within, C.KEY), _ascending()), F.lit(level)) for level in dataset.narrow]
     lost = number > 1
     # Equal positions are folded first: a record read twice says nothing new, whoever stands for its key.
     same = (F.col(C.HASH) == first_hash) | _repeats(group)
@@ -89,6 +90,7 @@ def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
                 ),
             ),
             C.WINNER: F.when(lost, first_order),
+            C.WITNESS: F.when(lost, witness),
         }
     )
 
@@ -107,27 +109,29 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
             "_starts": starts,
             "_repeats": _repeats(group),
             "_clashes": _clashes(group, dataset),
-            "_top": F.first(C.ORDER).over(rows),
+            "_top": F.first(_struct_of(records, C.ORDER)).over(rows),
         }
     )
-    head = F.when(F.col("_starts"), F.struct(F.col(C.ORDER).alias("order"), F.col(C.HASH).alias("hash")))
+    head = F.when(F.col("_starts"), _struct_of(records, C.ORDER, C.HASH))
     ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
     lost, tied = F.col("_number") > 1, ~F.col("_starts")
     same = F.col(C.HASH) == F.col("_head.hash")
     reasons = [F.when(F.col("_repeats"), F.lit("position"))]
-    resent = F.lit(None).cast(_STRUCT_OF_ORDER_AND_HASH)
-    for level in _narrow(dataset):
-        if level == "message_id":
+    resent = []
+    for level in dataset.narrow:
+        if level in RETRIES:
             # The same id under one key with equal content is a retry, whatever its version.
-            resent = F.first(F.struct(F.col(C.ORDER).alias("order"), F.col(C.HASH).alias("hash"))).over(
-                Window.partitionBy(*within, C.KEY, C.MESSAGE_ID).orderBy(*preference)
+            first = F.first(_struct_of(records, C.ORDER, C.HASH)).over(
+                Window.partitionBy(*within, C.KEY, *_level_columns(level)).orderBy(*preference)
             )
+            sent = F.col(C.LEVELS[level]).isNotNull()
+            again = sent & (first["order"] != F.col(C.ORDER)) & (first["hash"] == F.col(C.HASH))
+            resent.append(F.when(again, F.struct(F.lit(level).alias("level"), first.alias("first"))))
         reasons.append(F.when(_not_first(level, (*within, C.KEY, C.VERSION), preference[1:]), F.lit(level)))
-    retry = (
-        F.col(C.MESSAGE_ID).isNotNull() & (resent["order"] != F.col(C.ORDER)) & (resent["hash"] == F.col(C.HASH))
-        if C.MESSAGE_ID in records.columns
-        else F.lit(False)
-    )
+    sent_before = F.coalesce(*resent) if resent else None
+    retry = sent_before.isNotNull() if sent_before is not None else F.lit(False)
+    level_of_retry = sent_before["level"] if sent_before is not None else F.lit(None).cast("string")
+    first_sent = sent_before["first"] if sent_before is not None else F.col("_head")
     duplicate = tied & (same | F.col("_repeats"))
     tie_verdict = "conflict" if tie == "conflict" else "superseded"
     return ranked.withColumns(
@@ -138,19 +142,38 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
             .when(tied, tie_verdict)
             .when(lost, "superseded"),
             C.REASON: F.when(duplicate, F.coalesce(*reasons, F.lit("key_version")))
-            .when(lost & retry, "message_id")
+            .when(lost & retry, level_of_retry)
             .when(tied & F.col("_clashes"), INCONSISTENT)
             .when(tied, "same_version")
             .when(lost, "in_batch"),
-            C.WINNER: F.when(tied, F.col("_head.order")).when(lost & retry, resent["order"]).when(lost, F.col("_top")),
+            **{
+                name: F.when(tied, F.col("_head")[part])
+                .when(lost & retry, first_sent[part])
+                .when(lost, F.col("_top")[part])
+                for name, part in ((C.WINNER, "order"), (C.WITNESS, "witness"))
+            },
         }
     ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head")
 
 
-_STRUCT_OF_ORDER_AND_HASH = (
-    "struct<order:struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>,"
-    "hash:binary>"
-)
+RETRIES = ("producer", "message_id")
+"""Levels at which a client itself sends again: what they repeat is no new version."""
+
+
+def _struct_of(records: DataFrame, *names: str) -> Column:
+    """Columns without their underscore, and the witness, as one value."""
+    named = [F.col(name).alias(name.removeprefix("_")) for name in names]
+    return F.struct(*named, witness_of(records).alias("witness"))
+
+
+def witness_of(records: DataFrame) -> Column:
+    """What tells how another record came to be sent: the session of its producer, and the object it came from."""
+    known = C.PRODUCER in records.columns
+    name, epoch = (F.col(f"{C.PRODUCER}.{part}") if known else F.lit(None) for part in ("name", "epoch"))
+    of = F.col(E.OBJECT) if E.OBJECT in records.columns else F.lit(None)
+    return F.struct(
+        name.cast("string").alias("name"), epoch.cast("int").alias("epoch"), of.cast("string").alias("object")
+    )
 
 
 def _ascending() -> list[Column]:
@@ -160,11 +183,6 @@ def _ascending() -> list[Column]:
 def _descending() -> list[Column]:
     # Of two contents at one position the smaller hash stands, in either direction.
     return [*(part.desc() for part in E.total_order()), F.col(C.HASH).asc()]
-
-
-def _narrow(dataset: Dataset) -> list[str]:
-    """The declared levels below the deciding one that need a look of their own."""
-    return [level for level in dataset.levels[1:] if level != dataset.deciding]
 
 
 def _same_position(group: WindowSpec) -> Column:
@@ -185,6 +203,10 @@ def _clashes(group: WindowSpec, dataset: Dataset) -> Column:
 
 
 def _not_first(level: str, group: tuple[str, ...], order: list[Column]) -> Column:
-    column = {"message_id": C.MESSAGE_ID, "business_key": C.BUSINESS_KEY}[level]
-    number = F.row_number().over(Window.partitionBy(*group, column).orderBy(*order))
-    return F.col(column).isNotNull() & (number > 1)
+    number = F.row_number().over(Window.partitionBy(*group, *_level_columns(level)).orderBy(*order))
+    return F.col(C.LEVELS[level]).isNotNull() & (number > 1)
+
+
+def _level_columns(level: str) -> tuple[str, ...]:
+    """What is equal in records that a level takes for the same: a producer counts for each partition anew."""
+    return (C.LEVELS[level], *E.POSITION[:-1]) if level == "producer" else (C.LEVELS[level],)

@@ -33,7 +33,7 @@ def doc_of(dataset: Dataset) -> str:
     if apply.key and apply.version:
         mode += f" by {', '.join(apply.key)}: the newest {apply.version.from_} wins"
         mode += f"; deleted by {apply.delete_when}" if apply.delete_when else ""
-    narrower = [level for level in dataset.levels if level != dataset.deciding]
+    narrower = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]
     return _DOC.format(
         name=dataset.name,
         description=dataset.description,

@@ -15,6 +15,8 @@ QUARANTINED = "quarantined"
 """The `_state` of a rejected record."""
 QUARANTINE_VIEW = "__quarantine"
 """What the name of the view over the quarantined records has behind the target table's."""
+FINDING = "_finding"
+"""The identity level at which the record shares an identity with a record of another key, or with other content."""
 OTHER = "_other"
 """Order of the record that a verdict names: the survivor, or the other side of a conflict."""
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
+from onefold.dedup.survivors import RETRIES
 from onefold.upsert import columns as U
 
 
@@ -24,7 +25,7 @@ class _Facts:
     same: Column
     same_order: Column
     earlier: Column
-    same_id: Column
+    same_levels: dict[str, Column]
     staged_order: Column
     base_order: Column
 
@@ -33,7 +34,7 @@ def base_columns(base: DataFrame, dataset: Dataset) -> DataFrame:
     """What the look-up reads of the table: key, order and hash columns, never payload (L8)."""
     names = [C.ORDER, C.HASH, U.STATE]
     names += [C.VERSION] if dataset.apply.mode == "upsert" else []
-    names += [C.MESSAGE_ID] if C.MESSAGE_ID in base.columns else []
+    names += [name for name in C.LEVELS.values() if name in base.columns]
     return base.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in names))
 
 
@@ -64,21 +65,30 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     columns[U.ACTION] = F.when(keyed & ~lost & ~stands, columns[U.ACTION])
     columns[U.WON] = F.coalesce(keyed & ~lost & ~stands & columns[U.WON], F.lit(False))
     columns[U.OTHER] = F.when(stands, F.coalesce(F.col(U.BASE + C.ORDER), F.col(C.ORDER))).otherwise(columns[U.OTHER])
+    # What stands as the other record is the batch's own winner, or the row that the base has.
+    own = lost & ~stands & (F.col(C.WINNER) == columns[U.OTHER])
+    columns[C.WITNESS] = F.when(own, F.col(C.WITNESS)).otherwise(F.when(facts.has, _stored_witness(joined)))
+    columns[U.FINDING] = F.when(keyed & ~stands, _finding(facts, joined, dataset))
     judged = joined.withColumns({f"_new{name}": column for name, column in columns.items()})
     return judged.drop(*columns).withColumnsRenamed({f"_new{name}": name for name in columns})
 
 
 def _facts(joined: DataFrame) -> _Facts:
     order, base_order = F.col(C.ORDER), F.col(U.BASE + C.ORDER)
-    same_id = F.lit(False)
-    if U.BASE + C.MESSAGE_ID in joined.columns:
-        same_id = F.coalesce(F.col(C.MESSAGE_ID) == F.col(U.BASE + C.MESSAGE_ID), F.lit(False))
+    same_levels = {
+        level: F.coalesce(F.col(name) == F.col(U.BASE + name), F.lit(False))
+        for level, name in C.LEVELS.items()
+        if U.BASE + name in joined.columns and name in joined.columns
+    }
+    if "producer" in same_levels:  # it counts for each partition anew
+        for part in ("cluster", "topic", "incarnation", "partition"):
+            same_levels["producer"] &= order[part] == base_order[part]
     return _Facts(
         has=F.col(U.BASE + C.HASH).isNotNull(),
         same=F.col(C.HASH) == F.col(U.BASE + C.HASH),
         same_order=order == base_order,
         earlier=order < base_order,
-        same_id=same_id,
+        same_levels=same_levels,
         staged_order=order,
         base_order=base_order,
     )
@@ -88,7 +98,7 @@ def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     """The smaller in the total order stands, at one position the smaller hash."""
     smaller_hash = F.col(C.HASH) < F.col(U.BASE + C.HASH)
     better = f.earlier | (f.same_order & smaller_hash)
-    reason = F.when(f.same_order, "position").when(f.same_id, _narrower(dataset)).otherwise(F.lit(dataset.deciding))
+    reason = _narrowest(f, dataset, dataset.deciding)
     # An inferred position orders and names, but never says that a position has two contents.
     exact = F.lit(dataset.source.exact)
     clash = F.when(f.same_order & exact, "inconsistent_position").otherwise(F.lit("same_identity"))
@@ -133,8 +143,11 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     smaller_hash = f.same_order & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
     later = f.earlier if tie == "first" else (f.staged_order > f.base_order)
     better = newer | (tied & (later | smaller_hash))
-    retry = f.same_id & f.same
-    same_reason = F.when(f.same_order, "position").when(f.same_id, "message_id").otherwise("key_version")
+    again = F.coalesce(
+        *(F.when(f.same_levels[level], level) for level in RETRIES if level in f.same_levels), _no_level()
+    )
+    retry = again.isNotNull() & f.same
+    same_reason = _narrowest(f, dataset, "key_version")
     fresh = (
         F.when(F.col(C.DELETED), "delete")
         .when(~f.has | (F.col(U.BASE + U.STATE) == "deleted"), "insert")
@@ -166,7 +179,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
         C.REASON: (
             F.when(~f.has, fresh)
             .when(tied & f.same, same_reason)
-            .when(retry, "message_id")
+            .when(retry, again)
             .when(inconsistent, "inconsistent_position")
             .when(tied, tie_reason)
             .when(newer, fresh)
@@ -186,6 +199,30 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     }
 
 
-def _narrower(dataset: Dataset) -> str:
-    """What an equal message id is called: its own level, or the deciding one where that is it."""
-    return "message_id" if "message_id" in dataset.levels else dataset.deciding
+def _no_level() -> Column:
+    return F.lit(None).cast("string")
+
+
+def _narrowest(f: _Facts, dataset: Dataset, deciding: str) -> Column:
+    """The narrowest level at which a record is the row that stands."""
+    reason = F.when(f.same_order, "position")
+    for level in dataset.narrow:
+        reason = reason.when(f.same_levels[level], level)
+    return reason.otherwise(F.lit(deciding))
+
+
+def _stored_witness(joined: DataFrame) -> Column:
+    """The witness (`onefold.dedup.survivors.witness_of`) of the row that the base has; it came with another batch."""
+    known = U.BASE + C.PRODUCER in joined.columns
+    name, epoch = (F.col(f"{U.BASE}{C.PRODUCER}.{part}") if known else F.lit(None) for part in ("name", "epoch"))
+    nowhere = F.lit(None).cast("string").alias("object")
+    return F.struct(name.cast("string").alias("name"), epoch.cast("int").alias("epoch"), nowhere)
+
+
+def _finding(f: _Facts, joined: DataFrame, dataset: Dataset) -> Column:
+    """The level whose identity the stored version of the same key has too, with other content (upsert only)."""
+    if dataset.apply.mode != "upsert":
+        return _no_level()  # another deciding identity is another key: `onefold.dedup.reuse` sees those of the batch
+    other_version = F.col(C.VERSION) != F.col(U.BASE + C.VERSION)
+    named = [F.when(f.same_levels[level], level) for level in dataset.narrow if level in f.same_levels]
+    return F.when(f.has & other_version & ~f.same, F.coalesce(*named, _no_level()))

@@ -1,0 +1,105 @@
+"""One narrow identity under two deciding ones: a finding beside the verdicts, looked for in a narrow second pass."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.documents import Reused
+
+LARGEST = 10_000
+"""Identities that are listed; what is above it is counted as one more."""
+_PARTITION = ("cluster", "topic", "incarnation", "partition")
+
+
+def identity_text(level: str) -> Column:
+    """An identity of a narrow level as text; null where a record has none. A producer's names its partition."""
+    column = F.col(C.LEVELS[level])
+    if level != "producer":
+        return column
+    at = [F.col(f"{C.ORDER}.{name}").cast("string") for name in _PARTITION]
+    said = [column[name].cast("string") for name in ("name", "epoch", "sequence")]
+    return F.when(column.isNotNull(), F.concat_ws("/", *at, *said))
+
+
+def reused_identities(staged: DataFrame, dataset: Dataset) -> list[Reused]:
+    """The narrow identities of a staged batch that stand for two messages: another key, or another version of one
+    key with other content. At most `LARGEST` are named, narrow levels first.
+
+    A digest of each identity travels, not the identity; only where that finds one, the texts are compared.
+    """
+    if not dataset.narrow:
+        return []
+    found = _grouped(staged, dataset, _digest()).where(_is_reused(dataset)).select("identity").limit(LARGEST)
+    candidates = [row.identity for row in found.collect()]
+    if not candidates:
+        return []
+    suspect = staged.sparkSession.createDataFrame([(one,) for one in candidates], "suspect bigint")
+    rows = _identities(staged, dataset).join(F.broadcast(suspect), _digest() == F.col("suspect"), "left_semi")
+    exact = rows.groupBy("level", "text").agg(
+        *_extremes(dataset),
+        F.count("*").alias("records"),
+        F.min(C.ORDER).alias("first"),
+        F.max(C.ORDER).alias("last"),
+    )
+    reused = [
+        Reused(
+            level=row.level,
+            identity=row.text,
+            records=row.records,
+            first=_position(row["first"]),
+            last=_position(row["last"]),
+        )
+        for row in exact.where(_is_reused(dataset)).collect()
+    ]
+    return sorted(reused, key=lambda one: (dataset.narrow.index(one.level), one.identity))
+
+
+def _identities(staged: DataFrame, dataset: Dataset) -> DataFrame:
+    """A row a record and level: `level`, `text`, and what tells two messages apart."""
+    apart = [C.KEY, C.ORDER, *((C.VERSION, C.HASH) if dataset.apply.mode == "upsert" else ())]
+    named = F.array(
+        *(F.struct(F.lit(level).alias("level"), identity_text(level).alias("text")) for level in dataset.narrow)
+    )
+    rows = staged.where(F.col(C.KEY).isNotNull()).select(*apart, F.inline(named))
+    return rows.where(F.col("text").isNotNull())
+
+
+def _grouped(staged: DataFrame, dataset: Dataset, identity: Column) -> DataFrame:
+    digests = {name: F.xxhash64(name) for name in _apart(dataset)}
+    rows = _identities(staged, dataset).select(
+        identity.alias("identity"), *(of.alias(name) for name, of in digests.items())
+    )
+    return rows.groupBy("identity").agg(*_extremes(dataset))
+
+
+def _digest() -> Column:
+    return F.xxhash64("level", "text")
+
+
+def _apart(dataset: Dataset) -> tuple[str, ...]:
+    """What tells the messages of one narrow identity apart: the key; in upsert also version and content."""
+    return (C.KEY, C.VERSION, C.HASH) if dataset.apply.mode == "upsert" else (C.KEY,)
+
+
+def _extremes(dataset: Dataset) -> list[Column]:
+    return [
+        of(name).alias(f"{word}{name}") for name in _apart(dataset) for word, of in (("low", F.min), ("high", F.max))
+    ]
+
+
+def _is_reused(dataset: Dataset) -> Column:
+    """Two keys; or of one key two versions and two contents, so that two records differ in both."""
+    differ = {name: F.col(f"low{name}") != F.col(f"high{name}") for name in _apart(dataset)}
+    if dataset.apply.mode != "upsert":
+        return differ[C.KEY]
+    return differ[C.KEY] | reduce(Column.__and__, (differ[C.VERSION], differ[C.HASH]))
+
+
+def _position(order: Any) -> str:
+    return f"{order.topic}-{order.partition}@{order.offset}"

@@ -1,0 +1,129 @@
+"""The broker's sequence rule, run again over what was landed: it diagnoses, and never removes a record.
+
+Of each producer on a partition, in the order of offsets: the next sequence is the last accepted one plus one
+(`accepted`); one at or below it is a `repeat`; one further on leaves a `gap`. After 2³¹-1 comes 0. A higher epoch
+starts again at 0, and what still comes with a lower one is of a zombie that the bump has `fenced`. (Kafka:
+`ProducerAppendInfo.checkSequence`; KIP-98, KIP-360.) A named producer has no epoch (-1) and does not wrap.
+
+The rule knows what came before only where the offsets are without a hole: behind each hole it begins anew.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from onefold.dedup import columns as C
+from onefold.dedup.documents import Anomaly, Producers, Session
+from onefold.landing.offsets import TopicPartition
+
+WRAP = 1 << 31
+"""Sequences of a record batch are 0 … 2³¹-1."""
+ACCEPTED, REPEAT, GAP, FENCED = "accepted", "repeat", "gap", "fenced"
+SHOWN = 200
+"""Sessions of producers that are listed: those with anomalies first, then the largest."""
+_PARTITION = ("cluster", "topic", "incarnation", "partition")
+
+
+def diagnose(records: DataFrame) -> DataFrame:
+    """Give every record of a producer its outcome.
+
+    Takes the partition's four columns, `offset` and `producer` (struct<name, epoch, sequence>, or null); an offset
+    may stand there more than once. Gives the partition, `offset`, `name`, `epoch`, `sequence`, `outcome`, `missing`
+    (sequences that a gap leaves out) and `place` (the sequence without wraps, from the first of its epoch). One
+    exchange, by partition.
+    """
+    log = Window.partitionBy(*_PARTITION).orderBy("offset")
+    before = F.lag("offset").over(log)
+    distinct = records.withColumn("before", before).where(
+        F.col("before").isNull() | (F.col("before") != F.col("offset"))
+    )
+    starts = F.when(F.col("offset") == F.col("before") + 1, 0).otherwise(1)
+    run = F.sum(F.coalesce(starts, F.lit(1))).over(log.rowsBetween(Window.unboundedPreceding, 0))
+    known = (
+        distinct.withColumn("run", run)
+        .where(F.col("producer").isNotNull())
+        .select(*_PARTITION, "run", "offset", "producer.*")
+    )
+    of_producer = Window.partitionBy(*_PARTITION, "run", "name").orderBy("offset")
+    of_epoch = Window.partitionBy(*_PARTITION, "run", "name", "epoch").orderBy("offset")
+    earlier = (Window.unboundedPreceding, -1)
+    stepped = known.withColumns(
+        {
+            "top_epoch": F.max("epoch").over(of_producer.rowsBetween(*earlier)),
+            "delta": F.coalesce(_step(F.col("sequence"), F.lag("sequence").over(of_epoch)), F.lit(0)),
+        }
+    )
+    placed = stepped.withColumn("place", F.sum("delta").over(of_epoch.rowsBetween(Window.unboundedPreceding, 0)))
+    judged = placed.withColumn("ahead", F.col("place") - F.max("place").over(of_epoch.rowsBetween(*earlier)))
+    bumped = (F.col("epoch") > F.col("top_epoch")) & (F.col("epoch") >= 0)
+    first, ahead = F.col("ahead").isNull(), F.col("ahead")
+    missing = F.when(first & bumped, F.col("sequence")).when(ahead > 1, ahead - 1).otherwise(0)
+    outcome = (
+        F.when(F.col("epoch") < F.col("top_epoch"), FENCED)
+        .when(ahead <= 0, REPEAT)
+        .when(missing > 0, GAP)
+        .otherwise(ACCEPTED)
+    )
+    lost = F.when(outcome == GAP, missing).otherwise(0).cast("bigint")
+    return judged.select(
+        *_PARTITION, "offset", "name", "epoch", "sequence", outcome.alias("outcome"), lost.alias("missing"), "place"
+    )
+
+
+def _step(sequence: Column, before: Column) -> Column:
+    """From one sequence to the next: of two that are half the circle apart the nearer way; a name's do not wrap."""
+    half = WRAP // 2
+    around = F.pmod(sequence - before + half, F.lit(WRAP)) - half
+    return F.when(F.col("epoch") >= 0, around).otherwise(sequence - before)
+
+
+def producers_of(staged: DataFrame) -> Producers:
+    """The account of a staged batch's producers, session by session; at most `SHOWN` of them are listed."""
+    at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in (*_PARTITION, "offset")]
+    judged = diagnose(
+        staged.where(F.col(f"{C.ORDER}.offset").isNotNull()).select(*at, F.col(C.PRODUCER).alias("producer"))
+    )
+    odd = F.col("outcome") != ACCEPTED
+    anomaly = F.when(odd, F.struct("offset", "outcome", "sequence", "missing"))
+    sessions = judged.groupBy(*_PARTITION, "name", "epoch").agg(
+        F.count("*").alias("records"),
+        F.min("offset").alias("start"),
+        (F.max("offset") + 1).alias("end"),
+        F.min_by("sequence", "place").alias("lowest"),
+        F.max_by("sequence", "place").alias("highest"),
+        F.max_by("offset", "place").alias("highest_at"),
+        *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in (ACCEPTED, REPEAT, GAP, FENCED)),
+        F.sum("missing").alias("missing"),
+        F.min(anomaly).alias("first_anomaly"),
+        F.count_if(odd).alias("anomalies"),
+    )
+    counted = (ACCEPTED, REPEAT, GAP, FENCED, "missing", "records")
+    sums = sessions.agg(F.count("*").alias("sessions"), *(F.sum(name).alias(name) for name in counted)).first()
+    assert sums is not None
+    order = (F.desc("anomalies"), F.desc("records"), *_PARTITION, "name", "epoch")
+    return Producers(
+        sessions=sums.sessions,
+        outcomes={name: sums[name] or 0 for name in counted[:4]},
+        missing=sums.missing or 0,
+        listed=[_session(row.asDict()) for row in sessions.orderBy(*order).limit(SHOWN).collect()]
+        if sums.sessions
+        else [],
+    )
+
+
+def _session(row: dict[str, object]) -> Session:
+    where = TopicPartition.model_validate({name: row[name] for name in _PARTITION})
+    first = row["first_anomaly"]
+    return Session.model_validate(
+        {
+            **{
+                name: row[name]
+                for name in ("epoch", "records", "start", "end", "lowest", "highest", "highest_at", "missing")
+            },
+            "producer": row["name"],
+            "partition": where.key,
+            "outcomes": {name: row[name] for name in (ACCEPTED, REPEAT, GAP, FENCED)},
+            "first_anomaly": None if first is None else Anomaly.model_validate(first.asDict()),  # type: ignore[attr-defined]
+        }
+    )

@@ -1,0 +1,188 @@
+"""The sequence rule over literal logs and drawn ones; the oracle keeps a state, as a broker does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dedup.sequences import WRAP, diagnose
+
+Sent = tuple[int, str | None, int, int]
+"""(offset, producer, epoch, sequence); no producer: the record tells none."""
+Outcome = tuple[int, str, int]
+"""(offset, outcome, missing)"""
+MAX = WRAP - 1
+PRODUCER = pa.struct([("name", pa.string()), ("epoch", pa.int32()), ("sequence", pa.int64())])
+FIELDS = {
+    "cluster": pa.string(),
+    "topic": pa.string(),
+    "incarnation": pa.int32(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "producer": PRODUCER,
+}
+
+CASES: dict[str, tuple[list[Sent], list[Outcome]]] = {
+    "in a row": (
+        [(5, "1", 0, 7), (6, "1", 0, 8), (7, "1", 0, 9)],
+        [(5, "accepted", 0), (6, "accepted", 0), (7, "accepted", 0)],
+    ),
+    "sent again": (
+        [(0, "1", 0, 0), (1, "1", 0, 1), (2, "1", 0, 0), (3, "1", 0, 1), (4, "1", 0, 2)],
+        [(0, "accepted", 0), (1, "accepted", 0), (2, "repeat", 0), (3, "repeat", 0), (4, "accepted", 0)],
+    ),
+    "sequences are missing": (
+        [(0, "1", 0, 3), (1, "1", 0, 7), (2, "1", 0, 8)],
+        [(0, "accepted", 0), (1, "gap", 3), (2, "accepted", 0)],
+    ),
+    "more than five in flight, reordered": (
+        [(0, "1", 0, 0), (1, "1", 0, 6), (2, "1", 0, 1), (3, "1", 0, 7)],
+        [(0, "accepted", 0), (1, "gap", 5), (2, "repeat", 0), (3, "accepted", 0)],
+    ),
+    "the sequence wraps": (
+        [(0, "1", 0, MAX - 1), (1, "1", 0, MAX), (2, "1", 0, 0), (3, "1", 0, 1)],
+        [(n, "accepted", 0) for n in range(4)],
+    ),
+    "a repeat behind the wrap": (
+        [(0, "1", 0, MAX), (1, "1", 0, 0), (2, "1", 0, MAX)],
+        [(0, "accepted", 0), (1, "accepted", 0), (2, "repeat", 0)],
+    ),
+    "a gap over the wrap": ([(0, "1", 0, MAX), (1, "1", 0, 2)], [(0, "accepted", 0), (1, "gap", 2)]),
+    "a new epoch starts at 0": (
+        [(0, "1", 0, 9), (1, "1", 1, 0), (2, "1", 1, 1)],
+        [(n, "accepted", 0) for n in range(3)],
+    ),
+    "a new epoch that does not": ([(0, "1", 0, 9), (1, "1", 1, 4)], [(0, "accepted", 0), (1, "gap", 4)]),
+    "a zombie": (
+        [(0, "1", 0, 0), (1, "1", 2, 0), (2, "1", 0, 1), (3, "1", 1, 0), (4, "1", 2, 1)],
+        [(0, "accepted", 0), (1, "accepted", 0), (2, "fenced", 0), (3, "fenced", 0), (4, "accepted", 0)],
+    ),
+    "a restart is another producer": (
+        [(0, "1", 0, 5), (1, "2", 0, 0), (2, "2", 0, 1)],
+        [(n, "accepted", 0) for n in range(3)],
+    ),
+    "two producers in turns": (
+        [(0, "1", 0, 5), (1, "2", 3, 8), (2, "1", 0, 6), (3, "2", 3, 9)],
+        [(n, "accepted", 0) for n in range(4)],
+    ),
+    "behind a hole nothing is known": (
+        [(0, "1", 0, 0), (2, "1", 0, 5), (3, "1", 0, 5)],
+        [(0, "accepted", 0), (2, "accepted", 0), (3, "repeat", 0)],
+    ),
+    "who tells no producer is no hole": (
+        [(0, "1", 0, 0), (1, None, 0, 0), (2, "1", 0, 1)],
+        [(0, "accepted", 0), (2, "accepted", 0)],
+    ),
+    "an offset that was read twice": (
+        [(0, "1", 0, 0), (0, "1", 0, 0), (1, "1", 0, 1)],
+        [(0, "accepted", 0), (1, "accepted", 0)],
+    ),
+    "names do not wrap, and have no epoch": (
+        [(0, "p", -1, MAX), (1, "p", -1, MAX + 1), (2, "p", -1, 0), (3, "p", -1, MAX + 9)],
+        [(0, "accepted", 0), (1, "accepted", 0), (2, "repeat", 0), (3, "gap", 7)],
+    ),
+}
+
+
+@dataclass(slots=True)
+class Broker:
+    """What a broker knows of the producers of one partition."""
+
+    epochs: dict[str, int] = field(default_factory=dict)
+    last: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def take(self, name: str, epoch: int, sequence: int) -> tuple[str, int]:
+        """The outcome of a record, and how many sequences it leaves out."""
+        top = self.epochs.get(name)
+        if top is not None and epoch < top:
+            return "fenced", 0
+        self.epochs[name] = epoch
+        if (last := self.last.get((name, epoch))) is None:
+            self.last[name, epoch] = sequence
+            skipped = sequence if top is not None and epoch >= 0 else 0
+            return ("gap", skipped) if skipped else ("accepted", 0)
+        ahead = sequence - last if epoch < 0 else (sequence - last) % WRAP
+        if epoch >= 0 and ahead >= WRAP // 2:
+            ahead -= WRAP
+        if ahead <= 0:
+            return "repeat", 0
+        self.last[name, epoch] = sequence
+        return ("accepted", 0) if ahead == 1 else ("gap", ahead - 1)
+
+
+def expected(log: Iterable[Sent]) -> list[Outcome]:
+    """A loop over the offsets; behind a hole stands a broker that knows nothing."""
+    found, broker, before = [], Broker(), None
+    for offset, name, epoch, sequence in sorted(set(log), key=lambda one: one[0]):
+        if before is not None and offset > before + 1:
+            broker = Broker()
+        if name is not None:
+            found.append((offset, *broker.take(name, epoch, sequence)))
+        before = offset
+    return found
+
+
+def outcomes(session: SparkSession, logs: Sequence[Sequence[Sent]]) -> list[list[Outcome]]:
+    """Many logs in one job, each a topic."""
+    rows = [
+        {"cluster": "c", "topic": f"{number}", "incarnation": 1, "partition": 0, "offset": offset}
+        | {"producer": None if name is None else {"name": name, "epoch": epoch, "sequence": sequence}}
+        for number, log in enumerate(logs)
+        for offset, name, epoch, sequence in log
+    ]
+    table = session.createDataFrame(pa.Table.from_pylist(rows, pa.schema(list(FIELDS.items()))))
+    found: list[list[Any]] = [[] for _ in logs]
+    for row in diagnose(table).collect():
+        found[int(row.topic)].append((row.offset, row.outcome, row.missing))
+    return [sorted(one) for one in found]
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> dict[str, list[Outcome]]:
+    return dict(zip(CASES, outcomes(spark, [log for log, _ in CASES.values()]), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_record_has_the_outcome_that_the_rule_gives(found: dict[str, list[Outcome]], case: str) -> None:
+    log, wanted = CASES[case]
+    assert found[case] == wanted
+    assert expected(log) == wanted  # the oracle of the drawn logs agrees with the literal ones
+
+
+NEAR_THE_WRAP = (0, 1, 2, 3, MAX - 2, MAX - 1, MAX)
+
+
+def drawn(rng: random.Random) -> list[Sent]:
+    """A short log around the wrap, with a hole now and then."""
+    log: list[Sent] = []
+    offset = 0
+    for _ in range(rng.randint(2, 12)):
+        offset += rng.choice((1, 1, 1, 2))
+        name = rng.choice(("1", "2", None, "p"))
+        log.append((offset, name, -1 if name == "p" else rng.randint(0, 2), rng.choice(NEAR_THE_WRAP)))
+    return log
+
+
+def test_drawn_logs_have_the_outcomes_of_a_broker_that_keeps_its_state(
+    spark: SparkSession, request: pytest.FixtureRequest
+) -> None:
+    rng = random.Random(request.config.option.hypothesis_seed)
+    logs = [drawn(rng) for _ in range(400)]
+    wanted = [expected(log) for log in logs]
+    assert {outcome for log in wanted for _, outcome, _ in log} == {"accepted", "repeat", "gap", "fenced"}
+    found = zip(logs, wanted, outcomes(spark, logs), strict=True)
+    wrong = [(log, want, got) for log, want, got in found if want != got]
+    assert not wrong, min(wrong, key=lambda one: len(one[0]))
+
+
+def test_the_rule_costs_one_exchange(spark: SparkSession) -> None:
+    partition = "cluster string, topic string, incarnation int, partition int, offset long"
+    table = spark.createDataFrame([], f"{partition}, producer struct<name: string, epoch: int, sequence: bigint>")
+    plan = diagnose(table)._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("Exchange hashpartitioning") == plan.count("Exchange") == 1, plan
