@@ -94,6 +94,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
             FILTERED: record.filtered,
             E.FATE: None,
             U.COVERED: covered,
+            U.FINDING: None,
         }
         rows.append(row)
     fields: dict[str, pa.DataType] = {
@@ -114,6 +115,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
         FILTERED: pa.bool_(),
         E.FATE: pa.string(),
         U.COVERED: pa.bool_(),
+        U.FINDING: pa.struct([("level", pa.string()), ("scope", pa.string())]),
     }
     return _frame(session, rows, fields)
 

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
+from onefold.dedup.reuse import identity_text
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.offsets import size
@@ -135,9 +136,9 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
         ),
         "inconsistent": ("no position with two contents", "L1", inconsistent, 0, BLOCKING, False),
         "conflicts": (
-            "conflicts",
+            "conflicts, reused identities included" if upserted.findings else "conflicts",
             "",
-            sum(conflicts.values()) - inconsistent,
+            sum(conflicts.values()) - inconsistent + upserted.findings,
             quality.max_conflicts,
             BLOCKING,
             True,
@@ -238,6 +239,7 @@ def examples_of(session: SparkSession, dataset: Dataset, upserted: Upserted) -> 
     return {
         "rejected": _rejected(session, upserted) if "rejected" in upserted.counts else [],
         "conflicts": _conflicts(session, dataset, upserted) if "conflict" in upserted.counts else [],
+        "reused": _reused(session, dataset, upserted) if upserted.reused else [],
     }
 
 
@@ -258,9 +260,7 @@ def _rejected(session: SparkSession, upserted: Upserted) -> list[dict[str, Any]]
 
 def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
     """Both sides of each conflict: the record judged, and the one that stands (in the batch or in the base)."""
-    staged = session.table(upserted.staging)
-    names = [name for name, _ in dataset.key_columns] + list(dataset.fields)
-    fields = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+    staged, fields = session.table(upserted.staging), _fields(dataset)
     judged = (
         session.table(upserted.actions)
         .where(F.col(C.VERDICT) == "conflict")
@@ -288,6 +288,37 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
         }
         for row in rows
     ]
+
+
+def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
+    """The first and the last record of each reused identity, as the two sides of a conflict are shown."""
+    staged = session.table(upserted.staging).where(F.col(C.KEY).isNotNull())
+    record = F.struct(F.col(C.ORDER).alias("order"), _fields(dataset).alias("fields"))
+    found = []
+    for level in dict.fromkeys(one.level for one in upserted.reused):
+        identity = identity_text(level)
+        rows = staged.where(identity.isin([one.identity for one in upserted.reused if one.level == level]))
+        sides = rows.groupBy(identity.alias("identity")).agg(
+            F.max_by(record, C.ORDER).alias("last"), F.min_by(record, C.ORDER).alias("first")
+        )
+        found += [
+            {
+                "reason": "identity_reused",
+                "level": level,
+                "identity": row.identity,
+                "scope": "in_batch",
+                "won": False,
+                "record": _side(row["last"].order, row["last"].fields),
+                "other": _side(row["first"].order, row["first"].fields),
+            }
+            for row in sides.orderBy("identity").collect()
+        ]
+    return found
+
+
+def _fields(dataset: Dataset) -> Column:
+    names = [name for name, _ in dataset.key_columns] + list(dataset.fields)
+    return F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
 
 
 def _side(order: Any, fields: str | None) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class Report(BaseModel):
     ignored: list[str]
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     changes: dict[str, int]
+    findings: int = Field(default=0, description="Narrow identities that stand for two messages")
     accounts: list[PartitionAccount]
     checks: list[Check]
     examples: dict[str, list[dict[str, Any]]]
@@ -98,6 +99,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         ignored=plan.ignored if isinstance(plan, ObjectsPlan) else [],
         counts=upserted.counts if upserted else {},
         changes=upserted.changes if upserted else {},
+        findings=upserted.findings if upserted else 0,
         accounts=upserted.accounts if upserted else [],
         checks=gate.checks if gate else [],
         examples=gate.examples if gate else {},

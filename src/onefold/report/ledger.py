@@ -112,7 +112,19 @@ def verdicts_of(
     wanted: BooleanExpression = equal("attempt", attempt)
     if reason:
         wanted = And(wanted, equal("reason", reason))
-    names = ("topic", "partition", "offset", "verdict", "reason", "scope", "survivor", "detail", "object", "line")
+    names = (
+        "topic",
+        "partition",
+        "offset",
+        "verdict",
+        "reason",
+        "scope",
+        "survivor",
+        "finding",
+        "detail",
+        "object",
+        "line",
+    )
     rows = sorted(_verdict_rows(lake, dataset, wanted, names), key=position)
     return rows[:limit] if limit else rows, record is not None
 
@@ -134,6 +146,7 @@ def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]
         "scope",
         "survivor",
         "won",
+        "finding",
         "batch",
     )
     wanted = And(equal("key", digest), one_of("attempt", attempts))

@@ -96,6 +96,7 @@ def render(report: Report) -> str:
         steps=steps_of(report),
         checks=grouped(report.checks),
         conflicts=[(one, fields_of(one)) for one in report.examples.get("conflicts", [])],
+        reused=[(one, fields_of(one)) for one in report.examples.get("reused", [])],
     )
 
 

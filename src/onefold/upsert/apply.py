@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from onefold.catalog import RECORD_PROPERTY, Head, StateTable
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
-from onefold.dedup.documents import Staged
+from onefold.dedup.documents import Reused, Staged
+from onefold.dedup.reuse import identity_text
 from onefold.faults import fault_point
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.landing.land import manifest_of
@@ -26,6 +27,9 @@ from onefold.upsert.documents import Upserted
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.state import branch_table, read_state
+
+SHOWN = 20
+"""Reused identities that are shown, of those that are counted."""
 
 
 def look_up(session: SparkSession, dataset: Dataset, staged: DataFrame, base: int) -> DataFrame:
@@ -57,6 +61,18 @@ def mark_covered(
     return joined.withColumn(U.COVERED, F.col("k_start").isNotNull()).drop(*known.columns)
 
 
+def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) -> DataFrame:
+    """Add `_finding` to the records whose narrow identity stands for two messages of the batch."""
+    found = F.lit(None).cast(U.FINDING_TYPE)
+    for level in dict.fromkeys(one.level for one in reused):
+        named = [(one.identity,) for one in reused if one.level == level]
+        known = session.createDataFrame(named, f"reused_{level} string")
+        rows = rows.join(F.broadcast(known), identity_text(level) == F.col(f"reused_{level}"), "left")
+        mark = F.struct(F.lit(level).alias("level"), F.lit("in_batch").alias("scope"))
+        found = F.coalesce(found, F.when(F.col(f"reused_{level}").isNotNull() & F.col(C.KEY).isNotNull(), mark))
+    return rows.withColumn(U.FINDING, found).drop(*(f"reused_{one.level}" for one in reused))
+
+
 def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
     """Write what the look-up said, once; payload only of rows that change. The table's full name."""
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
@@ -77,6 +93,7 @@ class ActionCounts:
     changes: dict[str, int]
     newest: int | None
     buckets: list[int]
+    findings: int
 
 
 def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
@@ -84,7 +101,9 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
     touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
     groups = actions.groupBy(C.VERDICT, C.REASON, U.COVERED, U.ACTION, touched)
-    rows = groups.agg(F.count("*").alias("count"), F.max(f"{C.ORDER}.timestamp").alias("newest")).collect()
+    stored = F.count_if(F.col(U.FINDING)["scope"] == "stored")
+    told = F.count("*").alias("count"), F.max(f"{C.ORDER}.timestamp").alias("newest"), stored.alias("findings")
+    rows = groups.agg(*told).collect()
     verdicts: dict[str, dict[str, int]] = {}
     changes: dict[str, int] = {}
     covered = 0
@@ -96,7 +115,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
     newest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
     buckets = sorted({row.bucket for row in rows if row.bucket is not None})
-    return ActionCounts(verdicts, covered, changes, newest, buckets)
+    return ActionCounts(verdicts, covered, changes, newest, buckets, sum(row.findings for row in rows))
 
 
 def verdict_table(dataset: Dataset) -> str:
@@ -132,6 +151,9 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
         F.col(U.SCOPE).alias("scope"),
         survivor.alias("survivor"),
         F.col(U.WON).alias("won"),
+        F.when(F.col(U.FINDING).isNotNull(), F.concat(F.lit("identity_reused: "), F.col(U.FINDING)["level"])).alias(
+            "finding"
+        ),
         F.col(C.DETAIL).alias("detail"),
         F.col(C.KEY).alias("key"),
         version.alias("version"),
@@ -224,6 +246,7 @@ def apply_batch(
     rows = mark_covered(
         session, session.table(staged.table), covered_ranges(staged, before), covered_objects(staged, manifest, before)
     )
+    rows = mark_reused(session, rows, staged.reused)
     actions = write_actions(look_up(session, dataset, rows, base.snapshot), dataset, attempt)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
@@ -242,6 +265,8 @@ def apply_batch(
         counts=counts.verdicts,
         changes=counts.changes,
         buckets=counts.buckets,
+        findings=len(staged.reused) + counts.findings,
+        reused=staged.reused[:SHOWN],
         accounts=accounts,
         newest=counts.newest,
     )

@@ -16,7 +16,9 @@ QUARANTINED = "quarantined"
 QUARANTINE_VIEW = "__quarantine"
 """What the name of the view over the quarantined records has behind the target table's."""
 FINDING = "_finding"
-"""The identity level at which the record shares an identity with a record of another key, or with other content."""
+"""struct<level, scope>: the narrow identity level at which the record is one with a record of another key, or of
+another version with other content; null: none. A finding changes no verdict."""
+FINDING_TYPE = "struct<level:string,scope:string>"
 OTHER = "_other"
 """Order of the record that a verdict names: the survivor, or the other side of a conflict."""
 

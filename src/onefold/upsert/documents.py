@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import ROOT
 from onefold.dataset import Dataset
+from onefold.dedup.documents import Reused
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
 from onefold.upsert.coverage import PartitionAccount
@@ -32,6 +33,8 @@ class Upserted(BaseModel):
     counts: dict[str, dict[str, int]] = {}
     changes: dict[str, int] = Field(default={}, description="Rows inserted and updated")
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
+    findings: int = Field(default=0, description="Narrow identities that stand for two messages; no verdicts")
+    reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
 

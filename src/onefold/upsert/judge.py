@@ -42,7 +42,7 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     """Join staged rows (with `_covered`) to the base by key, and decide.
 
     Takes the staging columns and `base_columns`; gives them back with the final `_verdict` and `_reason`,
-    and `_scope`, `_other`, `_won`, `_action`.
+    and `_scope`, `_other`, `_won`, `_action`; and completes `_finding` by what the base tells.
     """
     joined = staged.join(base, C.KEY, "left")
     facts = _facts(joined)
@@ -68,7 +68,7 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     # What stands as the other record is the batch's own winner, or the row that the base has.
     own = lost & ~stands & (F.col(C.WINNER) == columns[U.OTHER])
     columns[C.WITNESS] = F.when(own, F.col(C.WITNESS)).otherwise(F.when(facts.has, _stored_witness(joined)))
-    columns[U.FINDING] = F.when(keyed & ~stands, _finding(facts, joined, dataset))
+    columns[U.FINDING] = F.when(keyed & ~stands, F.coalesce(F.col(U.FINDING), _finding(facts, dataset)))
     judged = joined.withColumns({f"_new{name}": column for name, column in columns.items()})
     return judged.drop(*columns).withColumnsRenamed({f"_new{name}": name for name in columns})
 
@@ -219,10 +219,12 @@ def _stored_witness(joined: DataFrame) -> Column:
     return F.struct(name.cast("string").alias("name"), epoch.cast("int").alias("epoch"), nowhere)
 
 
-def _finding(f: _Facts, joined: DataFrame, dataset: Dataset) -> Column:
+def _finding(f: _Facts, dataset: Dataset) -> Column:
     """The level whose identity the stored version of the same key has too, with other content (upsert only)."""
-    if dataset.apply.mode != "upsert":
-        return _no_level()  # another deciding identity is another key: `onefold.dedup.reuse` sees those of the batch
+    if dataset.apply.mode != "upsert":  # elsewhere it is another key, which no look-up of this one sees
+        return F.lit(None).cast(U.FINDING_TYPE)
     other_version = F.col(C.VERSION) != F.col(U.BASE + C.VERSION)
     named = [F.when(f.same_levels[level], level) for level in dataset.narrow if level in f.same_levels]
-    return F.when(f.has & other_version & ~f.same, F.coalesce(*named, _no_level()))
+    level = F.coalesce(*named, _no_level())
+    reused = f.has & other_version & ~f.same & level.isNotNull()
+    return F.when(reused, F.struct(level.alias("level"), F.lit("stored").alias("scope")))

@@ -1,0 +1,115 @@
+"""One narrow identity under two messages: found, shown and gated, while both records keep their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.reuse import reused_identities
+from onefold.lake import Lake
+from onefold.report.document import describe
+from onefold.report.ledger import verdicts_of
+from onefold.report.page import render
+from tests.oracle import Decoded
+from tests.property.fold import identified
+from tests.spark.literal import append, rec, upsert
+from tests.spark.pipeline import Sent, accounts, entries, export, run
+
+MakeDataset = Callable[..., Dataset]
+APPEND: list[Decoded] = [
+    rec(1, key="a", message_id="m1"),
+    rec(2, key="b", message_id="m1"),  # another key
+    rec(3, key="a", message_id="m2"),
+    rec(4, "y", key="a", message_id="m2"),  # a conflict of the key itself, no reuse
+    rec(5, key="c", message_id=None),
+    rec(6, key="d", message_id=None),  # nulls never match
+    rec(7, key=None, rejected="undecodable", message_id="m2"),  # nobody's
+]
+UPSERT: list[Decoded] = [
+    rec(1, "x", "a", version=1, message_id="m1"),
+    rec(2, "x", "a", version=2, message_id="m1"),  # a retry under another version
+    rec(3, "x", "a", version=1, message_id="m2"),
+    rec(4, "y", "a", version=1, message_id="m2"),  # a conflict of the version
+    rec(5, "x", "a", version=3, message_id="m3"),
+    rec(6, "y", "a", version=4, message_id="m3"),  # another version with other content
+    rec(7, "x", "a", version=5, message_id="m4"),
+    rec(8, "x", "b", version=5, message_id="m4"),  # another key
+]
+
+
+def oracle(records: list[Decoded], made: Dataset) -> set[str]:
+    """The message ids that two records share which are not one message: pair by pair."""
+    found = set()
+    for one, other in combinations((record for record in records if record.usable), 2):
+        if one.message_id is None or one.message_id != other.message_id:
+            continue
+        other_version = made.apply.mode == "upsert" and one.version != other.version and one.content != other.content
+        if one.key != other.key or other_version:
+            found.add(one.message_id)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_an_identity_is_reused_where_two_records_of_it_are_not_one_message(
+    spark: SparkSession, dataset: MakeDataset, kind: str
+) -> None:
+    made, records = (append(dataset), APPEND) if kind == "append" else (upsert(dataset), UPSERT)
+    staged = identified(spark, [("", record, False) for record in records], made)
+    found = {one.identity: (one.level, one.records, one.first, one.last) for one in reused_identities(staged, made)}
+    expected = {
+        "append": {"m1": ("message_id", 2, "t-0@1", "t-0@2")},
+        "upsert": {"m3": ("message_id", 2, "t-0@5", "t-0@6"), "m4": ("message_id", 2, "t-0@7", "t-0@8")},
+    }[kind]
+    assert {identity: found.get(identity) for identity in expected} == expected
+    assert {one.identity for one in reused_identities(staged, made) if one.level == "message_id"} == set(expected)
+    assert oracle(records, made) == set(expected)
+
+
+def test_a_record_without_a_key_is_in_no_second_pass(spark: SparkSession, dataset: MakeDataset) -> None:
+    made = append(dataset)
+    staged = identified(spark, [("", record, False) for record in APPEND], made)
+    assert reused_identities(staged.where(staged[C.KEY].isNull()), made) == []
+
+
+def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    made = entries(dataset, quality={"max_conflicts": 0})
+    log = [Sent(0, 0, 10, "a", 1, "m", {"id": "a"}), Sent(0, 1, 11, "b", 1, "m", {"id": "<b>"})]
+    done = run(session, lake, made, export(tmp_path / "export", log))
+    assert done.red is not None
+    assert "conflicts, reused identities included: found 1, wanted at most 0" in str(done.red)
+    rows, published = verdicts_of(lake, made, done.batch)
+    assert not published
+    assert [(row["verdict"], row["finding"]) for row in rows] == [("applied", "identity_reused: message_id")] * 2
+    report = describe(lake, made, done.batch)
+    (shown,) = report.examples["reused"]
+    assert (shown["level"], shown["identity"], shown["other"]["fields"]["id"]) == ("message_id", "m", "a")
+    assert (shown["record"]["offset"], shown["record"]["fields"]["id"]) == (1, "<b>")
+    page = render(report)
+    assert "Identities reused" in page
+    assert "&lt;b&gt;" in page
+
+
+def test_against_the_table_another_version_of_the_same_key_tells_it(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    made: Any = accounts(dataset)
+    first = [Sent(0, 0, 10, "a", 1, "m", {"owner": "A"}), Sent(0, 1, 11, "b", 1, "n", {"owner": "B"})]
+    second = [Sent(0, 2, 12, "a", 2, "m", {"owner": "Z"}), Sent(0, 3, 13, "b", 2, "n", {"owner": "B"})]
+    assert run(session, lake, made, export(tmp_path / "one", first)).red is None
+    done = run(session, lake, made, export(tmp_path / "two", second))
+    assert done.red is None  # this dataset bears conflicts
+    rows, _ = verdicts_of(lake, made, done.batch)
+    assert [(row["verdict"], row["reason"], row["finding"]) for row in rows] == [
+        ("applied", "update", "identity_reused: message_id"),
+        ("duplicate", "message_id", None),  # the same content: a retry
+    ]
+    assert describe(lake, made, done.batch).findings == 1
