@@ -11,7 +11,6 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import staged_of
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
-from onefold.landing.offsets import Coverage
 from onefold.spark.job import main_of
 from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, published_record
@@ -32,8 +31,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     if published := published_record(lake, dataset, base.record, batch):
         return Upserted(batch=batch, attempt=published.attempt, published=True)
     record = lake.get(lake.record(dataset, base.record), CommitRecord)
-    coverage = record.coverage if record else Coverage()
-    upserted = apply_batch(session, lake, dataset, staged, table, attempt, coverage)
+    upserted = apply_batch(session, lake, dataset, staged, table, attempt, record)
     lake.put(lake.attempt(dataset, batch, attempt, "upsert"), upserted)
     lake.put(lake.latest(dataset, batch), upserted)
     fault_point("after_upsert")

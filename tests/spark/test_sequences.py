@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.dedup.sequences import WRAP, diagnose
+from onefold.dedup.documents import WRAP
+from onefold.dedup.sequences import diagnose
 
 Sent = tuple[int, str | None, int, int]
 """(offset, producer, epoch, sequence); no producer: the record tells none."""

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from onefold.dedup.documents import Anomaly, Producers, Session
 from onefold.landing.plan import Interval
 from onefold.quality.documents import Check
+from onefold.report.causes import causes_of
 from onefold.report.document import LandedLine, Report
 from onefold.report.page import bytes_, grouped, instant, interval, render, share, steps_of, thin, visible
+from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
+from onefold.upsert.documents import CameAgain, Duplicates
 
 WRITTEN = datetime(2026, 3, 9, 6, 12, 44, tzinfo=UTC)
 FIVE = Interval(start=datetime(2026, 3, 9, 5, tzinfo=UTC), end=datetime(2026, 3, 9, 6, tzinfo=UTC))
@@ -292,13 +296,53 @@ def test_what_the_dataset_can_say_of_a_record_has_a_meaning() -> None:
             assert re.search(rf"\b{reason} [A-Za-z][^0-9]+ 7 ", text), reason
 
 
-def test_duplicates_name_their_cause_and_what_prevents_it_most_frequent_first() -> None:
+def test_duplicates_are_counted_by_reason_the_most_frequent_first() -> None:
     text = said(published())
-    causes = text[text.index("Duplicates by reason") :]
-    assert causes.index("position 21") < causes.index("message_id 4")
-    assert "a consumer crashed before its commit, a rebalance, overlapping files" in causes
-    assert "Prevented by: enable.idempotence=true" in causes
-    assert "16 of them are at positions that the table had processed before" in causes
+    reasons = text[text.index("Duplicates by reason") :]
+    assert reasons.index("position 21") < reasons.index("message_id 4")
+    assert "16 of them are at positions that the table had processed before" in reasons
+    assert "Why there are duplicates" not in text  # nobody looked
+
+
+def test_duplicates_name_their_cause_its_evidence_and_the_setting_that_prevents_it() -> None:
+    same = {"scope": "in_batch", "place": "same_partition", "object": "same_object"}
+    again = Duplicates(
+        reason="producer",
+        session="same_name",
+        records=3,
+        seconds=(0.25, 2, 90),
+        record="t-0@8",
+        survivor="t-0@4",
+        **same,
+    )
+    pressed = Duplicates(
+        reason="business_key", session="unknown", records=9, seconds=None, record="t-0@9", survivor="t-0@1", **same
+    )
+    text = said(published(causes=causes_of([again, pressed])))
+    causes = text[text.index("Why there are duplicates") :]
+    assert causes.index("sent again by the application 9") < causes.index("retry after a lost acknowledgement 3")
+    assert "250 ms to 1.5 min apart; for example t-0@8 of t-0@4" in causes.replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "for example t-0@9 of t-0@1" in causes
+    assert "enable.idempotence=true acks=all" in causes
+
+
+def test_what_the_sequence_rule_found_is_shown_session_by_session() -> None:
+    session = Session(
+        partition="c/t/1/0", producer="<till-7>", epoch=-1, records=9, start=20, end=31, lowest=6, highest=12,
+        highest_at=30, outcomes={"accepted": 6, "repeat": 2, "gap": 1, "fenced": 0}, missing=4,
+        first_anomaly=Anomaly(offset=23, outcome="repeat", sequence=6, missing=0),
+    )  # fmt: skip
+    found = Producers(
+        sessions=2, outcomes={"accepted": 15, "repeat": 2, "gap": 1, "fenced": 0}, missing=4, listed=[session]
+    )
+    stale = CameAgain(
+        session=session, highest=Highest(partition="c/t/1/0", producer="<till-7>", epoch=-1, sequence=9, offset=9)
+    )
+    text = said(published(producers=found, come_again=[stale]))
+    assert "accepted 15 repeat 2 gap 1 fenced 0 in 2 sessions" in text
+    assert "<till-7> c/t/1/0 [20, 31) 6 to 12 2 4 0 repeat at 23" in text
+    assert "from offset 20 on it counts from 6 again, though 9 stands at offset 9 in an earlier batch" in text
+    assert "&lt;till-7&gt;" in render(published(producers=found))
 
 
 def test_the_partition_equation_holds() -> None:

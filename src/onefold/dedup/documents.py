@@ -36,6 +36,10 @@ class Reused(BaseModel):
     last: str
 
 
+WRAP = 1 << 31
+"""Sequences of a record batch are 0 … 2³¹-1."""
+
+
 class Anomaly(BaseModel):
     """Where the sequence rule was broken first."""
 

@@ -14,13 +14,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from onefold.dedup import columns as C
-from onefold.dedup.documents import Anomaly, Producers, Session
+from onefold.dedup.documents import WRAP, Anomaly, Producers, Session
 from onefold.landing.offsets import TopicPartition
 
-WRAP = 1 << 31
-"""Sequences of a record batch are 0 … 2³¹-1."""
 ACCEPTED, REPEAT, GAP, FENCED = "accepted", "repeat", "gap", "fenced"
-SHOWN = 200
+SHOWN = 1_000
 """Sessions of producers that are listed: those with anomalies first, then the largest."""
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 

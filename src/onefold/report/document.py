@@ -9,14 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
-from onefold.dedup.documents import Staged, staged_key
+from onefold.dedup.documents import Producers, Staged, staged_key
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, find_plan
 from onefold.publish.publish import find_published
 from onefold.quality.documents import Check, GateResult
+from onefold.report.causes import Explained, causes_of
 from onefold.upsert.coverage import PartitionAccount
-from onefold.upsert.documents import Upserted
+from onefold.upsert.documents import CameAgain, Upserted
 
 Status = Literal["published", "red", "unpublished"]
 
@@ -56,6 +57,9 @@ class Report(BaseModel):
     ignored: list[str]
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     changes: dict[str, int]
+    causes: list[Explained] = Field(default=[], description="Why its duplicates exist")
+    producers: Producers | None = Field(default=None, description="What the sequence rule says; None: none is known")
+    come_again: list[CameAgain] = Field(default=[], description="Sessions that begin below what was seen of them")
     findings: int = Field(default=0, description="Narrow identities that stand for two messages")
     accounts: list[PartitionAccount]
     checks: list[Check]
@@ -99,6 +103,9 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         ignored=plan.ignored if isinstance(plan, ObjectsPlan) else [],
         counts=upserted.counts if upserted else {},
         changes=upserted.changes if upserted else {},
+        causes=causes_of(upserted.duplicates) if upserted else [],
+        producers=staged.producers if staged else None,
+        come_again=upserted.come_again if upserted else [],
         findings=upserted.findings if upserted else 0,
         accounts=upserted.accounts if upserted else [],
         checks=gate.checks if gate else [],

@@ -182,7 +182,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (thin, share, bytes_, instant, interval, position)
+    filters = (thin, share, bytes_, instant, interval, position, lasting)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
     environment.tests |= {"red": lambda check: check.red}
     environment.globals |= {"outcome": outcome}
@@ -228,6 +228,14 @@ def bytes_(count: int) -> str:
             break
         amount /= 1000
     return f"{count}{_THIN}B" if unit == "B" else f"{amount:.1f}{_THIN}{unit}"
+
+
+def lasting(seconds: float) -> str:
+    """A time in the unit that fits: 250 ms, 1.5 s, 12 min, 3.2 h, 4 d."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if seconds >= length:
+            return f"{seconds / length:.1f}".removesuffix(".0") + f"{_THIN}{unit}"
+    return f"{seconds * 1000:.0f}{_THIN}ms"
 
 
 def instant(at: datetime, *, zone: bool = True) -> str:

@@ -21,10 +21,12 @@ from onefold.landing.plan import find_plan
 from onefold.records import envelope as E
 from onefold.spark.tables import PROPERTIES, bucketed, scratch_table
 from onefold.upsert import columns as U
-from onefold.upsert.commit_record import CommitRecord
+from onefold.upsert.causes import duplicates_of
+from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
-from onefold.upsert.documents import Upserted
+from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.judge import base_columns, judge
+from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.state import branch_table, read_state
 
@@ -176,7 +178,9 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
     return table
 
 
-def write_record(lake: Lake, dataset: Dataset, upserted: Upserted, base: Head, coverage: Coverage) -> CommitRecord:
+def write_record(
+    lake: Lake, dataset: Dataset, upserted: Upserted, base: Head, coverage: Coverage, highest: list[Highest]
+) -> CommitRecord:
     """Write the attempt's commit record; it means nothing until `main` points to it."""
     record = CommitRecord(
         name=upserted.attempt,
@@ -191,6 +195,7 @@ def write_record(lake: Lake, dataset: Dataset, upserted: Upserted, base: Head, c
         landed=upserted.landed,
         counts=upserted.counts,
         coverage=coverage,
+        highest=highest,
         written=datetime.now(UTC),
     )
     return lake.put_first(Lake.record(dataset, upserted.attempt), record)
@@ -237,10 +242,10 @@ def apply_batch(
     staged: Staged,
     table: StateTable,
     attempt: str,
-    before: Coverage,
+    record: CommitRecord | None,
 ) -> Upserted:
-    """All of upsert behind the pinned base; `before` is the coverage that the base's record holds."""
-    base = table.main
+    """All of upsert behind the pinned base; `record` is the base's commit record."""
+    base, before, seen = table.main, record.coverage if record else Coverage(), record.highest if record else []
     manifest = manifest_of(lake, dataset, staged.batch)
     own, accounts = account_for(dataset, staged, manifest, before)
     rows = mark_covered(
@@ -250,6 +255,7 @@ def apply_batch(
     actions = write_actions(look_up(session, dataset, rows, base.snapshot), dataset, attempt)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
+    sessions = staged.producers.listed if staged.producers else []
     upserted = Upserted(
         batch=staged.batch,
         attempt=attempt,
@@ -265,12 +271,14 @@ def apply_batch(
         counts=counts.verdicts,
         changes=counts.changes,
         buckets=counts.buckets,
+        duplicates=duplicates_of(session.table(actions)) if counts.verdicts.get("duplicate") else [],
+        come_again=[CameAgain(session=one, highest=known) for one, known in come_again(sessions, seen)],
         findings=len(staged.reused) + counts.findings,
         reused=staged.reused[:SHOWN],
         accounts=accounts,
         newest=counts.newest,
     )
-    write_record(lake, dataset, upserted, base, before.with_(own))
+    write_record(lake, dataset, upserted, base, before.with_(own), highest_after(sessions, seen))
     table.cut_branch(upserted.branch, base.snapshot)
     fault_point("before_merge")
     merge(session, dataset, upserted)

@@ -19,6 +19,18 @@ from onefold.landing.offsets import Coverage
 from onefold.landing.plan import Interval
 
 
+class Highest(BaseModel):
+    """The highest sequence that a table has seen of a producer on a partition."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: str = Field(description="TopicPartition.key")
+    producer: str
+    epoch: int
+    sequence: int
+    offset: int = Field(description="Where it stands")
+
+
 class CommitRecord(BaseModel):
     """One batch's commit. `coverage` is the table's after it, not the batch's own."""
 
@@ -36,6 +48,7 @@ class CommitRecord(BaseModel):
     landed: int
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     coverage: Coverage
+    highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
     written: datetime
 
     def by_verdict(self) -> dict[str, int]:

@@ -6,10 +6,36 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import ROOT
 from onefold.dataset import Dataset
-from onefold.dedup.documents import Reused
+from onefold.dedup.documents import Reused, Session
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
+from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
+
+
+class Duplicates(BaseModel):
+    """Duplicates of a batch that came about in one way, as far as their survivors tell."""
+
+    model_config = ConfigDict(frozen=True)
+
+    reason: str = Field(description="The narrowest identity level that they repeat")
+    scope: str = Field(description="in_batch or stored")
+    place: str = Field(description="same_position, same_partition, other_partition, other_topic, …")
+    session: str = Field(description="same_session, same_name, other_epoch, other_producer, unknown")
+    object: str = Field(description="same_object, other_object or earlier_batch")
+    records: int
+    seconds: tuple[float, float, float] | None = Field(description="Least, median and most between the two timestamps")
+    record: str = Field(description="One of them, as topic-partition@offset")
+    survivor: str = Field(description="What stands for it")
+
+
+class CameAgain(BaseModel):
+    """A producer's session that begins, behind all that the table has seen of it, at or below its highest sequence."""
+
+    model_config = ConfigDict(frozen=True)
+
+    session: Session
+    highest: Highest
 
 
 class Upserted(BaseModel):
@@ -33,6 +59,8 @@ class Upserted(BaseModel):
     counts: dict[str, dict[str, int]] = {}
     changes: dict[str, int] = Field(default={}, description="Rows inserted and updated")
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
+    duplicates: list[Duplicates] = []
+    come_again: list[CameAgain] = []
     findings: int = Field(default=0, description="Narrow identities that stand for two messages; no verdicts")
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []

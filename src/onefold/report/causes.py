@@ -1,0 +1,152 @@
+"""Why a duplicate exists, and the setting that prevents it: rules over what a batch's duplicates have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from onefold.upsert.documents import Duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A way in which duplicates come about. `settings` are the exact names, with the value to set."""
+
+    name: str
+    tells: str
+    prevents: str
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A cause, and the duplicates of a batch that it explains."""
+
+    cause: Cause
+    groups: list[Duplicates] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """How many records it explains."""
+        return sum(one.records for one in self.groups)
+
+    @property
+    def seconds(self) -> tuple[float, float] | None:
+        """The least and the most time between such a record and its survivor."""
+        told = [one.seconds for one in self.groups if one.seconds]
+        return (min(one[0] for one in told), max(one[2] for one in told)) if told else None
+
+    @property
+    def example(self) -> Duplicates:
+        """One of them."""
+        return self.groups[0]
+
+
+READ_AGAIN = Cause(
+    "read again",
+    "An earlier batch held the same offset: a run came again, exports overlap, or a consumer crashed uncommitted.",
+    "The export: commit offsets only behind the flush, and export ranges that do not overlap.",
+    ("enable.auto.commit=false", "rotate.schedule.interval.ms=-1 (Connect's S3 sink)"),
+)
+EXPORTED_TWICE = Cause(
+    "exported twice",
+    "Two objects of the batch hold the same offset: a rebalance, a crash between upload and commit, or copied files.",
+    "The export: deterministic object names and rotation, so that a second upload replaces the first.",
+    ("rotate.schedule.interval.ms=-1 (Connect's S3 sink)",),
+)
+WRITTEN_TWICE = Cause(
+    "written twice by the exporter",
+    "One object holds the same offset more than once: the exporter tried again inside a file.",
+    "The exporter: write an object under a new name and move it, or commit with the file.",
+)
+LOST_ACKNOWLEDGEMENT = Cause(
+    "retry after a lost acknowledgement",
+    "The broker had the record, the producer did not know, and sent it again under the same sequence.",
+    "The producer.",
+    ("enable.idempotence=true", "acks=all", "max.in.flight.requests.per.connection=5 (or less)"),
+)
+BROKER_FORGOT = Cause(
+    "accepted again by the broker",
+    "One producer id, epoch and sequence stand at two offsets: the broker had lost what it knew of the producer.",
+    "The broker.",
+    (
+        "unclean.leader.election.enable=false",
+        "min.insync.replicas=2 (with replication.factor=3)",
+        "producer.id.expiration.ms (above the longest pause of a producer)",
+    ),
+)
+SENT_AGAIN = Cause(
+    "sent again by the client",
+    "One session of the producer sent the message twice, each time as a new record: the code around it tried again.",
+    "The producer: leave retries to the client library, and give it the time.",
+    ("delivery.timeout.ms (above the longest outage)", "retries=2147483647"),
+)
+RESTARTED = Cause(
+    "sent again after a restart",
+    "The same message from another session of the producer: for its new id or epoch the broker took it for new.",
+    "The producer: transactions carry the guarantee over a restart.",
+    ("transactional.id (stable for each instance)", "isolation.level=read_committed (readers)"),
+)
+OTHER_PLACE = Cause(
+    "sent again to another place",
+    "The same message in another partition or topic: a retry after the partitioner chose anew, or two routes for one.",
+    "The producer: a key for each message, and as many partitions as before while it tries again.",
+    ("partitioner.ignore.keys=false", "enable.idempotence=true"),
+)
+RECREATED = Cause(
+    "loaded again into a new topic",
+    "The topic was created anew, and filled with messages that the old one held already.",
+    "Whoever fills the topic: begin behind what was read from the old one.",
+)
+MIRRORED = Cause(
+    "mirrored",
+    "The same message from another cluster: both the original and its mirror are read.",
+    "The dataset: read one of the two.",
+)
+UNKNOWN_SENDER = Cause(
+    "sent again",
+    "The same message at another offset: a retry after a lost acknowledgement, or a producer that was restarted (the "
+    "source does not show which).",
+    "The producer.",
+    ("enable.idempotence=true", "acks=all", "transactional.id (over restarts)"),
+)
+APPLICATION = Cause(
+    "sent again by the application",
+    "The same business key as a message of its own: somebody pressed the button twice, or a job ran again.",
+    "The application: keep the message id when it tries again; an outbox table writes each message once.",
+)
+SAME_VERSION = Cause(
+    "the same version again",
+    "The application sent one version of the key more than once, each as a message of its own.",
+    "The application: send a version once, or keep the message id when it tries again.",
+)
+
+_RULES: tuple[tuple[Cause, Callable[[Duplicates], bool]], ...] = (
+    (READ_AGAIN, lambda one: one.reason == "position" and one.object == "earlier_batch"),
+    (WRITTEN_TWICE, lambda one: one.place == "same_position" and one.object == "same_object"),
+    (EXPORTED_TWICE, lambda one: one.reason == "position"),
+    (APPLICATION, lambda one: one.reason == "business_key"),
+    (SAME_VERSION, lambda one: one.reason == "key_version"),
+    (MIRRORED, lambda one: one.place == "other_cluster"),
+    (RECREATED, lambda one: one.place == "other_incarnation"),
+    (OTHER_PLACE, lambda one: one.place in ("other_partition", "other_topic")),
+    (BROKER_FORGOT, lambda one: one.reason == "producer" and one.session == "same_session"),
+    (LOST_ACKNOWLEDGEMENT, lambda one: one.reason == "producer"),
+    (SENT_AGAIN, lambda one: one.session in ("same_session", "same_name")),
+    (RESTARTED, lambda one: one.session in ("other_epoch", "other_producer")),
+)
+"""The first that applies; what none explains was sent by somebody whom the source does not show."""
+
+
+def cause_of(duplicates: Duplicates) -> Cause:
+    """The cause of a group of duplicates."""
+    return next((cause for cause, applies in _RULES if applies(duplicates)), UNKNOWN_SENDER)
+
+
+def causes_of(groups: list[Duplicates]) -> list[Explained]:
+    """The causes of a batch's duplicates, the most frequent first; their groups the same way."""
+    found: dict[str, Explained] = {}
+    for one in sorted(groups, key=lambda group: -group.records):
+        cause = cause_of(one)
+        found.setdefault(cause.name, Explained(cause)).groups.append(one)
+    return sorted(found.values(), key=lambda one: (-one.records, one.cause.name))

@@ -1,0 +1,124 @@
+"""Each way in which a duplicate comes about has its cause, and each cause names what prevents it."""
+
+from __future__ import annotations
+
+import pytest
+
+from onefold.dedup.documents import Session
+from onefold.report import causes
+from onefold.report.causes import Cause, cause_of, causes_of
+from onefold.upsert.commit_record import Highest
+from onefold.upsert.documents import Duplicates
+from onefold.upsert.producers import come_again, highest_after
+
+
+def group(
+    reason: str,
+    place: str = "same_partition",
+    session: str = "unknown",
+    obj: str = "same_object",
+    records: int = 1,
+    seconds: tuple[float, float, float] | None = None,
+) -> Duplicates:
+    scope = "stored" if obj == "earlier_batch" else "in_batch"
+    return Duplicates(
+        reason=reason,
+        scope=scope,
+        place=place,
+        session=session,
+        object=obj,
+        records=records,
+        seconds=seconds,
+        record="t-0@2",
+        survivor="t-0@1",
+    )
+
+
+CASES: list[tuple[Duplicates, Cause]] = [
+    (group("position", "same_position", obj="earlier_batch"), causes.READ_AGAIN),
+    (group("position", "other_partition", obj="earlier_batch"), causes.READ_AGAIN),  # its key's row is another record
+    (group("position", "same_position", obj="other_object"), causes.EXPORTED_TWICE),
+    (group("position", "same_position", obj="same_object"), causes.WRITTEN_TWICE),
+    (group("position", "same_partition", obj="same_object"), causes.EXPORTED_TWICE),
+    (group("producer", session="same_session"), causes.BROKER_FORGOT),
+    (group("producer", session="same_name"), causes.LOST_ACKNOWLEDGEMENT),
+    (group("message_id", session="same_session"), causes.SENT_AGAIN),
+    (group("message_id", session="same_name"), causes.SENT_AGAIN),
+    (group("message_id", session="other_epoch"), causes.RESTARTED),
+    (group("message_id", session="other_producer", obj="earlier_batch"), causes.RESTARTED),
+    (group("message_id"), causes.UNKNOWN_SENDER),
+    (group("message_id", "other_partition", "other_producer"), causes.OTHER_PLACE),
+    (group("message_id", "other_topic"), causes.OTHER_PLACE),
+    (group("message_id", "other_incarnation", "other_producer"), causes.RECREATED),
+    (group("message_id", "other_cluster"), causes.MIRRORED),
+    (group("business_key", "other_partition", "same_session"), causes.APPLICATION),
+    (group("key_version"), causes.SAME_VERSION),
+]
+
+
+@pytest.mark.parametrize(("duplicates", "cause"), CASES, ids=lambda one: getattr(one, "name", None))
+def test_a_duplicate_has_the_cause_that_its_survivor_tells(duplicates: Duplicates, cause: Cause) -> None:
+    assert cause_of(duplicates) is cause
+
+
+def test_every_cause_is_reached_and_says_what_prevents_it() -> None:
+    defined = [one for one in vars(causes).values() if isinstance(one, Cause)]
+    assert {one.name for one in defined} == {cause.name for _, cause in CASES}
+    assert all(one.tells.endswith(".") and one.prevents.endswith(".") for one in defined)
+
+
+def test_causes_are_summed_over_their_groups_the_most_frequent_first() -> None:
+    found = causes_of(
+        [
+            group("business_key", records=3),
+            group("message_id", records=2, seconds=(1, 2, 9)),
+            group("message_id", records=4, obj="other_object", seconds=(0.5, 2, 3)),
+        ]
+    )
+    assert [(one.cause, one.records, one.seconds) for one in found] == [
+        (causes.UNKNOWN_SENDER, 6, (0.5, 9)),
+        (causes.APPLICATION, 3, None),
+    ]
+    assert found[0].example.object == "other_object"
+
+
+def session(start: int, lowest: int, highest: int, *, producer: str = "p", epoch: int = -1) -> Session:
+    count = highest - lowest + 1
+    return Session(
+        partition="c/t/1/0",
+        producer=producer,
+        epoch=epoch,
+        records=count,
+        start=start,
+        end=start + count,
+        lowest=lowest,
+        highest=highest,
+        highest_at=start + count - 1,
+        outcomes={"accepted": count, "repeat": 0, "gap": 0, "fenced": 0},
+        missing=0,
+        first_anomaly=None,
+    )
+
+
+def known(sequence: int, offset: int, *, producer: str = "p", epoch: int = -1) -> Highest:
+    return Highest(partition="c/t/1/0", producer=producer, epoch=epoch, sequence=sequence, offset=offset)
+
+
+def test_the_highest_sequence_of_a_producer_only_rises_whatever_the_order_of_the_batches() -> None:
+    one, other = session(0, 0, 9), session(10, 10, 19)
+    assert highest_after([other], highest_after([one], [])) == [known(19, 19)]
+    assert highest_after([one], highest_after([other], [])) == [known(19, 19)]
+    strangers = [known(5, 5, producer="q")]
+    assert highest_after([one], strangers) == [known(9, 9), *strangers]
+
+
+def test_what_begins_behind_and_below_the_highest_came_again() -> None:
+    before = [known(9, 9)]
+    stale = session(20, 6, 12)  # the broker took 6 to 9 again, from a snapshot that ended at 5
+    assert come_again([stale], before) == [(stale, before[0])]
+    assert come_again([session(10, 10, 12)], before) == []  # goes on
+    assert come_again([session(4, 4, 9)], before) == []  # the same records once more: not behind what was seen
+    assert come_again([session(20, 0, 3, producer="q")], before) == []
+    wrapped = [known(2**31 - 1, 9, epoch=3)]
+    assert come_again([session(10, 0, 4, epoch=3)], wrapped) == []  # after 2³¹-1 comes 0
+    assert highest_after([session(10, 0, 4, epoch=3)], wrapped) == [known(4, 14, epoch=3)]
