@@ -208,6 +208,10 @@ def test_explain_tells_every_record_of_a_key_in_order(project: Project, session:
         (10, "conflict", "same_identity", "in_batch", False),
     ]
     assert [row["survivor"] and row["survivor"]["offset"] for row in done.json] == [0, None, 0, 11]
+    assert [row["row"] and row["row"]["id"] for row in done.json] == ["a", None, None, None]
+    by_position = project.onefold("explain", "things", "--position", "things-0@1", "--json")
+    assert by_position.json == done.json
+    assert project.onefold("explain", "things", "--position", "things@1").code == 2
 
 
 def test_offsets_are_covered_ranges_holes_and_the_quarantine(shared: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any
 
 import typer
@@ -126,14 +127,27 @@ def _refused(row: dict[str, Any]) -> dict[str, Any]:
 @app.command(name="explain")
 def explain_key(
     name: Name,
-    key: Annotated[str, typer.Option("--key", help='The key as JSON: \'{"account_id": "a-1"}\'')],
+    key: Annotated[str | None, typer.Option("--key", help='The key as JSON: \'{"account_id": "a-1"}\'')] = None,
+    at: Annotated[
+        str | None, typer.Option("--position", metavar="TOPIC-PARTITION@OFFSET", help="A position, in place of a key")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every published record that touched a key, in order, with its verdict."""
+    """Every published record that touched a key (or the key of a position), in order: verdict, batch, and the row."""
     from onefold.records.key import digest_of_key
-    from onefold.report.ledger import explain
+    from onefold.report.ledger import explain, explain_position
 
     lake, dataset = open_dataset(name)
+    if (key is None) == (at is None):
+        raise UsageError("name a key (--key) or a position (--position)")
+    if at is not None:
+        found = re.fullmatch(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)", at)
+        if not found:
+            raise UsageError(f"--position {at!r} is no TOPIC-PARTITION@OFFSET, such as payments.entries-0@17")
+        rows = explain_position(lake, dataset, found["topic"], int(found["partition"]), int(found["offset"]))
+        answer(f"{name} {at}", rows, as_json, _touched, "no published record is of this position")
+        return
+    assert key is not None
     try:
         parts = json.loads(key)
     except json.JSONDecodeError as error:
@@ -145,7 +159,10 @@ def explain_key(
 
 
 def _touched(row: dict[str, Any]) -> dict[str, Any]:
-    return {**_verdict(row), "won": "won" if row["won"] else ""}
+    shown = {name: value for name, value in row.items() if name not in ("key", "topic", "partition", "offset", "row")}
+    stands = row["row"]
+    became = {**_verdict(shown), "won": "won" if row["won"] else "", "stands": stands["_state"] if stands else ""}
+    return {"position": _place(row) if row["topic"] is not None else "", **became}
 
 
 @app.command()

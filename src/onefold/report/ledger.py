@@ -130,10 +130,30 @@ def verdicts_of(
 
 
 def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]:
-    """Every published record that touched a key, in the total order, with its verdict and batch."""
+    """Every published record that touched a key, in the total order, with its verdict and batch.
+
+    The record that stands has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted).
+    """
+    attempts = [record.attempt for record in records_of(lake, dataset)]
+    return _touching(lake, dataset, And(equal("key", digest), one_of("attempt", attempts))) if attempts else []
+
+
+def explain_position(lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
+    """What became of one position: every published record that touched a key which a record there had, as `explain`
+    tells it, and what had no key."""
     attempts = [record.attempt for record in records_of(lake, dataset)]
     if not attempts:
         return []
+    place = And(equal("topic", topic), And(equal("partition", partition), equal("offset", offset)))
+    there = _touching(lake, dataset, And(place, one_of("attempt", attempts)))
+    keys = {row["key"] for row in there if row["key"]}
+    rows = [row for row in there if not row["key"]]
+    for key in sorted(keys):
+        rows += explain(lake, dataset, bytes.fromhex(key))
+    return rows
+
+
+def _touching(lake: Lake, dataset: Dataset, wanted: BooleanExpression) -> list[dict[str, Any]]:
     names = (
         "timestamp",
         "topic",
@@ -147,11 +167,31 @@ def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]
         "survivor",
         "won",
         "finding",
+        "detail",
         "batch",
+        "key",
     )
-    wanted = And(equal("key", digest), one_of("attempt", attempts))
-    rows = _verdict_rows(lake, dataset, wanted, names)
-    return sorted(rows, key=lambda row: (str(row["timestamp"] or ""), *position(row)))
+    rows = sorted(
+        _verdict_rows(lake, dataset, wanted, names), key=lambda row: (str(row["timestamp"] or ""), *position(row))
+    )
+    standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]})
+    for row in rows:
+        row["row"] = standing.get((row["key"], *(row[name] for name in ("topic", "partition", "offset"))))
+    return rows
+
+
+def _rows_of_keys(lake: Lake, dataset: Dataset, keys: set[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The table's rows of some keys, live or deleted, by key and the position of the record that stands."""
+    table = find_state(lake, dataset)
+    if table is None or not keys:
+        return {}
+    wanted = one_of("_key", [bytes.fromhex(key) for key in keys])
+    found = {}
+    for row in table.table.scan(row_filter=wanted, snapshot_id=table.main.snapshot).to_arrow().to_pylist():
+        order = row["_order"]
+        shown = {name: value for name, value in row.items() if not name.startswith("_") or name == "_state"}
+        found[row["_key"].hex(), order["topic"], order["partition"], order["offset"]] = plain(shown)
+    return found
 
 
 def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
@@ -208,7 +248,7 @@ def equal(name: str, value: Any) -> BooleanExpression:
     return cast(BooleanExpression, _EQUAL_TO(name, value))
 
 
-def one_of(name: str, values: list[str]) -> BooleanExpression:
+def one_of(name: str, values: list[Any]) -> BooleanExpression:
     """`name in (values)`."""
     return cast(BooleanExpression, _IN(name, values))
 

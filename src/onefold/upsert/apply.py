@@ -130,6 +130,9 @@ def verdict_name(dataset: Dataset, generation: str | None = None) -> str:
     return f"{dataset.name}__verdicts_{generation or dataset.generation}"
 
 
+_SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
+
+
 def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str) -> str:
     """Append one row a record of the batch to the verdict table."""
     table = verdict_table(dataset)
@@ -169,12 +172,13 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
     session = rows.sparkSession
     if not session.catalog.tableExists(table):
         ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.schema.fields)
-        properties = ", ".join(f"'{name}'='{value}'" for name, value in PROPERTIES.items())
+        properties = ", ".join(f"'{name}'='{value}'" for name, value in (PROPERTIES | _SORTED).items())
         session.sql(
-            f"CREATE TABLE IF NOT EXISTS {table} ({ddl}) USING iceberg PARTITIONED BY (attempt) "
-            f"TBLPROPERTIES ({properties})"
+            f"CREATE TABLE IF NOT EXISTS {table} ({ddl}) USING iceberg "
+            f"PARTITIONED BY (attempt, bucket({dataset.target.buckets}, key)) TBLPROPERTIES ({properties})"
         )
-    rows.writeTo(table).append()
+    # Whoever asks for one key reads one bucket, and of its files the part where the key lies.
+    rows.sortWithinPartitions("key", "topic", "partition", "offset").writeTo(table).append()
     return table
 
 

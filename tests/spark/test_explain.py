@@ -1,0 +1,194 @@
+"""Why it is there twice: causes, producers and findings of real batches, and `explain` for a key or a position."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.lake import STAGING, Lake
+from onefold.records.key import digest_of_key
+from onefold.report.document import Report, describe
+from onefold.report.ledger import And, equal, explain, explain_position, one_of, open_catalog, records_of
+from onefold.upsert.apply import verdict_name
+from sample import kcat
+from tests.spark.pipeline import run
+
+MakeDataset = Callable[..., Dataset]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record of a named producer: `sent` is its sequence, `id` its business key."""
+
+    offset: int
+    producer: str | None
+    sent: int
+    message: str
+    id: str | None
+    partition: int = 0
+    at: int = 0
+
+    def line(self) -> bytes:
+        """As kcat prints it; the timestamp is the offset in seconds, and `at` more."""
+        headers = [("m", self.message.encode())]
+        if self.producer:
+            headers += [("p", self.producer.encode()), ("s", str(self.sent).encode())]
+        return kcat.line(
+            kcat.Record(
+                topic="t",
+                partition=self.partition,
+                offset=self.offset,
+                ts=1000 * (self.offset + self.at),
+                broker=1,
+                headers=tuple(headers),
+                key=None,
+                value=json.dumps({"id": self.id} if self.id else {}).encode(),
+            )
+        )
+
+
+def put(folder: Path, **files: list[Line]) -> Path:
+    folder.mkdir()
+    for name, lines in files.items():
+        (folder / f"{name}.jsonl").write_bytes(b"".join(one.line() for one in lines))
+    return folder
+
+
+FIRST = {
+    "a": [
+        Line(0, "till-1", 1, "m1", "e1"),
+        Line(1, "till-1", 2, "m2", "e2"),
+        Line(2, "till-1", 2, "m2", "e2"),  # a lost acknowledgement
+        Line(3, "till-1", 3, "m2", "e2"),  # the code around the client tried again
+        Line(4, "till-2", 1, "m2", "e2"),  # a restart under another name
+        Line(5, None, 0, "m3", "e2"),  # the button, twice
+        Line(0, "till-1", 1, "m1", "e1"),  # twice in one file
+        Line(6, "till-1", 7, "m7", "e7"),  # 4, 5 and 6 are missing
+    ],
+    "b": [Line(1, "till-1", 2, "m2", "e2"), Line(0, "till-1", 1, "m2", "e2", partition=1, at=60)],
+}
+SECOND = {
+    "c": [
+        Line(6, "till-1", 7, "m7", "e7"),  # the exports overlap
+        Line(7, "till-1", 8, "m8", "e8"),
+        Line(8, None, 0, "m9", "e1"),  # against the table
+        Line(9, None, 0, "m10", None),
+    ]
+}
+THIRD = {"d": [Line(10, "till-1", 6, "m11", "e11"), Line(11, "till-1", 9, "m12", "e12")]}  # counts from 6 again
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Two batches of the lake, and their reports."""
+
+    lake: Lake
+    dataset: Dataset
+    reports: list[Report]
+
+
+@pytest.fixture(scope="module")
+def told(
+    session_on: Callable[[Lake], SparkSession],
+    lake_in: Callable[[Path], Lake],
+    dataset: MakeDataset,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Told:
+    folder = tmp_path_factory.mktemp("explain")
+    lake = lake_in(folder)
+    made = dataset(
+        "entries",
+        identity={
+            "producer": {"name": "header.p", "sequence": "header.s"},
+            "message_id": "header.m",
+            "business_key": ["id"],
+        },
+        target={"table": "tests.entries", "buckets": 4},
+    )
+    session, reports = session_on(lake), []
+    for name, files in (("first", FIRST), ("second", SECOND), ("third", THIRD)):
+        done = run(session, lake, made, put(folder / name, **files))
+        assert done.red is None, done.red
+        reports.append(describe(lake, made, done.batch))
+    return Told(lake, made, reports)
+
+
+def test_duplicates_have_the_reason_of_the_narrowest_level(told: Told) -> None:
+    assert told.reports[0].counts["duplicate"] == {"position": 2, "producer": 1, "message_id": 3, "business_key": 1}
+    assert told.reports[1].counts["duplicate"] == {"position": 1, "business_key": 1}
+
+
+def test_each_cause_is_told_with_its_evidence(told: Told) -> None:
+    first, second, _ = (
+        {one.cause.name: (one.records, one.seconds) for one in report.causes} for report in told.reports
+    )
+    assert first == {
+        "written twice by the exporter": (1, (0, 0)),
+        "exported twice": (1, (0, 0)),
+        "retry after a lost acknowledgement": (1, (1, 1)),
+        "sent again by the client": (1, (2, 2)),
+        "sent again after a restart": (1, (3, 3)),
+        "sent again by the application": (1, (4, 4)),
+        "sent again to another place": (1, (59, 59)),
+    }
+    assert second == {"read again": (1, (0, 0)), "sent again by the application": (1, (8, 8))}
+
+
+def test_the_sequence_rule_is_told_and_removes_nothing(told: Told) -> None:
+    found = told.reports[0].producers
+    assert found is not None
+    assert (found.sessions, found.outcomes, found.missing) == (
+        3,
+        {"accepted": 5, "repeat": 1, "gap": 1, "fenced": 0},
+        3,
+    )
+    assert [len(report.come_again) for report in told.reports] == [0, 0, 1]
+    (stale,) = told.reports[2].come_again
+    assert (stale.session.start, stale.session.lowest, stale.highest.sequence, stale.highest.offset) == (10, 6, 8, 7)
+    assert told.reports[2].counts == {"applied": {"insert": 2}}
+    highest = {
+        one.producer: one.sequence for one in records_of(told.lake, told.dataset)[0].highest if "/0" in one.partition
+    }
+    assert highest == {"till-1": 9, "till-2": 1}
+
+
+def test_explain_tells_every_record_of_a_key_and_the_row_that_it_became(told: Told) -> None:
+    rows = explain(told.lake, told.dataset, digest_of_key(told.dataset, {"id": "e1"}))
+    seen = [(row["offset"], row["verdict"], row["reason"], row["scope"], row["row"]) for row in rows]
+    row = {"_state": "live", "id": "e1"}
+    assert seen == [
+        (0, "applied", "insert", "in_batch", row),
+        (0, "duplicate", "position", "in_batch", row),
+        (8, "duplicate", "business_key", "stored", None),
+    ]
+    assert [row["batch"] for row in rows] == [told.reports[0].batch] * 2 + [told.reports[1].batch]
+
+
+def test_explain_of_a_position_is_that_of_its_key_or_of_the_record_alone(told: Told) -> None:
+    by_key = explain(told.lake, told.dataset, digest_of_key(told.dataset, {"id": "e1"}))
+    assert explain_position(told.lake, told.dataset, "t", 0, 8) == by_key
+    (rejected,) = explain_position(told.lake, told.dataset, "t", 0, 9)
+    assert (rejected["verdict"], rejected["key"], rejected["row"]) == ("rejected", None, None)
+    assert explain_position(told.lake, told.dataset, "t", 0, 77) == []
+    assert explain_position(told.lake, told.dataset, "other", 0, 8) == []
+
+
+def test_explain_reads_one_bucket_of_the_attempts_not_the_table(told: Told) -> None:
+    """Planned files of the verdict table: of a key its bucket alone, of a position those that can hold the offset."""
+    table = open_catalog(told.lake).load_table((STAGING, verdict_name(told.dataset)))
+    attempts = [record.attempt for record in records_of(told.lake, told.dataset)]
+
+    def files(wanted: Any) -> int:
+        return len(list(table.scan(row_filter=And(wanted, one_of("attempt", attempts))).plan_files()))
+
+    everything = files(equal("topic", "t"))
+    of_key = files(equal("key", digest_of_key(told.dataset, {"id": "e1"})))
+    assert (of_key, everything > 4) == (2, True)  # a file a batch that has it
+    assert 1 <= files(equal("offset", 9)) < everything
