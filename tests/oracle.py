@@ -126,9 +126,9 @@ def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], 
     if rules.mode == "append":
         return Verdict("conflict", "same_identity", _best(before, rules).order)
     for level in ("producer", "message_id"):
-        sent_before = [one for one in before if _same(level, one, record)]
+        sent_before = [one for one in before if same_at(level, one, record)]
         if sent_before and _best(sent_before, rules).content == record.content:
-            return Verdict("duplicate", level, _best(tied or sent_before, rules).order)
+            return Verdict("duplicate", level, _best(sent_before, rules).order)
     if tied:
         verdict = "conflict" if rules.tie == "conflict" else "superseded"
         return Verdict(verdict, "same_version", _best(tied, rules).order)
@@ -142,12 +142,12 @@ def _best(records: Sequence[Decoded], rules: Rules) -> Decoded:
 def _reason(record: Decoded, before: list[Decoded], rules: Rules) -> str:
     """The narrowest level at which another record was first."""
     for level in ("position", *rules.narrow):
-        if any(_same(level, one, record) for one in before):
+        if any(same_at(level, one, record) for one in before):
             return level
     return rules.deciding
 
 
-def _same(level: str, one: Decoded, other: Decoded) -> bool:
+def same_at(level: str, one: Decoded, other: Decoded) -> bool:
     """Whether two records are the same message at a level; a producer counts for each partition anew."""
     mine, theirs = getattr(one, level), getattr(other, level)
     if mine is None or mine != theirs:

@@ -77,12 +77,7 @@ def test_upsert_keeps_the_newest_version_and_of_it_the_last(spark: SparkSession,
         (rec(4, "z", "a", version=2), "superseded", "in_batch", 6),
         (rec(5, "w", "a", version=3, message_id="m"), "duplicate", "message_id", 6),
         (rec(6, "w", "a", version=3, message_id="m"), None, None, None),
-        (
-            rec(10, "x", "b", version=1, message_id="n"),
-            "duplicate",
-            "message_id",
-            12,
-        ),  # a retry of 11; 12 stands for its version
+        (rec(10, "x", "b", version=1, message_id="n"), "duplicate", "message_id", 11),  # a retry under another version
         (rec(11, "x", "b", version=2, message_id="n"), None, None, None),
         (rec(12, "y", "b", version=1, message_id="n"), "superseded", "in_batch", 11),  # the id again, other content
         (rec(20, "deleted", "d", version=2, deleted=True), None, None, None),

@@ -147,8 +147,8 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
             .when(tied, "same_version")
             .when(lost, "in_batch"),
             **{
-                name: F.when(tied, F.col("_head")[part])
-                .when(lost & retry, first_sent[part])
+                name: F.when(~duplicate & lost & retry, first_sent[part])  # the message that it repeats
+                .when(tied, F.col("_head")[part])
                 .when(lost, F.col("_top")[part])
                 for name, part in ((C.WINNER, "order"), (C.WITNESS, "witness"))
             },
