@@ -67,8 +67,9 @@ class Broker:
     `bootstrap` is where clients connect. With `advertise` (a port of this host) the broker listens
     on one more port, `behind`, and tells the clients that come in there to go on through
     `advertise`: the place for a proxy (see `sample.proxy`). With `secure` (properties: mechanisms,
-    users, a certificate) it listens with SASL_SSL on `secured`, too. With `joins` it is another node
-    of that broker's cluster, which must be running. It may be killed and started again between.
+    users, a certificate) it listens with SASL_SSL on `secured`, too. `settings` are properties in place
+    of its own. With `joins` it is another node of that broker's cluster, which must be running. It may
+    be killed and started again between.
     """
 
     def __init__(
@@ -76,10 +77,12 @@ class Broker:
         *,
         advertise: int | None = None,
         secure: Mapping[str, object] | None = None,
+        settings: Mapping[str, object] | None = None,
         joins: Broker | None = None,
         log: Path | None = None,
     ) -> None:
         self._advertise, self._secure, self._joins = advertise, secure, joins
+        self._settings = settings or {}
         self._log = log
         self._home: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -154,6 +157,7 @@ class Broker:
             "listener.security.protocol.map": _pairs(protocols, ":"),
             "log.dirs": data,
             **(self._secure or {}),
+            **self._settings,
         }
         return "".join(f"{name}={value}\n" for name, value in properties.items())
 
