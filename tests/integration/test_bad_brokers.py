@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -31,6 +31,8 @@ from pyspark.sql import SparkSession
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, LandingInterruptedError, TransientError
 from onefold.lake import Lake
 from onefold.landing.cluster import Cluster
+from onefold.landing.condition import Activity
+from onefold.landing.inspection import Inspection
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
 from sample.broker import Broker
@@ -233,6 +235,16 @@ def test_a_topic_is_planned_and_landed_over_sasl_and_tls(weak: Weak, topic: Call
     t = topic(weak.secure())
     t.send([0.1, 0.2])
     assert offsets(t, t.land(t.plan())) == [0, 1]
+
+
+def test_a_cluster_is_inspected_over_sasl_and_tls(weak: Weak) -> None:
+    """By both clients: who writes and who reads is asked by another than the rest."""
+    name = f"weak-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": weak.broker.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    told = Inspection("c", {name: str(value) for name, value in weak.secure().items()}).condition([name])
+    assert told.topics[0].config.number("retention.ms") == 604_800_000
+    assert told.activity == Activity((), (), ())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from onefold.cli.app import app
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
     "validate", "run", "step", "show", "changes", "batches", "verdicts", "quarantine", "explain", "offsets",
-    "rebuild", "rollback", "maintain", "demo", "init",
+    "rebuild", "rollback", "maintain", "demo", "init", "doctor",
 )  # fmt: skip
 
 
@@ -254,3 +254,19 @@ def test_a_step_prints_its_document(onefold: Onefold) -> None:
     manifest = onefold("step", "land", "accounts", "--batch", row["batch"]).json
     assert manifest["batch"] == row["batch"]
     assert onefold("step", "land", "accounts", "--batch", row["batch"]).json == manifest
+
+
+def test_doctor_tells_what_an_export_cannot_be_asked(onefold: Onefold) -> None:
+    done = onefold("doctor", "accounts", "--json")
+    assert (done.code, done.json["dataset"], done.json["cluster"]) == (0, "accounts", None)
+    assert [one["rule"] for one in done.json["findings"] if one["severity"] == "unknown"] == ["export"]
+    assert {"acks", "isolation.level", "retention.ms"} <= {one["setting"] for one in done.json["by_hand"]}
+
+
+def test_doctor_of_a_live_topic_needs_a_connection(onefold: Onefold, own: Path, tmp_path: Path) -> None:
+    live = "name: live\nsource: {kafka: {topics: [t]}}\nvalue: {fields: {id: string}}\napply: {mode: append}\n"
+    (own / "live.yaml").write_text(live + "target: {table: live.rows}\n")
+    done = onefold("doctor", "live")
+    assert done.code == 2
+    assert "nothing says how to reach the Kafka connection 'kafka_default'" in done.err
+    assert not (tmp_path / ".lake" / "sources").exists()

@@ -15,6 +15,7 @@ LIGHT = (
     "onefold.dataset", "onefold.landing.land", "onefold.spark.settings", "onefold.spark.result", "onefold.cli",
     "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.cli.run", "onefold.cli.steps",
     "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
+    "onefold.diagnosis", "onefold.landing.inspection",
 )  # fmt: skip
 
 
@@ -33,7 +34,7 @@ def test_commands_and_drivers_import_no_engine() -> None:
     ("library", "rooms"),
     [
         (r"boto3|botocore", {"storage"}),
-        (r"confluent_kafka", {"landing"}),
+        (r"confluent_kafka|kafka", {"landing"}),
         (r"airflow", {"orchestration", "ui"}),
         (r"great_expectations", {"quality"}),
         (r"pyspark", {"records", "dedup", "upsert", "quality", "maintenance", "spark", "cli"}),

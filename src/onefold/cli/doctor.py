@@ -1,0 +1,105 @@
+"""`onefold doctor`: what can cause duplicates, reordering or loss, worst first. It starts no JVM and writes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from onefold.cli.app import AsJson, Name, app, open_dataset
+from onefold.cli.console import NOTES, OUT, note, print_json
+
+if TYPE_CHECKING:
+    from onefold.diagnosis import Diagnosis
+    from onefold.diagnosis.diagnose import Judged
+    from onefold.diagnosis.findings import Change
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan", "unknown": "dim"}
+_PLACES = 4
+"""How many places of one finding a table names."""
+
+
+@app.command()
+def doctor(name: Name, as_json: AsJson = False) -> None:
+    """Topic, broker, client and schedule settings that cause duplicates, reordering or loss, worst first."""
+    from onefold.diagnosis import diagnose, gather
+
+    lake, dataset = open_dataset(name)
+    with NOTES.status(f"{name}: looking at {dataset.source.place}"):
+        facts = gather(lake, dataset)
+    found = diagnose(facts)
+    if as_json:
+        print_json({"dataset": name, "cluster": facts.cluster.id if facts.cluster else None, **document(found)})
+        return
+    _print(name, found)
+
+
+def document(found: Diagnosis) -> dict[str, Any]:
+    """A diagnosis as JSON values."""
+    return {
+        "findings": [
+            {
+                "severity": one.finding.severity,
+                "rule": one.rule,
+                "where": list(one.places),
+                "found": one.finding.found,
+                "why": one.finding.why,
+                "set": _set(one.finding.change),
+                "do": one.finding.action or None,
+            }
+            for one in found.findings
+        ],
+        "by_hand": [
+            {"of": one.of, "setting": one.name, "default": one.default, "wanted": one.wanted, "why": one.why}
+            for one in found.by_hand
+        ],
+    }
+
+
+def _set(change: Change | None) -> dict[str, str | None] | None:
+    return {"name": change.name, "value": change.value or None, "note": change.note or None} if change else None
+
+
+def _print(name: str, found: Diagnosis) -> None:
+    if found.findings:
+        OUT.print(findings_table(name, found))
+    OUT.print(by_hand_table(found))
+    counts = [(kind, sum(one.finding.severity == kind for one in found.findings)) for kind in _STYLES]
+    note(f"{name}: " + (", ".join(f"{count} {kind}" for kind, count in counts if count) or "nothing found"))
+
+
+def findings_table(name: str, found: Diagnosis) -> Table:
+    """The findings, for people."""
+    table = Table(
+        title=f"{name}: what can cause duplicates, reordering or loss",
+        title_justify="left",
+        show_lines=True,
+        expand=True,
+    )
+    table.add_column("severity", no_wrap=True)
+    table.add_column("found, and why it matters", ratio=3, overflow="fold")
+    table.add_column("set, or do", ratio=2, overflow="fold")
+    for one in found.findings:
+        change = str(one.finding.change or one.finding.action)
+        table.add_row(Text(one.finding.severity, _STYLES[one.finding.severity]), _told(one), Text(change))
+    return table
+
+
+def _told(one: Judged) -> Text:
+    more = len(one.places) - _PLACES
+    where = ", ".join(one.places[:_PLACES]) + (f" and {more} more" if more > 0 else "")
+    return Text.assemble((one.finding.found, "bold"), f"\n{where}\n", (one.finding.why, "dim"))
+
+
+def by_hand_table(found: Diagnosis) -> Table:
+    """What to look up by hand, for people: a setting's name is never broken, so that it can be copied."""
+    title = "unknown: no broker tells these; look them up where they are set"
+    table = Table(title=title, title_justify="left", title_style="italic", expand=True)
+    table.add_column("of")
+    table.add_column("setting", no_wrap=True)
+    table.add_column("wanted", ratio=2, overflow="fold")
+    table.add_column("otherwise", ratio=3, overflow="fold")
+    for one in found.by_hand:
+        table.add_row(*(Text(told) for told in (one.of, one.name, f"{one.wanted} (default {one.default})", one.why)))
+    return table

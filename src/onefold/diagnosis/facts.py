@@ -1,0 +1,82 @@
+"""What the rules judge: the dataset, the cluster's condition, and what was landed and published of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from onefold.dataset import Dataset
+from onefold.diagnosis.schedule import longest_wait
+from onefold.landing.condition import BrokerCondition, ClusterCondition, TopicCondition, Where
+
+MARGIN = timedelta(days=3)
+"""How long a schedule may be broken before records are lost: over a weekend, and a day to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What the lake holds of the dataset."""
+
+    batches: int = 0
+    """Published batches."""
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Records of published batches by verdict and reason."""
+    holes: Mapping[str, int] = field(default_factory=dict)
+    """Offsets of the table's coverage that hold no record, by what explains them."""
+    until: datetime | None = None
+    """The instant up to which the topics were landed last."""
+    ends: Mapping[Where, int] = field(default_factory=dict)
+    """Of the topics as they are now: the first offset of each partition that is not landed yet."""
+
+    @property
+    def records(self) -> int:
+        """Records of published batches."""
+        return sum(sum(reasons.values()) for reasons in self.counts.values())
+
+    def duplicates(self) -> dict[str, int]:
+        """Duplicates by reason."""
+        return {reason: count for reason, count in self.counts.get("duplicate", {}).items() if count}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """The header of one of Kafka's record batches, as far as it tells of the producer."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The first offset."""
+    producer: int
+    """The producer's id; -1: it has none, it is not idempotent."""
+    epoch: int = -1
+    sequence: int = -1
+    transactional: bool = False
+    control: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that the rules see. None: it was not looked at, or could not be."""
+
+    dataset: Dataset
+    now: datetime
+    landed: Landed = Landed()
+    cluster: ClusterCondition | None = None
+    record_batches: tuple[RecordBatch, ...] | None = None
+
+    @property
+    def topics(self) -> tuple[TopicCondition, ...]:
+        """The topics that were looked at."""
+        return self.cluster.topics if self.cluster else ()
+
+    @property
+    def brokers(self) -> tuple[BrokerCondition, ...]:
+        """The brokers that were looked at."""
+        return self.cluster.brokers if self.cluster else ()
+
+    @cached_property
+    def wait(self) -> timedelta | None:
+        """How long the schedule lets a record wait in the log at most; None: there is no schedule."""
+        return longest_wait(self.dataset)

@@ -1,0 +1,71 @@
+"""Collects the facts: from the live cluster, from the lake, from the dataset file. It writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from onefold.dataset import Dataset
+from onefold.diagnosis.facts import Facts, Landed
+from onefold.lake import Lake
+from onefold.landing.condition import ClusterCondition, Where
+from onefold.landing.connection import client_settings
+from onefold.landing.incarnations import incarnation_of
+from onefold.landing.offsets import TopicPartition
+from onefold.landing.plan import RangesPlan, taken_plans
+from onefold.report.ledger import records_of
+
+
+def gather(lake: Lake, dataset: Dataset, now: datetime | None = None) -> Facts:
+    """What there is to know of a dataset; of an export only what its file and its data tell.
+
+    Raises:
+        UnknownTopicError, ClusterUnavailableError, ClusterRefusedError, UsageError: the topics cannot be looked at.
+    """
+    cluster = _cluster(lake, dataset)
+    return Facts(dataset, now or datetime.now(UTC), _landed(lake, dataset, cluster), cluster)
+
+
+def _cluster(lake: Lake, dataset: Dataset) -> ClusterCondition | None:
+    from onefold.landing.inspection import Inspection
+
+    kafka = dataset.source.kafka
+    if kafka is None:
+        return None
+    return Inspection(kafka.connection, client_settings(lake.settings, kafka.connection)).condition(kafka.topics)
+
+
+def _landed(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> Landed:
+    records = records_of(lake, dataset)
+    counts: dict[str, Counter[str]] = {}
+    for record in records:
+        for verdict, reasons in record.counts.items():
+            counts.setdefault(verdict, Counter()).update(reasons)
+    holes: Counter[str] = Counter()
+    for offsets in records[0].coverage.partitions.values() if records else ():
+        for start, end, kind in offsets.holes:
+            holes[kind] += end - start
+    until, ends = _reached(lake, dataset, cluster) if cluster else (None, {})
+    return Landed(len(records), counts, holes, until, ends)
+
+
+def _reached(lake: Lake, dataset: Dataset, cluster: ClusterCondition) -> tuple[datetime | None, dict[Where, int]]:
+    """How far the topics are landed: the instant, and the offset of each partition of today's incarnations."""
+    numbers = {one.name: incarnation_of(lake, cluster.id, one.name, one.id, dry_run=True) for one in cluster.topics}
+    until: datetime | None = None
+    ends: dict[Where, int] = {}
+    for plan in taken_plans(lake, dataset.name):
+        manifest = lake.storage.stat(Lake.manifest(plan.source, plan.batch))
+        if manifest is None or not isinstance(plan, RangesPlan):
+            continue
+        instant = plan.interval.end if plan.interval else manifest.modified
+        until = max(until, instant) if until else instant
+        for one in plan.ranges:
+            if _is_of(one.topic_partition, cluster.id, numbers):
+                where = (one.topic_partition.topic, one.topic_partition.partition)
+                ends[where] = max(one.end, ends.get(where, 0))
+    return until, ends
+
+
+def _is_of(where: TopicPartition, cluster: str, numbers: dict[str, int]) -> bool:
+    return where.cluster == cluster and numbers.get(where.topic) == where.incarnation

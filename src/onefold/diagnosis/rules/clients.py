@@ -1,0 +1,169 @@
+"""Producers and consumer groups, as far as the brokers know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from onefold.diagnosis.facts import Facts
+from onefold.diagnosis.findings import Change, Finding, Severity, millis, text
+from onefold.landing.condition import Activity, GroupCondition, PartitionCondition, TopicCondition
+
+LONGEST = timedelta(minutes=15)
+"""transaction.max.timeout.ms where the brokers do not tell it: Kafka's default."""
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+OWN = "onefold."
+
+
+def open_transactions(facts: Facts) -> Iterator[Finding]:
+    """Open transactions that hold the landing back, and those that no coordinator will end."""
+    told = [one.config.span("transaction.max.timeout.ms") for one in facts.brokers]
+    longest = max((one for one in told if one is not None), default=LONGEST)
+    settle = facts.dataset.schedule.settle if facts.dataset.schedule else LONGEST
+    for topic in facts.topics:
+        for one in topic.partitions:
+            if one.stable >= one.end:
+                continue
+            who, since = _opener(facts, topic, one)
+            age = facts.now - since if since else None
+            found = f"offsets [{one.stable}, {one.end}) are held back by an open transaction" + who
+            if age is not None:
+                found += f", open for {text(max(age, timedelta(0)))}"
+            if age is not None and age > longest:
+                why = f"Older than transaction.max.timeout.ms={millis(longest)}: it hangs; nothing behind it is landed."
+                severity: Severity = "error"
+            else:
+                why = "Nothing behind it is landed until it ends; its producer's transaction.timeout.ms ends it."
+                severity = "warning" if age is None or age > settle else "info"
+            mend = (
+                f"kafka-transactions.sh abort --topic {topic.name} --partition {one.number} --start-offset {one.stable}"
+            )
+            where = f"topic {topic.name}, partition {one.number}"
+            if severity == "error":
+                yield Finding(severity, where, found, why, action=mend)
+            else:
+                yield Finding(severity, where, found, why, Change("transaction.timeout.ms", "60000", "or less"))
+
+
+def _opener(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> tuple[str, datetime | None]:
+    """Who opened the transaction at the last stable offset, in words, and when."""
+    activity = facts.cluster.activity if facts.cluster else Activity()
+    producers = [one for one in activity.producers or () if (one.topic, one.partition) == (topic.name, at.number)]
+    producer = next((one for one in producers if one.open_from == at.stable), None)
+    if producer is None:
+        return "", at.stalled_since
+    transaction = next((one for one in activity.transactions or () if one.producer == producer.id), None)
+    who = f" of producer {producer.id} (epoch {producer.epoch}"
+    who += f", transactional.id {transaction.id})" if transaction else ", no transactional.id known)"
+    # The record's timestamp is what the producer says; the coordinator has its own clock.
+    return who, (transaction.since if transaction and transaction.since else at.stalled_since)
+
+
+def groups_behind(facts: Facts) -> Iterator[Finding]:
+    """Groups whose committed offset lies outside the log: what lies between was never read by them."""
+    there = {(topic.name, one.number): one for topic in facts.topics for one in topic.partitions if one.has_leader}
+    for group in _groups(facts):
+        for where, offset in sorted(group.committed.items()):
+            one = there.get(where)
+            if one is None or one.start <= offset <= one.end:
+                continue
+            if offset < one.start:
+                found = f"{where[0]}-{where[1]}: committed {offset}, the log begins at {one.start}"
+                why = f"{one.start - offset} offsets were gone before it read them; it goes on by auto.offset.reset."
+                change = Change("retention.ms", note="longer than the group may lag")
+            else:
+                found = f"{where[0]}-{where[1]}: committed {offset}, the log ends at {one.end}"
+                why = "The log was cut off or made anew: by auto.offset.reset records are skipped, or read again."
+                change = Change("unclean.leader.election.enable", "false")
+            yield Finding("error", _named(group), found, why, change)
+
+
+def groups_rebalancing(facts: Facts) -> Iterator[Finding]:
+    """Groups whose partitions change hands now."""
+    for group in _groups(facts):
+        if group.state in REBALANCING:
+            why = "Partitions change hands: what a member had read and not committed is read again by another."
+            change = Change(
+                "group.instance.id", note="one of its own per member, and max.poll.interval.ms above a poll's work"
+            )
+            yield Finding("info", _named(group), f"state {group.state}", why, change)
+
+
+def _groups(facts: Facts) -> Iterator[GroupCondition]:
+    """The groups of others: nothing rests on the offsets of Onefold's own."""
+    for group in (facts.cluster.activity.groups if facts.cluster else None) or ():
+        if not group.name.startswith(OWN):
+            yield group
+
+
+def _named(group: GroupCondition) -> str:
+    return f"group {group.name}" + (f" ({', '.join(group.clients)})" if group.clients else "")
+
+
+def idempotence(facts: Facts) -> Iterator[Finding]:
+    """Records that were written without a producer id: by record batches if there are any, else by what is remembered.
+
+    A partition remembers every producer with an id, with the timestamp of its newest batch, for
+    producer.id.expiration.ms. So if its newest record is younger than that and none of them has a batch as young, the
+    record was written by one without an id.
+    """
+    if facts.record_batches is not None:
+        plain = sorted({(one.topic, one.partition) for one in facts.record_batches if one.producer < 0})
+    else:
+        plain = sorted(_without_id(facts))
+    severity: Severity = "warning" if facts.dataset.deciding != "position" else "error"
+    for topic in dict.fromkeys(topic for topic, _ in plain):
+        partitions = ", ".join(str(number) for name, number in plain if name == topic)
+        why = "A producer without an id writes a record a second time when it retries after a lost acknowledgement."
+        if severity == "error":
+            why += " By its position this dataset cannot tell."
+        found = f"enable.idempotence=false: no producer id behind the newest records, partition {partitions}"
+        yield Finding(
+            severity, f"producers of {topic}", found, why, Change("enable.idempotence", "true", "with acks=all")
+        )
+
+
+def _without_id(facts: Facts) -> Iterator[tuple[str, int]]:
+    producers = facts.cluster.activity.producers if facts.cluster else None
+    kept = [one.config.span("producer.id.expiration.ms") for one in facts.brokers]
+    if producers is None or not kept or None in kept:
+        return
+    remembered = min(one for one in kept if one is not None)
+    for topic in facts.topics:
+        for one in topic.partitions:
+            if one.stamps is None or not timedelta(0) <= facts.now - one.stamps.newest < remembered / 2:
+                continue
+            known = [p.newest for p in producers if (p.topic, p.partition) == (topic.name, one.number) and p.newest]
+            if all(newest < one.stamps.newest for newest in known):
+                yield topic.name, one.number
+
+
+def restarted_producers(facts: Facts) -> Iterator[Finding]:
+    """Many producer ids in one partition, none of them transactional: each restart makes a new one."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for one in facts.record_batches or ():
+        if one.producer >= 0 and not one.transactional and not one.control:
+            found.setdefault((one.topic, one.partition), set()).add(one.producer)
+    for (topic, partition), ids in sorted(found.items()):
+        if len(ids) > 1:
+            why = "A producer that begins anew gets another id: the broker does not know its earlier batches again."
+            change = Change("transactional.id", note="one of its own per producer instance")
+            seen = f"{len(ids)} producer ids without transactions, partition {partition}"
+            yield Finding("info", f"producers of {topic}", seen, why, change)
+
+
+def unreadable(facts: Facts) -> Iterator[Finding]:
+    """What was not told of producers, transactions and groups."""
+    rights = {"groups": "groups", "producers": "topics", "transactions": "transactional ids"}
+    refused = facts.cluster.activity.refused if facts.cluster else {}
+    for what, reason in sorted(refused.items()):
+        grant = f"grant {'READ' if what == 'producers' else 'DESCRIBE'} on the {rights[what]}"
+        action = grant if "uthorization" in reason else ""
+        yield Finding("unknown", "cluster", what, f"They could not be asked for ({reason}).", action=action)
+
+
+def unseen_batches(facts: Facts) -> Iterator[Finding]:
+    """That nobody has looked at record batches, which tell of each producer whether it is idempotent."""
+    if facts.record_batches is None and facts.cluster:
+        why = "Headers of record batches tell of every producer; only what the brokers remember of some was looked at."
+        yield Finding("unknown", "topics", "producer ids in the log", why)

@@ -1,0 +1,93 @@
+"""What the landed and published data shows: loss that has happened or is near, duplicates and their causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from onefold.diagnosis.facts import Facts
+from onefold.diagnosis.findings import Change, Finding, lasting, millis, text
+from onefold.diagnosis.rules.retention import enough
+from onefold.landing.offsets import LOST
+
+NOTABLE = 0.01
+"""The share of duplicates from which they are a warning."""
+MENDS = {
+    "retention": ("they had expired", None),
+    "truncated": (
+        "the log was cut off",
+        Change("unclean.leader.election.enable", "false", "and min.insync.replicas=2"),
+    ),
+    "deleted": ("the topic was deleted", Change("delete.topic.enable", "false", "or withdraw the right to DELETE")),
+}
+CAUSES = {
+    "position": (
+        "The same records were read twice: exports overlap, or their consumer worked before it committed.",
+        Change("enable.auto.commit", "false", "and commit when the work is done"),
+    ),
+    "message_id": (
+        "A message was written twice: a retry without idempotence, or after a producer began anew.",
+        Change("enable.idempotence", "true", "and a transactional.id of its own per producer"),
+    ),
+    "business_key": ("The application sent the same thing again under another message id.", None),
+    "key_version": ("The same version of a key came again: the application, or a retry, sent it twice.", None),
+}
+
+
+def gone_before_landing(facts: Facts) -> Iterator[Finding]:
+    """Offsets behind the landing that the log holds no more."""
+    for topic in facts.topics:
+        for one in topic.partitions:
+            end = facts.landed.ends.get((topic.name, one.number))
+            if one.has_leader and end is not None and one.start > end:
+                yield Finding(
+                    "error",
+                    f"topic {topic.name}, partition {one.number}",
+                    f"offsets [{end}, {one.start}) are gone, not landed",
+                    f"{one.start - end} offsets left the log before they were read: the next run tells them as a hole.",
+                    lasting("retention.ms", enough(facts.wait)),
+                )
+
+
+def lost_before(facts: Facts) -> Iterator[Finding]:
+    """Holes in the coverage that records may have been in."""
+    for kind in LOST:
+        if count := facts.landed.holes.get(kind, 0):
+            what, change = MENDS[kind]
+            found = f"{count} offsets of kind {kind}"
+            mend = change or lasting("retention.ms", enough(facts.wait))
+            yield Finding("error", "published coverage", found, f"Records were never read: {what}.", mend)
+
+
+def expiring_backlog(facts: Facts) -> Iterator[Finding]:
+    """What was not landed since the last batch, and expires soon."""
+    if facts.landed.until is None:
+        return
+    since = facts.now - facts.landed.until
+    for topic in facts.topics:
+        kept = topic.config.span("retention.ms")
+        if kept is None or "delete" not in topic.policy:
+            continue
+        waiting = sum(
+            max(0, one.end - facts.landed.ends.get((topic.name, one.number), one.start)) for one in topic.partitions
+        )
+        left = kept - since
+        if not waiting or left >= min(kept / 4, timedelta(days=1)):
+            continue
+        near = f"expire within {text(left)}" if left > timedelta(0) else "expire now"
+        yield Finding(
+            "error",
+            f"topic {topic.name}",
+            f"{waiting} offsets wait, landed until {facts.landed.until:%Y-%m-%dT%H:%MZ}, retention.ms={millis(kept)}",
+            f"The last landing is {text(since)} ago and the log keeps {text(kept)}: the first records {near}.",
+            action=f"onefold run {facts.dataset.name}, now",
+        )
+
+
+def duplicates(facts: Facts) -> Iterator[Finding]:
+    """Duplicates by their reason, each with the setting that prevents it."""
+    for reason, count in sorted(facts.landed.duplicates().items(), key=lambda one: -one[1]):
+        why, change = CAUSES.get(reason, ("Records came more than once.", None))
+        share = count / max(1, facts.landed.records)
+        found = f"{count} duplicates of reason {reason} ({share:.1%} of {facts.landed.records} records)"
+        yield Finding("warning" if share >= NOTABLE else "info", "published batches", found, why, change)

@@ -1,0 +1,171 @@
+"""Who writes and who reads topics: producers, open transactions, consumer groups.
+
+Asked by kafka-python: librdkafka has none of DescribeProducers, ListTransactions and DescribeTransactions (KIP-664),
+and its admin client may end the process when it asks a group's coordinator. All of it is optional: what cannot be
+asked is told with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka import KafkaAdminClient, TopicPartition
+
+from onefold.landing import cluster
+from onefold.landing.condition import (
+    Activity,
+    GroupCondition,
+    ProducerCondition,
+    TransactionCondition,
+    Where,
+)
+from onefold.landing.connection import SERVERS, ClientSettings
+
+logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it says beside its errors is for nobody
+
+_PASSED = {
+    "client.id": "client_id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+}
+"""librdkafka's names and kafka-python's."""
+_UPPER = ("security_protocol",)
+
+
+class UntranslatableError(Exception):
+    """A setting of the connection has no counterpart in kafka-python, and without it the brokers are not reached."""
+
+
+def activity_of(settings: ClientSettings, partitions: Sequence[Where]) -> Activity:
+    """Producers, transactions and groups of partitions, as far as they are told."""
+    try:
+        client = KafkaAdminClient(**client_settings_of(settings))
+    except Exception as error:  # whatever it is: nothing rests on this client
+        return Activity(refused=dict.fromkeys(("producers", "transactions", "groups"), _reason(error)))
+    refused: dict[str, str] = {}
+
+    def asked(what: str, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except Exception as error:
+            refused[what] = _reason(error)
+            return None
+
+    try:
+        producers = asked("producers", lambda: _producers(client, partitions))
+        transactions = asked("transactions", lambda: _transactions(client, producers or ()))
+        groups = asked("groups", lambda: _groups(client, partitions))
+    finally:
+        client.close()
+    return Activity(producers, transactions, groups, refused)
+
+
+def client_settings_of(settings: ClientSettings) -> dict[str, Any]:
+    """A connection's settings in kafka-python's names.
+
+    Raises:
+        UntranslatableError: something that decides about security has no counterpart there.
+    """
+    millis = int(cluster.SECONDS * 1000)
+    found: dict[str, Any] = {
+        "bootstrap_servers": [one.strip() for one in settings[SERVERS].split(",")],
+        "request_timeout_ms": millis,
+        "bootstrap_timeout_ms": millis,
+    }
+    for name, value in settings.items():
+        if name in _PASSED:
+            known = _PASSED[name]
+            found[known] = value.upper() if known in _UPPER else value
+        elif name == "ssl.endpoint.identification.algorithm":
+            found["ssl_check_hostname"] = value != "none"
+        elif name.startswith(("sasl.", "ssl.", "enable.ssl.", "enable.sasl.")):
+            raise UntranslatableError(f"the connection's {name} is not one that this question can be asked with")
+    if found.get("sasl_mechanism") not in (None, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+        raise UntranslatableError(f"sasl.mechanism {found['sasl_mechanism']} is not one that this can be asked with")
+    return found
+
+
+def _producers(client: Any, partitions: Iterable[Where]) -> tuple[ProducerCondition, ...]:
+    told = client.describe_producers([TopicPartition(*where) for where in partitions])
+    found = [
+        ProducerCondition(
+            topic=where.topic,
+            partition=where.partition,
+            id=one.producer_id,
+            epoch=one.producer_epoch,
+            newest=_instant(one.last_timestamp),
+            open_from=one.current_transaction_start_offset if one.current_transaction_start_offset >= 0 else None,
+        )
+        for where, state in told.items()
+        for one in state.active_producers
+    ]
+    return tuple(sorted(found, key=lambda one: (one.topic, one.partition, one.id)))
+
+
+def _transactions(client: Any, producers: Iterable[ProducerCondition]) -> tuple[TransactionCondition, ...]:
+    """The transactions that are open on the partitions."""
+    wanted = sorted({one.id for one in producers if one.open_from is not None})
+    if not wanted:
+        return ()
+    listed = [one for each in client.list_transactions(producer_id_filters=wanted).values() for one in each]
+    told = client.describe_transactions(sorted(one.transactional_id for one in listed))
+    return tuple(
+        TransactionCondition(
+            id=name,
+            producer=one.producer_id,
+            state=str(one.state.value),
+            timeout=timedelta(milliseconds=one.transaction_timeout_ms),
+            since=_instant(one.transaction_start_time_ms),
+        )
+        for name, one in sorted(told.items())
+    )
+
+
+def _groups(client: Any, partitions: Sequence[Where]) -> tuple[GroupCondition, ...]:
+    """The groups that have committed an offset of the partitions, or that read their topics now."""
+    topics = {topic for topic, _ in partitions}
+    listed = {one["group_id"]: one for one in client.list_groups() if one.get("protocol_type") in ("consumer", "")}
+    if not listed or not partitions:
+        return ()
+    described = client.describe_groups(sorted(listed))
+    asked = [TopicPartition(*where) for where in partitions]
+    offsets = client.list_group_offsets(dict.fromkeys(sorted(listed), asked))
+    found = []
+    for name in sorted(listed):
+        members = [one for one in described.get(name, {}).get("members", ()) if _topics_of(one) & topics]
+        standing = offsets.get(name, {})
+        committed = {(where.topic, where.partition): one.offset for where, one in standing.items() if one.offset >= 0}
+        if members or committed:
+            clients = tuple(sorted({str(one["client_id"]) for one in members}))
+            found.append(GroupCondition(name, str(listed[name].get("group_state") or ""), clients, committed))
+    return tuple(found)
+
+
+def _topics_of(member: dict[str, Any]) -> set[str]:
+    """The topics that a member has subscribed to or is assigned."""
+    subscribed = member.get("member_metadata") or {}
+    assigned = member.get("member_assignment") or {}
+    topics = set(subscribed.get("topics") or ()) if isinstance(subscribed, dict) else set()
+    if isinstance(assigned, dict):
+        topics |= {one["topic"] for one in assigned.get("assigned_partitions") or ()}
+    return topics
+
+
+def _instant(millis: int) -> datetime | None:
+    return datetime.fromtimestamp(millis / 1000, tz=UTC) if millis >= 0 else None
+
+
+def _reason(error: BaseException) -> str:
+    """One line that names the error; kafka-python's own text may hold a whole answer."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__.removesuffix('Error')}: {text[0][:160]}" if text else type(error).__name__

@@ -1,0 +1,163 @@
+"""The condition of a live cluster as far as it can be asked: settings, partitions, who writes, who reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+Where = tuple[str, int]
+"""(topic, partition number)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings of a topic or a broker, by name; `refused` says why there are none."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    refused: str = ""
+
+    def text(self, name: str) -> str | None:
+        """A setting's value; None: the brokers do not tell it."""
+        return self.values.get(name)
+
+    def number(self, name: str) -> int | None:
+        """A setting's value as a number, where it is one."""
+        try:
+            return int(self.values[name])
+        except (KeyError, ValueError):
+            return None
+
+    def span(self, name: str) -> timedelta | None:
+        """A setting in milliseconds; None: it is not told, has no limit, or is longer than a time span can be."""
+        number = self.number(name)
+        if number is None or number < 0:
+            return None
+        try:
+            return timedelta(milliseconds=number)
+        except OverflowError:
+            return None
+
+    def flag(self, name: str) -> bool | None:
+        """A setting that is on or off."""
+        value = self.values.get(name)
+        return None if value is None else value == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """The timestamps of a partition's newest records."""
+
+    oldest: datetime
+    newest: datetime
+    behind: timedelta
+    """How far a record's timestamp is at most behind that of one before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCondition:
+    """One partition. Its offsets are all 0 while it has no leader."""
+
+    number: int
+    replicas: int
+    in_sync: int
+    has_leader: bool = True
+    start: int = 0
+    end: int = 0
+    """The high watermark: open transactions included."""
+    stable: int = 0
+    """The last stable offset: no open transaction below it."""
+    stalled_since: datetime | None = None
+    """Where `stable < end`: the timestamp of the first record of the open transaction."""
+    oldest: datetime | None = None
+    """The timestamp of the first record that is there."""
+    stamps: Stamps | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCondition:
+    """One topic; `id` changes when it is created anew."""
+
+    name: str
+    id: str
+    config: Config
+    partitions: tuple[PartitionCondition, ...]
+
+    @property
+    def replicas(self) -> int:
+        """The replication factor: that of the partition with the fewest."""
+        return min((one.replicas for one in self.partitions), default=0)
+
+    @property
+    def policy(self) -> frozenset[str]:
+        """The words of cleanup.policy; empty: it is not told."""
+        words = (self.config.text("cleanup.policy") or "").split(",")
+        return frozenset(word.strip() for word in words if word.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCondition:
+    """One broker that is up."""
+
+    id: int
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerCondition:
+    """A producer with an id that a partition remembers (those without one leave no trace)."""
+
+    topic: str
+    partition: int
+    id: int
+    epoch: int
+    newest: datetime | None = None
+    """The timestamp of its newest record batch."""
+    open_from: int | None = None
+    """The first offset of its open transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCondition:
+    """A transactional producer as its coordinator knows it."""
+
+    id: str
+    """Its transactional.id."""
+    producer: int
+    state: str
+    timeout: timedelta | None = None
+    """Its own transaction.timeout.ms."""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCondition:
+    """A consumer group that reads, or has read, one of the topics."""
+
+    name: str
+    state: str
+    clients: tuple[str, ...]
+    """The client ids of its members."""
+    committed: Mapping[Where, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Who writes and who reads. None: not told, and `refused` says why."""
+
+    producers: tuple[ProducerCondition, ...] | None = None
+    transactions: tuple[TransactionCondition, ...] | None = None
+    groups: tuple[GroupCondition, ...] | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCondition:
+    """A cluster, and the topics of it that were asked for."""
+
+    id: str
+    brokers: tuple[BrokerCondition, ...]
+    topics: tuple[TopicCondition, ...]
+    internal: Mapping[str, int] = field(default_factory=dict)
+    """The replication factors of the brokers' own topics that are there and may be described."""
+    activity: Activity = field(default_factory=Activity)

@@ -1,0 +1,152 @@
+"""Asks a live cluster for its condition: settings, replicas, offsets, timestamps. It changes nothing.
+
+What the brokers do not let this user read is told as such; only what the topics themselves are must be readable.
+Groups are asked in `activity`: librdkafka's admin client may end the process when it asks a group's coordinator
+(confluentinc/librdkafka#4605, #5315).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.landing import cluster
+from onefold.landing.activity import activity_of
+from onefold.landing.cluster import Cluster, Partition
+from onefold.landing.condition import (
+    BrokerCondition,
+    ClusterCondition,
+    Config,
+    PartitionCondition,
+    Stamps,
+    TopicCondition,
+)
+
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+SAMPLED = 10
+"""Of how many partitions the newest records are looked at: those with the most."""
+_EPOCH = datetime.fromtimestamp(0, tz=UTC)
+
+
+class Inspection(Cluster):
+    """More questions to the brokers of a connection, for whoever judges how they are set up."""
+
+    def condition(self, wanted: Sequence[str], count: int = 500) -> ClusterCondition:
+        """All that is told of topics (names or patterns), their brokers, producers and groups.
+
+        `count` is how many of the newest records are read for their timestamps.
+
+        Raises:
+            UnknownTopicError, ClusterUnavailableError, ClusterRefusedError: as `Cluster.topics`.
+        """
+        topics = tuple(self._topic(one.name, one.id) for one in self.topics(wanted))
+        partitions = [(topic.name, one.number) for topic in topics for one in topic.partitions if one.has_leader]
+        # The logs grow meanwhile, so the order counts: a record that is sampled has its producer, an offset that is
+        # committed lies before the end, and what is stable is not behind an end that was asked for later.
+        starts = self.starts(partitions)
+        sampled = self._sampled(starts, count)
+        activity = activity_of(self.settings, partitions)
+        positions = self._positions(starts)
+        told = tuple(
+            replace(
+                topic,
+                partitions=tuple(
+                    replace(
+                        one, **positions.get((topic.name, one.number), {}), stamps=sampled.get((topic.name, one.number))
+                    )
+                    for one in topic.partitions
+                ),
+            )
+            for topic in topics
+        )
+        brokers = tuple(
+            BrokerCondition(node, self._settings_of(ResourceType.BROKER, str(node))) for node in self._nodes()
+        )
+        return ClusterCondition(self.id, brokers, told, self._internal(), activity)
+
+    def _topic(self, name: str, id_: str) -> TopicCondition:
+        partitions = tuple(
+            PartitionCondition(one.id, len(one.replicas), len(one.isr), one.leader is not None and one.leader.id >= 0)
+            for one in sorted(self._told(name).partitions, key=lambda one: int(one.id))
+        )
+        return TopicCondition(name, id_, self._settings_of(ResourceType.TOPIC, name), partitions)
+
+    def _told(self, name: str) -> Any:
+        with self._asking(name):
+            asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=cluster.SECONDS)
+            return self._answer(asked[name])
+
+    def _nodes(self) -> list[int]:
+        with self._asking():
+            told = self._answer(self._admin.describe_cluster(request_timeout=cluster.SECONDS))
+        return sorted(node.id for node in told.nodes)
+
+    def _settings_of(self, kind: Any, name: str) -> Config:
+        """The settings of a topic or a broker; without the right to read them (DESCRIBE_CONFIGS), why not."""
+        try:
+            with self._asking(name):
+                asked = self._admin.describe_configs([ConfigResource(kind, name)], request_timeout=cluster.SECONDS)
+                entries = self._answer(next(iter(asked.values())))
+        except (ClusterRefusedError, ClusterUnavailableError) as error:
+            return Config(refused=error.problem)
+        return Config({entry.name: entry.value for entry in entries.values() if entry.value is not None})
+
+    def _internal(self) -> dict[str, int]:
+        found = {}
+        for name in INTERNAL:
+            try:
+                told = self._told(name)
+            except (UnknownTopicError, ClusterRefusedError, ClusterUnavailableError):
+                continue
+            found[name] = min((len(one.replicas) for one in told.partitions), default=0)
+        return found
+
+    def _positions(self, starts: dict[Partition, int]) -> dict[Partition, dict[str, Any]]:
+        """Of each partition the fields of its condition that are offsets or times."""
+        ends, stable = self.ends(starts), self.stable_ends(starts)
+        oldest = self.first_at(starts, _EPOCH)
+        return {
+            where: {
+                "start": start,
+                "end": ends[where],
+                "stable": stable[where],
+                "oldest": oldest[where][1] if where in oldest else None,
+                "stalled_since": self.timestamp_at(where, stable[where]) if stable[where] < ends[where] else None,
+            }
+            for where, start in starts.items()
+        }
+
+    def _sampled(self, starts: dict[Partition, int], count: int) -> dict[Partition, Stamps]:
+        """The timestamps of about the newest `count` committed records."""
+        ends = self.stable_ends(starts)
+        longest = sorted((where for where in starts if ends[where] > starts[where]), key=lambda one: -ends[one])
+        share = max(2, count // max(1, min(SAMPLED, len(longest))))
+        found = {}
+        for where in longest[:SAMPLED]:
+            low = max(starts[where], ends[where] - share)
+            stamps = stamps_of(record.timestamp for record in self.records(where, low, ends[where]))
+            if stamps:
+                found[where] = stamps
+        return found
+
+
+def stamps_of(timestamps: Iterable[int | None]) -> Stamps | None:
+    """What timestamps (milliseconds since 1970, in the order of the log) tell; None: there are none."""
+    oldest = newest = None
+    behind = 0
+    for stamp in timestamps:
+        if stamp is None:
+            continue
+        oldest = stamp if oldest is None else min(oldest, stamp)
+        newest = stamp if newest is None else max(newest, stamp)
+        behind = max(behind, newest - stamp)
+    if oldest is None or newest is None:
+        return None
+    first, last = (datetime.fromtimestamp(stamp / 1000, tz=UTC) for stamp in (oldest, newest))
+    return Stamps(first, last, timedelta(milliseconds=behind))

@@ -1,0 +1,362 @@
+"""`onefold doctor` against real brokers: what is bad is found, what is good is not, what is refused is unknown."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import time
+import uuid
+import weakref
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from onefold.dataset import Dataset
+from onefold.diagnosis import Diagnosis, diagnose, gather
+from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.lake import Lake
+from onefold.landing.inspection import Inspection
+from onefold.landing.land import land_batch, plan_batch
+from sample.broker import Broker
+from tests.process.project import Project
+
+pytestmark = pytest.mark.kafka
+DAILY = {"cron": "0 0 * * *", "start": "2026-01-01T00:00:00Z"}
+ASKED = {"max_duplicate_rate": 0.3, "freshness": "2d"}
+ALONE = {("error", "replication"), ("error", "internal_topics"), ("warning", "internal_topics")}
+"""What is found of any topic of a cluster that is one broker."""
+UNSEEN = ("unknown", "unseen_batches")
+
+
+@pytest.fixture(scope="module")
+def lax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that is set badly, and that keeps to access rules."""
+    settings = {
+        "offsets.retention.minutes": 60,
+        "producer.id.expiration.ms": 3_600_000,
+        "transactional.id.expiration.ms": 86_400_000,
+        "transaction.max.timeout.ms": 7_200_000,
+        "unclean.leader.election.enable": "true",
+        "auto.create.topics.enable": "true",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with Broker(settings=settings, log=tmp_path_factory.mktemp("lax") / "broker.log") as started:
+        yield started
+
+
+class Place:
+    """One topic on a broker, a lake, and a dataset that reads it."""
+
+    def __init__(self, broker: Broker, lake: Lake, *, partitions: int = 1, replicas: Any = None, **config: str) -> None:
+        self.name = f"doctor-{uuid.uuid4().hex[:8]}"
+        self.client = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+        self.admin = AdminClient(self.client)
+        given: Any = {"replica_assignment": replicas} if replicas else {"replication_factor": 1}
+        new = NewTopic(self.name, len(replicas) if replicas else partitions, config=config, **given)
+        self.admin.create_topics([new])[self.name].result(30)
+        kafka = {"kafka_default": {"bootstrap.servers": broker.bootstrap}}
+        self.lake = Lake(lake.settings.model_copy(update={"kafka": kafka}))
+
+    def dataset(self, **keys: Any) -> Dataset:
+        given: dict[str, Any] = {
+            "name": "live",
+            "source": {"kafka": {"topics": [self.name]}},
+            "schedule": DAILY,
+            "value": {"fields": {"id": "string"}},
+            "identity": {"message_id": "id"},
+            "apply": {"mode": "append"},
+            "target": {"table": "live.rows", "buckets": 2},
+            "quality": ASKED,
+        }
+        return Dataset.model_validate(given | keys)
+
+    def send(self, count: int, *, partition: int = 0, **config: Any) -> Producer:
+        """Idempotent unless the config says otherwise; with a transactional.id the transaction stays open."""
+        producer = Producer(self.client | {"enable.idempotence": True, "linger.ms": 5} | config)
+        if "transactional.id" in config:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+        for number in range(count):
+            producer.produce(self.name, json.dumps({"id": f"{number}"}), key=b"k", partition=partition)
+        assert producer.flush(30) == 0
+        return producer
+
+    def expire(self, before: int) -> None:
+        where = TopicPartition(self.name, 0, before)
+        next(iter(self.admin.delete_records([where]).values())).result(30)
+
+    def commit(self, group: str, offset: int) -> None:
+        consumer = Consumer(self.client | {"group.id": group, "enable.auto.commit": False})
+        try:
+            consumer.commit(offsets=[TopicPartition(self.name, 0, offset)], asynchronous=False)
+        finally:
+            consumer.close()
+
+    def look(self, now: datetime | None = None, **keys: Any) -> Diagnosis:
+        return diagnose(gather(self.lake, self.dataset(**keys), now))
+
+
+def rules(found: Diagnosis) -> set[tuple[str, str]]:
+    return {(one.finding.severity, one.rule) for one in found.findings}
+
+
+def the(found: Diagnosis, rule: str) -> Any:
+    (one,) = (one.finding for one in found.findings if one.rule == rule)
+    return one
+
+
+def project(home: Path, broker: Broker, topic: str) -> Project:
+    made = Project(home)
+    with (home / "onefold.toml").open("a") as settings:
+        settings.write(f'[kafka.kafka_default]\n"bootstrap.servers" = "{broker.bootstrap}"\n')
+    made.write_dataset(
+        "live",
+        f"name: live\nsource: {{kafka: {{topics: [{topic}]}}}}\nschedule: {{cron: '0 0 * * *', start: 2026-01-01}}\n"
+        "value: {fields: {id: string}}\napply: {mode: append}\ntarget: {table: live.rows, buckets: 2}\n",
+    )
+    return made
+
+
+def test_a_topic_and_a_broker_that_are_set_badly(lax: Broker, lake: Lake, tmp_path: Path) -> None:
+    bad = {
+        "retention.ms": "3600000",
+        "retention.bytes": "1000000",
+        "cleanup.policy": "compact,delete",
+        "unclean.leader.election.enable": "true",
+        "message.timestamp.after.max.ms": str(2**62),
+    }
+    place = Place(lax, lake, **bad)
+    place.send(3, **{"enable.idempotence": False})
+    done = project(tmp_path, lax, place.name).onefold("doctor", "live", "--json")
+    assert done.code == 0, done.err
+    found = {(one["severity"], one["rule"], (one["set"] or {}).get("name")) for one in done.json["findings"]}
+    assert found == {
+        ("error", "unclean_election", "unclean.leader.election.enable"),
+        ("error", "replication", "replication.factor"),
+        ("error", "retention_time", "retention.ms"),
+        ("error", "compaction", "min.compaction.lag.ms"),
+        ("error", "idempotence", "enable.idempotence"),
+        ("error", "internal_topics", "offsets.topic.replication.factor"),
+        ("error", "internal_topics", "transaction.state.log.replication.factor"),
+        ("warning", "internal_topics", "transaction.state.log.min.isr"),
+        ("error", "offsets_retention", "offsets.retention.minutes"),
+        ("warning", "producer_memory", "producer.id.expiration.ms"),
+        ("warning", "producer_memory", "transactional.id.expiration.ms"),
+        ("warning", "long_transactions", "transaction.max.timeout.ms"),
+        ("warning", "unclean_election", "unclean.leader.election.enable"),
+        ("warning", "topic_creation", "auto.create.topics.enable"),
+        ("warning", "position_decides", "identity.message_id"),
+        ("info", "retention_bytes", "retention.bytes"),
+        ("info", "future_timestamps", "message.timestamp.after.max.ms"),
+        ("info", "no_freshness", "quality.freshness"),
+        ("info", "no_duplicate_rate", "quality.max_duplicate_rate"),
+        ("unknown", "unseen_batches", None),
+    }
+    severities = [one["severity"] for one in done.json["findings"]]
+    assert severities == sorted(severities, key=["error", "warning", "info", "unknown"].index)
+    assert done.json["cluster"]
+    assert not (tmp_path / ".lake/sources").exists(), "it writes nothing"
+
+
+def test_a_topic_that_is_set_well_leaves_only_its_single_broker(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake, partitions=2)
+    place.send(3)
+    place.send(3, partition=1)
+    place.commit("reader", 2)
+    assert rules(place.look()) == ALONE | {UNSEEN}
+
+
+def test_an_open_transaction_is_named_and_one_that_is_too_old_hangs(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake)
+    place.send(2)
+    producer = place.send(3, **{"transactional.id": "tx-of-somebody"})
+    found = place.look()
+    assert rules(found) - ALONE == {("info", "open_transactions"), UNSEEN}
+    assert "[2, 5)" in the(found, "open_transactions").found
+    assert "transactional.id tx-of-somebody" in the(found, "open_transactions").found
+    late = the(place.look(datetime.now(UTC) + timedelta(minutes=16)), "open_transactions")
+    assert late.severity == "error"
+    assert late.action == f"kafka-transactions.sh abort --topic {place.name} --partition 0 --start-offset 2"
+    producer.abort_transaction(30)
+    assert rules(place.look()) == ALONE | {UNSEEN}
+
+
+def test_a_group_behind_the_logs_start_has_lost_records(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake)
+    place.send(9)
+    group = f"reader-{place.name}"
+    place.commit(group, 2)
+    place.expire(5)
+    found = place.look()
+    assert rules(found) - ALONE == {("error", "groups_behind"), UNSEEN}
+    assert [one.places for one in found.findings if one.rule == "groups_behind"] == [(f"group {group}",)]
+    assert "committed 2, the log begins at 5" in the(found, "groups_behind").found
+
+
+def test_who_reads_is_told_by_group_and_client(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake)
+    place.send(1)
+    group = f"reader-{place.name}"
+    consumer = Consumer(place.client | {"group.id": group, "client.id": "billing", "auto.offset.reset": "earliest"})
+    try:
+        consumer.subscribe([place.name])
+        assert consumer.poll(30) is not None
+        told = Inspection("c", {"bootstrap.servers": broker.bootstrap}).condition([place.name]).activity.groups
+    finally:
+        consumer.close()
+    assert [(one.name, one.state, one.clients) for one in told or ()] == [(group, "Stable", ("billing",))]
+
+
+def test_a_producer_without_an_id_is_noticed_by_what_the_partition_remembers(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake)
+    place.send(2)
+    assert ("warning", "idempotence") not in rules(place.look())
+    place.send(1, **{"enable.idempotence": False})
+    assert ("warning", "idempotence") in rules(place.look())
+    place.send(1)
+    assert ("warning", "idempotence") not in rules(place.look())
+
+
+def test_what_left_the_log_behind_the_landing_is_lost_and_told(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake)
+    place.send(4)
+    dataset = place.dataset()
+    land_batch(place.lake, dataset, plan_batch(place.lake, dataset).batch, read=lambda *_: None)
+    place.send(6)
+    assert rules(place.look()) == ALONE | {UNSEEN}
+    week_later = place.look(datetime.now(UTC) + timedelta(days=6, hours=20))
+    assert "6 offsets wait" in the(week_later, "expiring_backlog").found
+    place.expire(7)
+    assert the(place.look(), "gone_before_landing").found == "offsets [4, 7) are gone, not landed"
+
+
+def test_settings_that_are_refused_are_unknown(lax: Broker, lake: Lake, tmp_path: Path) -> None:
+    place = Place(lax, lake)
+    place.send(1)
+    allow, deny = AclPermissionType.ALLOW, AclPermissionType.DENY
+    acls = [
+        acl(ResourceType.TOPIC, place.name, AclOperation.READ, allow),
+        acl(ResourceType.TOPIC, place.name, AclOperation.DESCRIBE, allow),
+        acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, allow),
+        acl(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS, deny),
+    ]
+    with granted(place, acls):
+        done = project(tmp_path, lax, place.name).onefold("doctor", "live", "--json")
+        assert done.code == 0, done.err
+        unknown = {tuple(one["where"]): one for one in done.json["findings"] if one["rule"] == "unreadable"}
+        assert set(unknown) == {(f"topic {place.name}",), ("broker 1",)}
+        assert "retention.ms" in unknown[f"topic {place.name}",]["found"]
+        assert "authorization failed" in unknown["broker 1",]["why"]
+        assert unknown["broker 1",]["do"] == "grant DESCRIBE_CONFIGS on the cluster"
+    hidden = [acl(ResourceType.TOPIC, place.name, AclOperation.DESCRIBE, deny)]
+    with granted(place, hidden), pytest.raises(ClusterRefusedError, match="opic authorization failed"):
+        place.look()
+
+
+def acl(kind: Any, name: str, operation: Any, permission: Any) -> AclBinding:
+    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
+
+
+@contextlib.contextmanager
+def granted(place: Place, rights: list[AclBinding]) -> Iterator[None]:
+    """Access rules that the broker itself tells, so that they hold; they go afterwards."""
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+
+    def await_count(count: int) -> None:
+        deadline = time.monotonic() + 30
+        while len(place.admin.describe_acls(every).result(30)) != count:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    for future in place.admin.create_acls(rights).values():
+        future.result(30)
+    await_count(len(rights))
+    try:
+        yield
+    finally:
+        for future in place.admin.delete_acls([every]).values():
+            future.result(30)
+        await_count(0)
+
+
+def test_brokers_that_do_not_answer_and_topics_that_are_not_there(
+    broker: Broker, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(broker, lake)
+    with pytest.raises(UnknownTopicError, match=f"did you mean {place.name}"):
+        place.look(source={"kafka": {"topics": [f"{place.name}x"]}})
+    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 1.0)
+    nowhere = {"kafka_default": {"bootstrap.servers": "127.0.0.1:9"}}
+    place.lake = Lake(lake.settings.model_copy(update={"kafka": nowhere}))
+    with pytest.raises(ClusterUnavailableError, match=r"kafka_default \(127\.0\.0\.1:9\)"):
+        place.look()
+
+
+def test_a_connection_that_the_second_client_does_not_know_leaves_clients_unknown(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake)
+    own = {"bootstrap.servers": broker.bootstrap, "ssl.endpoint.identification.algorithm": "none", "ssl.ca.pem": "none"}
+    place.lake = Lake(lake.settings.model_copy(update={"kafka": {"kafka_default": own}}))
+    found = place.look()
+    assert rules(found) == ALONE | {UNSEEN, ("unknown", "unreadable")}
+    unknown = [one.finding.found for one in found.findings if one.rule == "unreadable"]
+    assert unknown == ["groups", "producers", "transactions"]
+
+
+def test_partitions_that_lost_their_brokers(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One replica away, or no leader. Until the cluster has missed its broker, a question may wait for that in vain."""
+    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 5.0)
+    with Broker(log=tmp_path / "first.log") as first, Broker(joins=first, log=tmp_path / "second.log") as second:
+        both = Place(first, lake, replicas=[[first.node, second.node]])
+        alone = Place(first, lake, replicas=[[second.node]])
+        source = {"kafka": {"topics": [both.name, alone.name]}}
+        both.send(3)
+        fewer = {("warning", "replication"), ("warning", "in_sync_minimum"), UNSEEN}
+        assert rules(both.look(source=source)) - ALONE == fewer
+        second.kill()
+        deadline = time.monotonic() + 90
+        places: dict[str, tuple[str, ...]] = {}
+        while not {"leaders", "in_sync_now"} <= set(places):
+            assert time.monotonic() < deadline, places
+            with contextlib.suppress(ClusterUnavailableError):
+                places = {one.rule: one.places for one in both.look(source=source).findings}
+        assert places["leaders"] == (f"topic {alone.name}",)
+        assert places["in_sync_now"] == (f"topic {both.name}",)
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_no_client_is_left_to_the_garbage_collector(
+    broker: Broker, lake: Lake, monkeypatch: pytest.MonkeyPatch, reached: bool
+) -> None:
+    """It may run in a thread of another client, where ending this one crashes the process."""
+    place = Place(broker, lake)
+    place.send(1)
+    if not reached:
+        monkeypatch.setattr("onefold.landing.cluster.SECONDS", 0.5)
+    inspection = Inspection("c", {"bootstrap.servers": broker.bootstrap if reached else "127.0.0.1:9"})
+    left = weakref.ref(inspection)
+    gc.disable()
+    try:
+        with contextlib.nullcontext() if reached else contextlib.suppress(ClusterUnavailableError):
+            inspection.condition([place.name])
+        del inspection
+        assert left() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,46 @@
+"""`onefold doctor` on an export: what its published batches show, and what only the cluster could tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from onefold.diagnosis import diagnose, gather
+from onefold.lake import Lake
+from tests.process.project import Project, thing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_duplicates_of_published_batches_name_the_setting_that_prevents_them(
+    tmp_path: Path, session_on: Callable[[Lake], SparkSession]
+) -> None:
+    project = Project(tmp_path)
+    session = session_on(project.lake)
+    project.put("things/1.jsonl", [thing(0, "a"), thing(1, "b"), thing(1, "b"), thing(2, "a")])
+    assert [one.red for one in project.run(session)] == [None]
+    project.put("things/2.jsonl", [thing(2, "a"), thing(3, "c"), thing(4, "c")])
+    assert [one.red for one in project.run(session)] == [None]
+
+    facts = gather(project.lake, project.dataset())
+    assert (facts.landed.batches, facts.landed.records) == (2, 7)
+    assert facts.landed.duplicates() == {"position": 2, "message_id": 2}
+    told = {one.finding.found: str(one.finding.change) for one in diagnose(facts).findings if one.rule == "duplicates"}
+    assert told == {
+        "2 duplicates of reason message_id (28.6% of 7 records)": (
+            "enable.idempotence=true (and a transactional.id of its own per producer)"
+        ),
+        "2 duplicates of reason position (28.6% of 7 records)": (
+            "enable.auto.commit=false (and commit when the work is done)"
+        ),
+    }
+    done = project.onefold("doctor", "things")
+    assert done.code == 0, done.err
+    assert "2 duplicates of reason position" in done.out
+    assert "An export tells nothing of the cluster" in done.out

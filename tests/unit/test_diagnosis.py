@@ -1,0 +1,742 @@
+"""`onefold doctor`: every rule by literal facts, one in which it finds something and one in which it does not."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from croniter import croniter
+from rich.console import Console
+
+from onefold.cli.doctor import by_hand_table, document, findings_table
+from onefold.dataset import Dataset
+from onefold.diagnosis import Facts, Finding, Landed, diagnose
+from onefold.diagnosis.facts import RecordBatch
+from onefold.diagnosis.findings import Change, text
+from onefold.diagnosis.rules import RULES, brokers, topics
+from onefold.diagnosis.schedule import longest_interval
+from onefold.landing.activity import UntranslatableError, client_settings_of
+from onefold.landing.condition import (
+    Activity,
+    BrokerCondition,
+    ClusterCondition,
+    Config,
+    GroupCondition,
+    PartitionCondition,
+    ProducerCondition,
+    Stamps,
+    TopicCondition,
+    TransactionCondition,
+)
+from onefold.landing.inspection import stamps_of
+
+NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+GOOD_TOPIC = {
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "cleanup.policy": "delete",
+    "min.compaction.lag.ms": "0",
+    "delete.retention.ms": "86400000",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.after.max.ms": "3600000",
+}
+GOOD_BROKER = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "offsets.retention.minutes": "10080",
+    "producer.id.expiration.ms": "86400000",
+    "transactional.id.expiration.ms": "604800000",
+    "transaction.max.timeout.ms": "900000",
+    "unclean.leader.election.enable": "false",
+    "auto.create.topics.enable": "false",
+}
+GOOD_PARTITION = PartitionCondition(0, replicas=3, in_sync=3, start=0, end=100, stable=100)
+UPSERT = {"mode": "upsert", "key": ["key.account"], "version": {"from": "offset"}}
+Keys = dict[str, Any]
+
+
+def dataset(**keys: Any) -> Dataset:
+    """A dataset that leaves nothing to be found; daily, so that a record waits a day and ten minutes."""
+    given: Keys = {
+        "name": "things",
+        "source": {"kafka": {"topics": ["t"]}},
+        "schedule": {"cron": "0 0 * * *", "start": "2026-01-01T00:00:00Z"},
+        "key": {"format": "json"},
+        "value": {"fields": {"id": "string", "v": "long"}},
+        "identity": {"message_id": "id"},
+        "apply": {"mode": "append"},
+        "target": {"table": "live.things", "buckets": 2},
+        "quality": {"max_duplicate_rate": 0.3, "freshness": "2d"},
+    }
+    merged = given | keys
+    return Dataset.model_validate({name: value for name, value in merged.items() if value is not None})
+
+
+def facts(
+    *,
+    file: Keys | None = None,
+    topic: Keys | None = None,
+    broker: Keys | None = None,
+    partition: PartitionCondition = GOOD_PARTITION,
+    landed: Landed | None = None,
+    activity: Activity | None = None,
+    internal: dict[str, int] | None = None,
+    record_batches: tuple[RecordBatch, ...] | None = (),
+    cluster: bool = True,
+) -> Facts:
+    """Facts in which nothing is wrong but what is given; a setting that is None is not told."""
+
+    def config(good: dict[str, str], given: Keys | None) -> Config:
+        return Config({name: value for name, value in (good | (given or {})).items() if value is not None})
+
+    told = ClusterCondition(
+        "c1",
+        (BrokerCondition(1, config(GOOD_BROKER, broker)),),
+        (TopicCondition("t", "id-1", config(GOOD_TOPIC, topic), (partition,)),),
+        {} if internal is None else internal,
+        activity or Activity((), (), ()),
+    )
+    return Facts(dataset(**(file or {})), NOW, landed or Landed(), told if cluster else None, record_batches)
+
+
+def published(**reasons: int) -> Landed:
+    return Landed(2, {"applied": {"insert": 900}, "duplicate": reasons})
+
+
+def stamped(newest: datetime, oldest: datetime | None = None, behind: timedelta = timedelta(0)) -> PartitionCondition:
+    return replace(GOOD_PARTITION, stamps=Stamps(oldest or newest, newest, behind))
+
+
+def group(offset: int, name: str = "g", state: str = "Stable", client: str = "app") -> Activity:
+    return Activity((), (), (GroupCondition(name, state, (client,), {("t", 0): offset}),))
+
+
+EXPORT = {
+    "source": {"exports": {"path": "x/", "layout": "kcat", "origin": {"cluster": "prod"}, "holes": "compacted"}},
+    "schedule": None,
+}
+STALLED = replace(GOOD_PARTITION, stable=90, stalled_since=NOW - 2 * HOUR)
+OPENER = ProducerCondition("t", 0, id=7, epoch=2, newest=NOW, open_from=90)
+PLAIN, WITH_ID = RecordBatch("t", 0, 5, producer=-1), RecordBatch("t", 0, 6, producer=7)
+BEHIND = Landed(1, until=NOW - timedelta(days=6, hours=20), ends={("t", 0): 40})
+
+Row = tuple[str, Facts, str, str, str]
+FOUND: list[Row] = [
+    # rule, facts, severity, words of what is found, what to set or do
+    (
+        "gone_before_landing",
+        facts(partition=replace(GOOD_PARTITION, start=50), landed=Landed(1, ends={("t", 0): 40})),
+        "error",
+        "offsets [40, 50) are gone, not landed",
+        "retention.ms=604800000 (7d)",
+    ),
+    (
+        "lost_before",
+        facts(landed=Landed(holes={"retention": 3})),
+        "error",
+        "3 offsets of kind retention",
+        "retention.ms=",
+    ),
+    (
+        "lost_before",
+        facts(landed=Landed(holes={"truncated": 3})),
+        "error",
+        "3 offsets",
+        "unclean.leader.election.enable=",
+    ),
+    ("expiring_backlog", facts(landed=BEHIND), "error", "60 offsets wait", "onefold run things, now"),
+    ("leaders", facts(partition=replace(GOOD_PARTITION, has_leader=False)), "error", "no leader: partition 0", "start"),
+    (
+        "unclean_election",
+        facts(topic={"unclean.leader.election.enable": "true"}),
+        "error",
+        "unclean.leader.election.enable=true",
+        "unclean.leader.election.enable=false",
+    ),
+    (
+        "replication",
+        facts(partition=replace(GOOD_PARTITION, replicas=1, in_sync=1), topic={"min.insync.replicas": "1"}),
+        "error",
+        "replication.factor=1",
+        "replication.factor=3",
+    ),
+    (
+        "replication",
+        facts(partition=replace(GOOD_PARTITION, replicas=2, in_sync=2)),
+        "warning",
+        "replication.factor=2",
+        "replication.factor=3",
+    ),
+    (
+        "in_sync_minimum",
+        facts(topic={"min.insync.replicas": "1"}),
+        "warning",
+        "min.insync.replicas=1 of 3 replicas",
+        "min.insync.replicas=2",
+    ),
+    (
+        "in_sync_minimum",
+        facts(topic={"min.insync.replicas": "3"}),
+        "warning",
+        "min.insync.replicas=3 of 3 replicas",
+        "min.insync.replicas=2",
+    ),
+    (
+        "in_sync_minimum",
+        facts(topic={"min.insync.replicas": "4"}),
+        "error",
+        "min.insync.replicas=4 of 3 replicas",
+        "min.insync.replicas=2",
+    ),
+    (
+        "in_sync_now",
+        facts(partition=replace(GOOD_PARTITION, in_sync=1)),
+        "error",
+        "below min.insync.replicas=2",
+        "bring",
+    ),
+    (
+        "in_sync_now",
+        facts(partition=replace(GOOD_PARTITION, in_sync=2)),
+        "warning",
+        "out of sync: partition 0",
+        "bring",
+    ),
+    (
+        "retention_time",
+        facts(topic={"retention.ms": "3600000"}),
+        "error",
+        "retention.ms=3600000 (1h)",
+        "retention.ms=604800000 (7d)",
+    ),
+    (
+        "retention_time",
+        facts(topic={"retention.ms": "172800000"}),
+        "warning",
+        "retention.ms=172800000 (2d)",
+        "retention.ms=604800000 (7d)",
+    ),
+    (
+        "retention_time",
+        facts(file={"schedule": {"cron": "0 0 1 * *", "start": "2026-01-01T00:00:00Z"}}),
+        "error",
+        "retention.ms=604800000 (7d)",
+        "retention.ms=3024000000 (35d)",
+    ),
+    (
+        "retention_bytes",
+        facts(topic={"retention.bytes": "1000"}, partition=replace(GOOD_PARTITION, start=9, oldest=NOW - HOUR)),
+        "error",
+        "retention.bytes=1000, log of 1h",
+        "retention.bytes=-1",
+    ),
+    ("retention_bytes", facts(topic={"retention.bytes": "1000"}), "info", "retention.bytes=1000", "retention.bytes=-1"),
+    (
+        "compaction",
+        facts(topic={"cleanup.policy": "compact"}),
+        "error",
+        "cleanup.policy=compact, min.compaction.lag.ms=0",
+        "min.compaction.lag.ms=432000000 (5d)",
+    ),
+    (
+        "compaction",
+        facts(
+            topic={"cleanup.policy": "delete,compact"},
+            file={"apply": UPSERT | {"version": {"from": "v"}}, "identity": None},
+        ),
+        "warning",
+        "cleanup.policy=delete,compact",
+        "min.compaction.lag.ms=432000000 (5d)",
+    ),
+    (
+        "tombstones",
+        facts(
+            topic={"cleanup.policy": "compact"}, file={"apply": UPSERT | {"delete_when": "tombstone"}, "identity": None}
+        ),
+        "error",
+        "delete.retention.ms=86400000 (1d)",
+        "delete.retention.ms=604800000 (7d)",
+    ),
+    (
+        "open_transactions",
+        facts(partition=STALLED),
+        "error",
+        "offsets [90, 100) are held back by an open transaction, open for 2h",
+        "kafka-transactions.sh abort --topic t --partition 0 --start-offset 90",
+    ),
+    (
+        "open_transactions",
+        facts(
+            partition=STALLED,
+            activity=Activity((OPENER,), (TransactionCondition("tx-1", 7, "Ongoing", since=NOW - 12 * HOUR / 60),), ()),
+        ),
+        "warning",
+        "of producer 7 (epoch 2, transactional.id tx-1), open for 12m",
+        "transaction.timeout.ms=60000",
+    ),
+    (
+        "open_transactions",
+        facts(partition=replace(STALLED, stalled_since=NOW - HOUR / 60)),
+        "info",
+        "open for 1m",
+        "transaction.timeout.ms=60000",
+    ),
+    (
+        "groups_behind",
+        facts(partition=replace(GOOD_PARTITION, start=50), activity=group(20)),
+        "error",
+        "t-0: committed 20, the log begins at 50",
+        "retention.ms: longer than the group may lag",
+    ),
+    (
+        "groups_behind",
+        facts(activity=group(101)),
+        "error",
+        "t-0: committed 101, the log ends at 100",
+        "unclean.leader.election.enable=false",
+    ),
+    (
+        "groups_rebalancing",
+        facts(activity=group(100, state="PreparingRebalance")),
+        "info",
+        "state PreparingRebalance",
+        "group.instance.id: one",
+    ),
+    (
+        "idempotence",
+        facts(record_batches=None, partition=stamped(NOW - HOUR)),
+        "warning",
+        "no producer id behind the newest records, partition 0",
+        "enable.idempotence=true",
+    ),
+    (
+        "idempotence",
+        facts(record_batches=(PLAIN,), file={"identity": None}),
+        "error",
+        "no producer id behind the newest records, partition 0",
+        "enable.idempotence=true",
+    ),
+    (
+        "restarted_producers",
+        facts(record_batches=(WITH_ID, replace(WITH_ID, producer=8))),
+        "info",
+        "2 producer ids without transactions, partition 0",
+        "transactional.id: one",
+    ),
+    (
+        "duplicates",
+        facts(landed=published(position=100)),
+        "warning",
+        "100 duplicates of reason position (10.0% of 1000 records)",
+        "enable.auto.commit=false",
+    ),
+    (
+        "duplicates",
+        facts(landed=published(message_id=5)),
+        "info",
+        "5 duplicates of reason message_id",
+        "enable.idempotence=",
+    ),
+    ("duplicates", facts(landed=published(business_key=100)), "warning", "100 duplicates of reason business_key", ""),
+    (
+        "internal_topics",
+        facts(internal={"__consumer_offsets": 1}),
+        "error",
+        "replication factor 1 of __consumer_offsets",
+        "offsets.topic.replication.factor=3",
+    ),
+    (
+        "internal_topics",
+        facts(broker={"transaction.state.log.replication.factor": "2"}),
+        "warning",
+        "transaction.state.log.replication.factor=2",
+        "transaction.state.log.replication.factor=3",
+    ),
+    (
+        "internal_topics",
+        facts(broker={"transaction.state.log.min.isr": "1"}),
+        "warning",
+        "transaction.state.log.min.isr=1",
+        "transaction.state.log.min.isr=2",
+    ),
+    (
+        "offsets_retention",
+        facts(broker={"offsets.retention.minutes": "60"}),
+        "error",
+        "offsets.retention.minutes=60 (1h)",
+        "offsets.retention.minutes=10080 (7d)",
+    ),
+    (
+        "offsets_retention",
+        facts(file={"schedule": {"cron": "0 0 1 * *", "start": "2026-01-01T00:00:00Z"}}),
+        "error",
+        "offsets.retention.minutes=10080 (7d)",
+        "offsets.retention.minutes=47520 (33d)",
+    ),
+    (
+        "producer_memory",
+        facts(broker={"producer.id.expiration.ms": "3600000"}),
+        "warning",
+        "producer.id.expiration.ms=3600000 (1h)",
+        "producer.id.expiration.ms=86400000 (1d)",
+    ),
+    (
+        "producer_memory",
+        facts(broker={"transactional.id.expiration.ms": "86400000"}),
+        "warning",
+        "transactional.id.expiration.ms=86400000 (1d)",
+        "transactional.id.expiration.ms=604800000 (7d)",
+    ),
+    (
+        "long_transactions",
+        facts(broker={"transaction.max.timeout.ms": "7200000"}),
+        "warning",
+        "transaction.max.timeout.ms=7200000 (2h)",
+        "transaction.max.timeout.ms=900000 (15m)",
+    ),
+    (
+        "unclean_election",
+        facts(broker={"unclean.leader.election.enable": "true"}),
+        "warning",
+        "unclean.leader.election.enable=true",
+        "unclean.leader.election.enable=false",
+    ),
+    (
+        "topic_creation",
+        facts(broker={"auto.create.topics.enable": "true"}),
+        "warning",
+        "auto.create.topics.enable=true",
+        "auto.create.topics.enable=false",
+    ),
+    (
+        "version_of_arrival",
+        facts(
+            topic={"message.timestamp.type": "LogAppendTime"},
+            file={"apply": UPSERT | {"version": {"from": "timestamp"}}, "identity": None},
+        ),
+        "warning",
+        "message.timestamp.type=LogAppendTime",
+        "apply.version.from=",
+    ),
+    (
+        "already_expired",
+        facts(partition=stamped(NOW, oldest=NOW - 8 * DAY)),
+        "error",
+        "new records of 2026-03-02T12:00Z, retention.ms=604800000 (7d)",
+        "message.timestamp.type=LogAppendTime",
+    ),
+    (
+        "future_timestamps",
+        facts(topic={"message.timestamp.after.max.ms": "9223372036854775807"}),
+        "info",
+        "message.timestamp.after.max.ms=9223372036854775807",
+        "message.timestamp.after.max.ms=3600000 (1h)",
+    ),
+    (
+        "late_records",
+        facts(partition=stamped(NOW, behind=timedelta(minutes=25))),
+        "info",
+        "records up to 25m older than those before them, schedule.settle is 10m",
+        "schedule.settle=25m",
+    ),
+    (
+        "position_decides",
+        facts(file={"identity": None}),
+        "warning",
+        "identity: no message_id",
+        "identity.message_id: an",
+    ),
+    (
+        "loss_tolerated",
+        facts(file={"quality": {"loss": "tolerated"}}),
+        "warning",
+        "quality.loss=tolerated",
+        "quality.loss=refused",
+    ),
+    (
+        "holes_declared",
+        facts(cluster=False, file=EXPORT),
+        "warning",
+        "source.exports.holes=compacted in mode append",
+        "source.exports.holes=none",
+    ),
+    ("no_schedule", facts(file={"schedule": None}), "info", "schedule: none", "schedule: "),
+    ("no_freshness", facts(file={"quality": {}}), "info", "quality.freshness: none", "quality.freshness=49h"),
+    (
+        "no_duplicate_rate",
+        facts(file={"quality": {}}, landed=published(position=100)),
+        "info",
+        "quality.max_duplicate_rate: none",
+        "quality.max_duplicate_rate=0.20",
+    ),
+    ("unreadable", facts(topic={"retention.ms": None}), "unknown", "retention.ms", ""),
+    ("unreadable", facts(broker={"offsets.retention.minutes": None}), "unknown", "offsets.retention.minutes", ""),
+    (
+        "unreadable",
+        facts(activity=Activity(refused={"groups": "GroupAuthorizationFailed: no"})),
+        "unknown",
+        "groups",
+        "grant DESCRIBE on the groups",
+    ),
+    ("unseen_batches", facts(record_batches=None), "unknown", "producer ids in the log", ""),
+    ("export", facts(cluster=False, file=EXPORT), "unknown", "replication, retention", "onefold doctor"),
+]
+
+QUIET: list[tuple[str, Facts]] = [
+    ("nothing is wrong", facts()),
+    ("retention and compaction are off", facts(topic={"retention.ms": "-1"})),
+    ("retention is exactly what is needed", facts(topic={"retention.ms": str(4 * 86_400_000 + 600_000)})),
+    ("compaction lags far enough", facts(topic={"cleanup.policy": "compact", "min.compaction.lag.ms": "432000000"})),
+    (
+        "compaction of a topic whose version is the offset",
+        facts(topic={"cleanup.policy": "compact"}, file={"apply": UPSERT, "identity": None}),
+    ),
+    (
+        "tombstones of a topic that is not compacted",
+        facts(file={"apply": UPSERT | {"delete_when": "tombstone"}, "identity": None}),
+    ),
+    (
+        "a log of limited size that goes back far",
+        facts(topic={"retention.bytes": "9"}, partition=replace(GOOD_PARTITION, start=9, oldest=NOW - 9 * DAY)),
+    ),
+    ("landed long ago, and nothing new since", facts(landed=replace(BEHIND, ends={("t", 0): 100}))),
+    ("landed a day ago", facts(landed=replace(BEHIND, until=NOW - DAY))),
+    (
+        "landed up to the log's start",
+        facts(partition=replace(GOOD_PARTITION, start=40), landed=replace(BEHIND, until=NOW)),
+    ),
+    ("holes that explain themselves", facts(landed=Landed(holes={"log_gap": 9, "control": 3, "compacted": 2}))),
+    ("no duplicates", facts(landed=published(position=0))),
+    ("a group at both ends of the log", facts(partition=replace(GOOD_PARTITION, start=50), activity=group(50))),
+    ("a group at the end", facts(activity=group(100))),
+    ("Onefold's own group", facts(partition=replace(GOOD_PARTITION, start=50), activity=group(20, "onefold.t-1234"))),
+    ("idempotent record batches", facts(record_batches=(WITH_ID, WITH_ID))),
+    (
+        "transactional producers that began anew",
+        facts(record_batches=(replace(WITH_ID, transactional=True), replace(WITH_ID, producer=8, transactional=True))),
+    ),
+    (
+        "internal topics of three replicas",
+        facts(
+            internal={"__consumer_offsets": 3, "__transaction_state": 3},
+            broker={"offsets.topic.replication.factor": "1"},
+        ),
+    ),
+    (
+        "timestamps of arrival, under a version of the producer's",
+        facts(
+            topic={"message.timestamp.type": "LogAppendTime"},
+            file={"apply": UPSERT | {"version": {"from": "v"}}, "identity": None},
+        ),
+    ),
+    (
+        "a version that is the producer's timestamp",
+        facts(file={"apply": UPSERT | {"version": {"from": "timestamp"}}, "identity": None}),
+    ),
+    (
+        "records as late as settle allows",
+        facts(partition=stamped(NOW, oldest=NOW - 7 * DAY, behind=timedelta(minutes=10))),
+    ),
+]
+
+
+def told(rule: str, seen: Facts) -> list[Finding]:
+    return [finding for one in RULES if one.__name__ == rule for finding in one(seen)]
+
+
+@pytest.mark.parametrize(("rule", "seen", "severity", "found", "change"), FOUND, ids=[row[0] for row in FOUND])
+def test_a_rule_finds_what_it_is_for(rule: str, seen: Facts, severity: str, found: str, change: str) -> None:
+    findings = told(rule, seen)
+    assert [(one.severity, found in one.found) for one in findings] == [(severity, True)], findings
+    mend = findings[0].change or findings[0].action
+    assert str(mend).startswith(change) if change else not mend
+    assert findings[0].why.endswith(".")
+
+
+@pytest.mark.parametrize("seen", [row[1] for row in QUIET], ids=[row[0] for row in QUIET])
+def test_nothing_is_found_where_nothing_is_wrong(seen: Facts) -> None:
+    assert diagnose(seen).findings == ()
+
+
+def test_every_rule_is_tried() -> None:
+    assert {rule.__name__ for rule in RULES} == {row[0] for row in FOUND}
+
+
+def test_newest_records_by_a_remembered_producer_are_idempotent() -> None:
+    """By what the partition remembers, where no record batch was looked at."""
+    remembered = replace(OPENER, open_from=None, newest=NOW - HOUR)
+    seen = facts(record_batches=None, partition=stamped(NOW - HOUR), activity=Activity((remembered,), (), ()))
+    assert told("idempotence", seen) == []
+    older = replace(remembered, newest=NOW - HOUR - timedelta(milliseconds=1))
+    seen = facts(record_batches=None, partition=stamped(NOW - HOUR), activity=Activity((older,), (), ()))
+    assert len(told("idempotence", seen)) == 1
+    unknown = facts(record_batches=None, partition=stamped(NOW - HOUR), activity=Activity())
+    assert told("idempotence", unknown) == [], "not told is not: there is none"
+    forgotten = facts(record_batches=None, partition=stamped(NOW - 2 * DAY))
+    assert told("idempotence", forgotten) == [], "whoever wrote it may be forgotten"
+
+
+def test_the_worst_comes_first_and_equal_findings_are_one() -> None:
+    bad = {"retention.ms": "3600000", "min.insync.replicas": "1"}
+    seen = facts(file={"quality": {}, "identity": None}, topic=bad)
+    assert seen.cluster
+    second = replace(seen.cluster.topics[0], name="u")
+    seen = replace(seen, cluster=replace(seen.cluster, topics=(*seen.topics, second)))
+    found = diagnose(seen).findings
+    severities = [one.finding.severity for one in found]
+    assert severities == ["error", "warning", "warning", "info", "info"]
+    assert [one.rule for one in found[:3]] == ["retention_time", "in_sync_minimum", "position_decides"]
+    assert found[0].places == ("topic t", "topic u")
+
+
+def test_an_export_is_told_by_its_file_and_data_and_the_rest_is_unknown() -> None:
+    seen = facts(cluster=False, file=EXPORT, landed=published(position=100))
+    done = diagnose(seen)
+    rules = ["duplicates", "holes_declared", "no_schedule", "export"]
+    assert [one.rule for one in done.findings] == rules
+    assert {one.of for one in done.by_hand} == {"producer", "consumer", "topic", "broker"}
+    assert {one.of for one in diagnose(facts()).by_hand} == {"producer", "consumer"}
+
+
+def test_a_topic_whose_settings_are_refused_is_unknown_not_wrong() -> None:
+    seen = facts()
+    assert seen.cluster
+    refused = Config(refused="Broker: Topic authorization failed")
+    told_less = tuple(replace(one, config=refused) for one in seen.topics)
+    done = diagnose(replace(seen, cluster=replace(seen.cluster, topics=told_less))).findings
+    assert [(one.finding.severity, one.rule) for one in done] == [("unknown", "unreadable")]
+    assert done[0].finding.found == ", ".join(topics.READ)
+    assert "Topic authorization failed" in done[0].finding.why
+    assert done[0].finding.action == "grant DESCRIBE_CONFIGS on the topic"
+
+
+def test_every_setting_that_a_rule_reads_is_missed_when_it_is_not_told() -> None:
+    """The lists of what is read are those of the rules' own source."""
+    import inspect
+
+    from onefold.diagnosis.rules import loss, retention, stamps
+
+    def settings_in(*modules: Any) -> set[str]:
+        source = "".join(inspect.getsource(module) for module in modules)
+        return {name for name in {**GOOD_TOPIC, **GOOD_BROKER} if f'"{name}"' in source}
+
+    of_topics = settings_in(topics, retention, stamps, loss) & set(GOOD_TOPIC)
+    assert of_topics | {"cleanup.policy"} == set(topics.READ) == set(GOOD_TOPIC)
+    assert settings_in(brokers) == set(brokers.READ) == set(GOOD_BROKER)
+
+
+@pytest.mark.parametrize(
+    ("cron", "longest"),
+    [
+        ("0 * * * *", HOUR),
+        ("*/7 * * * *", timedelta(minutes=7)),
+        ("0 0 * * *", DAY),
+        ("30 6,18 * * *", 12 * HOUR),
+        ("0 9-17 * * 1-5", timedelta(days=2, hours=16)),
+        ("*/5 9-17 * * 1", timedelta(days=6, hours=15, minutes=5)),
+        ("0 0 1 * *", timedelta(days=31)),
+        ("* * * 1-11 *", timedelta(days=31, minutes=1)),
+        ("0 3 29 2 *", timedelta(days=1461)),
+        ("0 0 1,15 * 1", timedelta(days=7)),
+    ],
+)
+def test_the_longest_interval_of_a_schedule(cron: str, longest: timedelta) -> None:
+    assert longest_interval(cron) == longest
+
+
+@pytest.mark.parametrize("cron", ["13 */5 * * *", "5 4 */3 * *", "17 2,9 1-7 * 3", "0 22 * 6 1-5"])
+def test_the_longest_interval_is_that_of_walking_through_the_years(cron: str) -> None:
+    steps = croniter(cron, datetime(2024, 1, 1, tzinfo=UTC))
+    at, longest = steps.get_next(datetime), timedelta(0)
+    while at < datetime(2029, 1, 1, tzinfo=UTC):
+        after = steps.get_next(datetime)
+        longest, at = max(longest, after - at), after
+    assert longest_interval(cron) == longest
+
+
+def test_spans_are_told_by_their_two_largest_units() -> None:
+    told_as = {
+        timedelta(0): "0s",
+        timedelta(milliseconds=5): "5ms",
+        DAY + timedelta(minutes=10): "1d 10m",
+        7 * DAY: "7d",
+    }
+    assert {span: text(span) for span in told_as} == told_as
+    assert text(timedelta(days=1, hours=2, minutes=3)) == "1d 2h"
+
+
+def test_stamps_tell_how_far_a_record_is_behind_one_before_it() -> None:
+    stamps = stamps_of([1_000, None, 5_000, 2_000, 6_000, 4_500])
+    assert stamps
+    assert (stamps.oldest.timestamp(), stamps.newest.timestamp(), stamps.behind) == (1, 6, timedelta(seconds=3))
+    assert stamps_of([]) is stamps_of([None]) is None
+
+
+@pytest.mark.parametrize("width", [100, 140])
+def test_the_tables_are_readable_at_a_width(width: int) -> None:
+    done = diagnose(facts(file={"quality": {}, "identity": None}, topic={"retention.ms": "3600000"}, partition=STALLED))
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False)
+    console.print(findings_table("things", done))
+    console.print(by_hand_table(done))
+    lines = out.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= width
+    said = out.getvalue()
+    for name in [one.name for one in done.by_hand] + ["retention.ms=604800000 (7d)", "retention.ms=3600000 (1h)"]:
+        assert any(name in line for line in lines), name
+    assert said.index("error") < said.index("warning") < said.index("info")
+
+
+def test_the_document_has_a_shape_that_scripts_may_rely_on() -> None:
+    done = document(diagnose(facts(topic={"retention.ms": "3600000"}, partition=STALLED)))
+    first, second = done["findings"]
+    assert first == {
+        "severity": "error",
+        "rule": "retention_time",
+        "where": ["topic t"],
+        "found": "retention.ms=3600000 (1h)",
+        "why": "A record may wait 1d 10m (longest interval and settle), so records expire before they are landed.",
+        "set": {"name": "retention.ms", "value": "604800000", "note": "7d"},
+        "do": None,
+    }
+    assert (second["set"], second["do"][:27]) == (None, "kafka-transactions.sh abort")
+    assert set(done["by_hand"][0]) == {"of", "setting", "default", "wanted", "why"}
+
+
+def test_a_connection_is_translated_or_the_question_is_not_asked() -> None:
+    given = {
+        "bootstrap.servers": "a:1, b:2",
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "u",
+        "sasl.password": "p",
+        "ssl.ca.location": "/ca.pem",
+        "socket.timeout.ms": "5",
+    }
+    assert client_settings_of(given) == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "request_timeout_ms": 30_000,
+        "bootstrap_timeout_ms": 30_000,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+        "ssl_cafile": "/ca.pem",
+    }
+    for wrong in ({"sasl.mechanism": "GSSAPI"}, {"ssl.ca.pem": "-----"}, {"sasl.oauthbearer.method": "oidc"}):
+        with pytest.raises(UntranslatableError):
+            client_settings_of(given | wrong)
+
+
+def test_what_has_no_setting_is_an_action_and_never_both() -> None:
+    for _, seen, *_ in FOUND:
+        for one in diagnose(seen).findings:
+            assert not (one.finding.change and one.finding.action)
+            assert one.finding.change is None or isinstance(one.finding.change, Change)
