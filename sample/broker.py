@@ -48,6 +48,7 @@ SINGLE_NODE = {
     "min.insync.replicas": 1,
     "group.initial.rebalance.delay.ms": 0,
     "auto.create.topics.enable": "false",
+    "log.cleaner.backoff.ms": 500,  # how long a compacted topic waits for its cleaner
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import gc
-import ipaddress
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -15,17 +15,20 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from pyspark.sql import SparkSession
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, LandingInterruptedError, TransientError
@@ -33,10 +36,13 @@ from onefold.lake import Lake
 from onefold.landing.cluster import Cluster
 from onefold.landing.condition import Activity
 from onefold.landing.inspection import Inspection
+from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
 from sample.broker import Broker
+from tests.certificates import certificate_in
 from tests.integration.line import Line
+from tests.integration.logs import Client, kinds, read, wait_for_end
 from tests.integration.topics import Topics, ranges
 from tests.process.project import SETTINGS, Project
 
@@ -66,28 +72,6 @@ class Weak:
         } | settings
 
 
-def certificate_in(folder: Path) -> tuple[Path, Path]:
-    """A certificate for the loopback address that is its own authority, and a file that holds its key, too."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")])
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(address, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    shown, store = folder / "ca.pem", folder / "store.pem"
-    shown.write_bytes(made.public_bytes(pem))
-    store.write_bytes(secret + made.public_bytes(pem))
-    return shown, store
-
-
 @pytest.fixture(scope="module")
 def weak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weak]:
     certificate, store = certificate_in(tmp_path_factory.mktemp("tls"))
@@ -97,6 +81,9 @@ def weak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weak]:
         "listener.name.secure.plain.sasl.jaas.config": f'{module} required user_onefold="{PASSWORD}";',
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(store),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
     }
     with Line() as line, Broker(advertise=line.port, secure=secure) as broker:
         line.target = broker.behind
@@ -217,6 +204,47 @@ def test_a_leader_that_dies_between_plan_and_land_is_followed(
         assert manifest.holes == []
         assert offsets(t, manifest) == list(range(100))
     assert t.plan().empty
+
+
+def allow(t: Topics, *operations: AclOperation) -> None:
+    """Let the user of the connection do this with the topic, and nothing else."""
+    for operation in operations:
+        one = AclBinding(
+            ResourceType.TOPIC,
+            t.names[0],
+            ResourcePatternType.LITERAL,
+            "User:onefold",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        t.admin.create_acls([one])[one].result(30)
+
+
+def test_who_may_not_fetch_raw_batches_lands_with_a_note_and_no_password_is_told(
+    weak: Weak, topic: Callable[..., Topics], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The records are read by another user here, so that only the look at the raw batches is refused."""
+    caplog.set_level(logging.DEBUG)
+    t = topic(weak.secure())
+    transaction = Client.in_transaction(t)
+    transaction.send("ab")
+    transaction.end(commit=False)
+    wait_for_end(t, 3)
+    Client(t).send("c")
+    allow(t, AclOperation.DESCRIBE)
+    plan = t.plan()
+    refused = LiveSource(t.lake, t.dataset(), read(t)).land(plan, plan.batch, "refused")
+    assert kinds(refused.holes) == dict.fromkeys(range(3), "log_gap")
+    [note] = refused.notes
+    assert note.startswith(f"3 offsets (the first: {t.names[0]}, partition 0, offset 0) are holes without evidence")
+    assert "TopicAuthorizationFailedError" in note
+    allow(t, AclOperation.READ)  # not DESCRIBE_CONFIGS, which only tells whether a topic is compacted
+    manifest = t.land(plan, read(t))
+    assert kinds(manifest.holes) == {0: "aborted", 1: "aborted", 2: "control"}
+    assert manifest.notes == []
+    assert PASSWORD not in caplog.text
+    assert PASSWORD.encode().hex() not in caplog.text
 
 
 def landed_in(t: Topics, plan: RangesPlan, tries: int) -> Manifest:

@@ -28,11 +28,12 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import merged
+from onefold.landing.offsets import Range, merged
 from onefold.landing.plan import Interval, RangesPlan
 from onefold.records.topics import write_topics
 from onefold.report.ledger import offsets_of, rows_of
 from sample.broker import Broker
+from tests.integration.logs import wait_for_end
 from tests.integration.reader import what_is_there
 from tests.integration.topics import Position, Topics, at, between, ranges
 from tests.process.project import Here
@@ -123,7 +124,7 @@ def test_a_timestamp_later_than_now_does_not_hold_a_cut_back(topics: Make) -> No
 
 
 def test_transactions_are_read_when_they_are_committed_and_their_markers_are_holes(topics: Make) -> None:
-    """L2: the markers and what was aborted are missing offsets that a contiguous read explains."""
+    """L2: the markers and what was aborted are missing offsets, which the record batches around them explain."""
     t = topics()
 
     def transaction() -> Producer:
@@ -139,9 +140,11 @@ def test_transactions_are_read_when_they_are_committed_and_their_markers_are_hol
 
     committed, aborted = transaction(), transaction()
     send(committed, "kept")
-    committed.commit_transaction(30)  # offsets 0 and, the marker, 1
+    committed.commit_transaction(30)
+    wait_for_end(t, 2)  # offsets 0 and, the marker, 1
     send(aborted, "gone")
-    aborted.abort_transaction(30)  # 2 and 3
+    aborted.abort_transaction(30)
+    wait_for_end(t, 4)  # 2 and 3
     open_ = transaction()
     send(open_, "later")  # 4
     t.send([0.6])  # 5
@@ -152,7 +155,8 @@ def test_transactions_are_read_when_they_are_committed_and_their_markers_are_hol
     assert note == f"{t.names[0]}, partition 0: an open transaction {first_record} holds back offset 4 and what follows"
     manifest = t.land(first)
     assert t.positions(manifest) == [(t.names[0], 0, 0)]
-    open_.commit_transaction(30)  # 6
+    open_.commit_transaction(30)
+    wait_for_end(t, 7)
     second = t.plan()
     assert (ranges(second), second.notes) == ({(t.names[0], 0): (4, 7)}, [])
     t.land(second)
@@ -161,7 +165,12 @@ def test_transactions_are_read_when_they_are_committed_and_their_markers_are_hol
     assert [end.red for end in ends] == [None, None]
     (row,) = offsets_of(t.lake, dataset)
     assert row["covered"] == [[0, 7]]
-    assert [(one["start"], one["end"], one["kind"]) for one in row["holes"]] == [(1, 4, "log_gap"), (6, 7, "log_gap")]
+    assert [(one["start"], one["end"], one["kind"]) for one in row["holes"]] == [
+        (1, 2, "control"),
+        (2, 3, "aborted"),
+        (3, 4, "control"),
+        (6, 7, "control"),
+    ]
     assert sorted(row["id"] for row in rows_of(t.lake, dataset)) == ["id-0", "kept", "later"]
 
 
@@ -337,10 +346,11 @@ def test_a_topic_deleted_while_it_is_read_lands_nothing(topics: Make) -> None:
     t.send([0.1, 0.2])
     plan = t.plan(between(0, 1))
 
-    def read_then_delete(*given: Any) -> None:
-        write_topics(t.session, *given)
+    def read_then_delete(*given: Any) -> dict[str, list[Range]]:
+        landed = write_topics(t.session, *given)
         t.delete()
         t.create()
+        return landed
 
     with pytest.raises(LandingInterruptedError, match="was deleted while it was read"):
         t.land(plan, read_then_delete)
@@ -352,7 +362,7 @@ def test_a_read_that_fails_lands_nothing_and_the_next_one_does(topics: Make) -> 
     t.send([0.1, 0.2])
     plan = t.plan(between(0, 1))
 
-    def fail(*_given: Any) -> None:
+    def fail(*_given: Any) -> dict[str, list[Range]]:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(LandingInterruptedError, match="No space left on device"):

@@ -61,6 +61,12 @@ class Log:
         offsets = (offset for start, end in within for offset in range(start, end))
         return {offset: self.records[offset] for offset in offsets if offset in self.records and offset not in hidden}
 
+    def skipped(self, ranges: list[Range]) -> dict[int, str]:
+        """What no reader is shown: the records of aborted transactions, and the markers, which nobody has sent."""
+        offsets = [offset for start, end in ranges for offset in range(start, end)]
+        markers = {offset: "control" for offset in offsets if offset not in self.records}
+        return markers | {offset: "aborted" for offset in offsets if offset in self.aborted}
+
 
 @dataclass
 class Open:
@@ -292,12 +298,12 @@ class History(RuleBasedStateMachine):
         assert self.t.land(plan) == manifest
         self._check_landing(plan, manifest)
 
-    def _write(self, *given: Any) -> None:
-        write_topics(self.session, *given)
+    def _write(self, *given: Any) -> dict[str, list[Range]]:
+        return write_topics(self.session, *given)
 
     def _check_landing(self, plan: RangesPlan, manifest: Manifest) -> None:
         found = list(self._rows(manifest))
-        wanted, gone = [], []
+        wanted, gone, told = [], [], dict[tuple[str, int], str]()
         for key, ranges in by_partition([plan]).items():
             life, _ = where = self._where(key)
             log = self.logs[where]
@@ -309,9 +315,17 @@ class History(RuleBasedStateMachine):
             lost = minus(ranges, [*there, *again])
             gone += [(key, *one, "retention" if there else "deleted") for one in lost]
             self.read[key] = merged([*self.read.get(key, []), *minus(ranges, lost)])
+            told |= {(key, offset): kind for offset, kind in log.skipped(meet(ranges, [*there, *again])).items()}
         assert sorted(found) == sorted(wanted)
-        holes = [(hole.topic_partition.key, hole.start, hole.end, hole.kind) for hole in manifest.holes]
-        assert sorted(holes) == sorted(gone)
+        told |= {(key, offset): kind for key, start, end, kind in gone for offset in range(start, end)}
+        holes = [
+            ((hole.topic_partition.key, offset), hole.kind)
+            for hole in manifest.holes
+            for offset in range(hole.start, hole.end)
+        ]
+        assert dict(holes) == told
+        assert len(holes) == len(told), "an offset is one hole"
+        assert manifest.notes == []
         self.landed |= dict(found)
         self._account(manifest, [position for position, _ in found])
 

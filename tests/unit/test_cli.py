@@ -15,6 +15,7 @@ import pytest
 from onefold import __version__
 from onefold.cli import main
 from onefold.cli.app import app
+from onefold.cli.console import with_ranges
 
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
@@ -270,3 +271,20 @@ def test_doctor_of_a_live_topic_needs_a_connection(onefold: Onefold, own: Path, 
     assert done.code == 2
     assert "nothing says how to reach the Kafka connection 'kafka_default'" in done.err
     assert not (tmp_path / ".lake" / "sources").exists()
+
+
+def test_a_table_counts_holes_by_kind_and_shows_the_first_ranges_of_many() -> None:
+    markers = [{"start": 3 * number, "end": 3 * number + 1, "kind": "control"} for number in range(1_000)]
+    row = {
+        "topic": "t",
+        "covered": [[0, 5], [7, 9]],
+        "holes": [*markers, {"start": 7, "end": 9, "kind": "aborted"}],
+        "quarantined": [],
+    }
+    first = ", ".join(f"[{3 * number}, {3 * number + 1})" for number in range(8))
+    assert with_ranges(row) == {
+        "topic": "t",
+        "covered": "[0, 5), [7, 9)",
+        "holes": f"1000 control: {first}, and 992 more; 2 aborted: [7, 9)",
+        "quarantined": "",
+    }

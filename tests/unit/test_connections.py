@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import ssl
 from pathlib import Path
 
 import pytest
 
 from onefold.errors import UsageError
 from onefold.landing.connection import client_settings, java_settings
+from onefold.landing.raw import NoEvidenceError, RawLog, python_settings
 from onefold.settings import Settings, load_settings
+from tests.certificates import certificate_in
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 
@@ -89,6 +93,53 @@ def test_certificates_travel_as_text(tmp_path: Path) -> None:
         "ssl.keystore.certificate.chain": "PEM of cert",
         "ssl.keystore.key": "PEM of key",
     }
+
+
+def test_kafka_python_gets_its_own_names() -> None:
+    given = {**SERVERS, "security.protocol": "sasl_plaintext", "socket.timeout.ms": "1", "client.id": "me"}
+    given |= {"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": 'a"b\\c'}
+    assert python_settings({**given, "bootstrap.servers": "a:1, b:2"}) == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "client_id": "me",
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": 'a"b\\c',
+        "sasl_kerberos_service_name": "kafka",
+    }
+
+
+def test_kafka_python_shows_the_certificate_and_checks_the_brokers_name(tmp_path: Path) -> None:
+    certificate, store = certificate_in(tmp_path)
+    files = {"ssl.ca.location": str(certificate), "ssl.certificate.location": str(certificate)}
+    text = {"ssl.ca.pem": certificate.read_text(), "ssl.certificate.pem": certificate.read_text()}
+    for given in (files | {"ssl.key.location": str(store)}, text | {"ssl.key.pem": store.read_text()}):
+        context = python_settings(SERVERS | {"security.protocol": "SSL"} | given)["ssl_context"]
+        assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+        assert [one["subject"] for one in context.get_ca_certs()] == [((("commonName", "broker"),),)]
+    lenient = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"}
+    assert not python_settings(SERVERS | files | lenient)["ssl_context"].check_hostname
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"},
+        {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"},
+    ],
+    ids=["nobody there", "what is not installed", "no certificate"],
+)
+def test_brokers_that_kafka_python_cannot_reach_are_asked_once(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    monkeypatch.setattr("onefold.landing.raw.SECONDS", 0.3)
+    with RawLog({"bootstrap.servers": "127.0.0.1:9"} | given) as log:
+        with pytest.raises(NoEvidenceError, match=r"kafka-python cannot reach 127\.0\.0\.1:9: ") as raised:
+            log.fetch("t", 0, 0, 1)
+        monkeypatch.setattr("onefold.landing.raw.SECONDS", 300.0)
+        with pytest.raises(NoEvidenceError, match=re.escape(str(raised.value))):
+            log.fetch("t", 1, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from rich.text import Text
 _WIDTH = None if sys.stdout.isatty() else 140
 OUT = Console(highlight=False, width=_WIDTH)
 NOTES = Console(stderr=True, highlight=False)
+_SHOWN = 8
+"""Ranges in a cell of a table; JSON has them all."""
 
 
 def print_json(value: Any) -> None:
@@ -52,14 +54,20 @@ def note(text: str) -> None:
 
 
 def with_ranges(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose lists of ranges are text: `[0, 5), [7, 9) aborted`."""
-    return {key: _ranges(value) if isinstance(value, list) else value for key, value in row.items()}
+    """A row whose lists of ranges are text: `[0, 5), [7, 9)`, holes by kind: `2 aborted: [5, 7)`; of many the first."""
+    return {key: _told(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
-def _ranges(value: list[Any]) -> str:
-    def one(item: Any) -> str:
-        start, end = (item["start"], item["end"]) if isinstance(item, dict) else item
-        kind = f" {item['kind']}" if isinstance(item, dict) else ""
-        return f"[{start}, {end}){kind}"
+def _told(value: list[Any]) -> str:
+    kinds: dict[str, list[tuple[int, int]]] = {}
+    for item in value:
+        kind, *one = (item["kind"], item["start"], item["end"]) if isinstance(item, dict) else ("", *item)
+        kinds.setdefault(kind, []).append((one[0], one[1]))
+    counted = {kind: sum(end - start for start, end in ranges) for kind, ranges in kinds.items()}
+    return "; ".join((f"{counted[kind]} {kind}: " if kind else "") + _first(ranges) for kind, ranges in kinds.items())
 
-    return ", ".join(one(item) for item in value)
+
+def _first(ranges: list[tuple[int, int]]) -> str:
+    left = len(ranges) - _SHOWN
+    shown = [f"[{start}, {end})" for start, end in ranges[:_SHOWN]]
+    return ", ".join([*shown, f"and {left} more"] if left > 0 else shown)

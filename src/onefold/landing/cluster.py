@@ -23,7 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.landing.connection import SERVERS, ClientSettings
@@ -166,6 +166,13 @@ class Cluster:
         for message in self._records(where, offset, offset + 1, isolation="read_uncommitted"):
             return _instant(message.timestamp()[1])
         return None
+
+    def cleanup_policy(self, topic: str) -> str:
+        """How a topic is cleaned now: `delete`, `compact` or both. The user needs DESCRIBE_CONFIGS on it."""
+        asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        with self._asking(topic):
+            told = self._answer(self._admin.describe_configs([asked], request_timeout=SECONDS)[asked])
+        return str(told["cleanup.policy"].value)
 
     def records(self, where: Partition, start: int, end: int) -> Iterator[Record]:
         """The committed records of `[start, end)`, in their order: to look at some, not to land them."""

@@ -79,9 +79,9 @@ def java_settings(given: ClientSettings) -> dict[str, str]:
     if "ssl.endpoint.identification.algorithm" in given:
         algorithm = given["ssl.endpoint.identification.algorithm"]
         found["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
-    if authority := _pem(given, "ssl.ca"):
+    if authority := pem_of(given, "ssl.ca"):
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
-    certificate, key = _pem(given, "ssl.certificate"), _pem(given, "ssl.key")
+    certificate, key = pem_of(given, "ssl.certificate"), pem_of(given, "ssl.key")
     if certificate and key:
         chain = {"ssl.keystore.certificate.chain": certificate, "ssl.keystore.key": key}
         found |= {"ssl.keystore.type": "PEM", **chain}
@@ -97,7 +97,12 @@ def _jaas(mechanism: str, given: ClientSettings) -> str:
     return f"{_BY_PASSWORD[mechanism]} required username={user} password={password};"
 
 
-def _pem(given: ClientSettings, name: str) -> str | None:
+def pem_of(given: ClientSettings, name: str) -> str | None:
+    """The PEM text of `ssl.ca`, `ssl.certificate` or `ssl.key`, given as such or by a file; None: not given.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
     if text := given.get(f"{name}.pem"):
         return text
     place = given.get(f"{name}.location")

@@ -83,6 +83,8 @@ def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str,
         origin=dataset.source.exports.origin if dataset.source.exports else None,
         ranges=landed.ranges,
         holes=landed.holes,
+        examined=bool(landed.ranges),
+        notes=landed.notes,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -20,8 +21,9 @@ from onefold.errors import (
 from onefold.lake import Lake
 from onefold.landing.connection import client_settings, java_settings
 from onefold.landing.cuts import OffsetRange, cut_at, cut_of, ranges_between
+from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
 from onefold.landing.incarnations import incarnation_of
-from onefold.landing.manifest import Hole, LandedObject
+from onefold.landing.manifest import Hole, LandedObject, in_order
 from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
     from onefold.landing.cluster import Cluster
 
 _LOG = logging.getLogger(__name__)
-Read = Callable[[list[OffsetRange], list[Standing], dict[str, str], str], None]
+Read = Callable[[list[OffsetRange], list[Standing], dict[str, str], str], dict[str, list[Range]]]
 """Writes the records of exact ranges, and of parts of other landings, as objects below a URI; by the JVM client's
-settings."""
+settings. It returns the offsets that the objects hold, as read from them, by TopicPartition.key."""
 
 
 class LiveSource:
@@ -185,8 +187,11 @@ class LiveSource:
     def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
         """Read what the plan names, as far as it is there: in the log, or landed by another plan of the source.
 
+        Whatever offset of the plan the objects do not hold is a hole with its kind.
+
         Raises:
-            LandingInterruptedError: it could not be read to the end, or the topics changed meanwhile.
+            LandingInterruptedError: it could not be read to the end, the topics changed meanwhile, or the log holds
+                records that the read did not give.
             ClusterUnavailableError: the brokers do not answer.
         """
         assert isinstance(plan, RangesPlan)
@@ -195,12 +200,15 @@ class LiveSource:
         readable, gone = self._still_there(plan.ranges)
         standing, holes = standing_for(self.lake, self.dataset.source_id, gone)
         prefix = Lake.landed(self.dataset.source_id, batch, attempt, "")
+        explained = Explained()
         if readable or standing:
-            self._read(readable, standing, batch, prefix)
-            if deleted := {one.topic_partition.key for one in readable} - set(self._look_up(missing_ok=True)):
-                raise LandingInterruptedError(batch, f"{', '.join(sorted(deleted))} was deleted while it was read")
+            present = self._read(readable, [one for one in standing if one.uris], batch, prefix)
+            self._check_there(batch, readable)
+            explained = self._explained(batch, readable, standing, present, holes)
+            if explained.holes:  # the batches that were looked at have to be of the same topic
+                self._check_there(batch, readable)
         objects = [self._object(info.key, info.size) for info in self.lake.storage.list(prefix) if _is_data(info.key)]
-        return Landed(objects, plan.ranges, holes)
+        return Landed(objects, plan.ranges, in_order(holes + explained.holes), explained.notes)
 
     def landed(self, landed: Landed) -> None:
         """Tell lag monitors: commit the group's offsets, upwards only. Nothing rests on it, so it fails nothing."""
@@ -234,15 +242,52 @@ class LiveSource:
             readable.append(OffsetRange(topic_partition=where, start=low, end=high))
         return [one for one in readable if one.start < one.end], [hole for hole in holes if hole.start < hole.end]
 
-    def _read(self, ranges: list[OffsetRange], standing: list[Standing], batch: str, prefix: str) -> None:
+    def _read(
+        self, ranges: list[OffsetRange], standing: list[Standing], batch: str, prefix: str
+    ) -> dict[str, list[Range]]:
         assert self.read is not None
+        if not (ranges or standing):
+            return {}
         client = java_settings(client_settings(self.lake.settings, self.connection))
         try:
-            self.read(ranges, standing, client, self.lake.storage.uri_of(prefix))
+            return self.read(ranges, standing, client, self.lake.storage.uri_of(prefix))
         except OnefoldError:
             raise
         except Exception as error:  # whatever Spark says: the brokers are gone, the disk is full
             raise LandingInterruptedError(batch, f"reading the topics failed: {cause_of(error)}") from error
+
+    def _explained(
+        self,
+        batch: str,
+        readable: list[OffsetRange],
+        standing: list[Standing],
+        present: dict[str, list[Range]],
+        known: list[Hole],
+    ) -> Explained:
+        """What the offsets are that the landing does not hold; it is refused where they are records."""
+        explained = explain_standing(standing, present, known)
+        if missing := missing_of(readable, present, known):
+            explained.add(self._by_the_log(missing))
+        if explained.lost:
+            lost = f"the read did not give {counted(explained.lost)}, where there are committed records"
+            raise LandingInterruptedError(batch, lost)
+        for note in explained.notes:
+            _LOG.warning("batch %s: %s", batch, note)
+        return explained
+
+    def _by_the_log(self, missing: list[Missing]) -> Explained:
+        from onefold.landing.raw import RawLog
+
+        starts: dict[str, int] = {}
+        with contextlib.suppress(ClusterUnavailableError, ClusterRefusedError):
+            starts = self.log_starts()
+        with RawLog(client_settings(self.lake.settings, self.connection)) as log:
+            return explain(missing, starts, log, self.cluster.cleanup_policy)
+
+    def _check_there(self, batch: str, ranges: list[OffsetRange]) -> None:
+        """Refuse what was read of a topic that is not the one that was planned any more."""
+        if deleted := {one.topic_partition.key for one in ranges} - set(self._look_up(missing_ok=True)):
+            raise LandingInterruptedError(batch, f"{', '.join(sorted(deleted))} was deleted while it was read")
 
     def _object(self, key: str, size: int) -> LandedObject:
         digest = self.lake.storage.digest(key)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from onefold.dataset.model import Origin
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.offsets import HoleKind, TopicPartition
+from onefold.landing.offsets import HoleKind, Range, TopicPartition
 
 
 class LandedObject(BaseModel):
@@ -34,7 +35,7 @@ class LandedObject(BaseModel):
 
 
 class Hole(BaseModel):
-    """Offsets `[start, end)` of a plan that could not be read any more, and why."""
+    """Offsets `[start, end)` of a plan that a landing does not hold, and why."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,6 +43,11 @@ class Hole(BaseModel):
     start: int
     end: int
     kind: HoleKind
+
+
+def in_order(holes: Iterable[Hole]) -> list[Hole]:
+    """Holes by partition and offset."""
+    return sorted(holes, key=lambda one: (one.topic_partition.key, one.start))
 
 
 class Cleared(BaseModel):
@@ -67,6 +73,31 @@ class Manifest(BaseModel):
     origin: Origin | None = Field(default=None, description="What an export does not say of itself")
     ranges: list[OffsetRange] = []
     holes: list[Hole] = []
+    examined: bool = Field(
+        default=False, description="Whether holes name every missing offset of the ranges: another one is unexplained"
+    )
+    notes: list[str] = Field(default=[], description="What to know: missing offsets without evidence, and why")
+
+    # Every transaction leaves a marker: as JSON a hole is two numbers, not a partition's name and a kind.
+    @field_serializer("holes")
+    def _by_partition_and_kind(self, holes: list[Hole]) -> dict[str, dict[str, list[Range]]]:
+        found: dict[str, dict[str, list[Range]]] = {}
+        for one in holes:
+            found.setdefault(one.topic_partition.key, {}).setdefault(one.kind, []).append((one.start, one.end))
+        return found
+
+    @field_validator("holes", mode="before")
+    @classmethod
+    def _one_by_one(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        where = {key: TopicPartition.of(key) for key in value}
+        return in_order(
+            Hole(topic_partition=where[key], start=start, end=end, kind=kind)
+            for key, kinds in value.items()
+            for kind, ranges in kinds.items()
+            for start, end in ranges
+        )
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""

@@ -31,17 +31,17 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 def minus(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
     """What of `ranges` is not in `taken`."""
     out: list[Range] = []
-    cuts = merged(taken)
+    cuts, next_ = merged(taken), 0
     for start, end in merged(ranges):
         at = start
-        for low, high in cuts:
-            if high <= at:
-                continue
-            if low >= end:
-                break
+        while next_ < len(cuts) and cuts[next_][0] < end:
+            low, high = cuts[next_]
             if low > at:
                 out.append((at, low))
             at = max(at, high)
+            if high > end:  # it reaches into the next range, too
+                break
+            next_ += 1
         if at < end:
             out.append((at, end))
     return out

@@ -12,11 +12,12 @@ from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What one attempt landed: objects, and of exact ranges what was not there any more to be read."""
+    """What one attempt landed: objects, and of exact ranges every offset that the objects do not hold."""
 
     objects: list[LandedObject]
     ranges: list[OffsetRange] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 class Source(Protocol):

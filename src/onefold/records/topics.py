@@ -20,9 +20,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.offsets import TopicPartition
+from onefold.landing.offsets import Range, TopicPartition
 from onefold.landing.standing import Standing
 from onefold.records import envelope as E
+from onefold.records.bitmaps import ranges_by
 from onefold.records.kcat import object_name
 from onefold.records.landed import literal
 
@@ -38,6 +39,7 @@ _BULK = {
     "receive.buffer.bytes": str(1 << 20),
 }
 """The client reads much at once: about half the time of its defaults, which serve consumers that wait for records."""
+_WHERE = ["cluster", "topic", "incarnation", "partition"]
 _TASK = 500_000
 """Records that one task reads, at most."""
 
@@ -48,13 +50,20 @@ SILENCE = 60.0
 
 def write_topics(
     session: SparkSession, ranges: list[OffsetRange], standing: list[Standing], client: dict[str, str], uri: str
-) -> None:
+) -> dict[str, list[Range]]:
     """Write the committed records of exact ranges as Parquet below `uri`; fails where an offset is lost.
 
     `standing` is what other plans have landed and the log holds no more; `client` are settings of the JVM's client.
+    Returns the offsets that were written, by TopicPartition.key, as the objects have them: their position columns
+    are read again.
     """
     reads = [_read(session, one, client) for one in _rounds(ranges)] + [_again(session, one) for one in standing]
     reduce(DataFrame.unionByName, reads).write.option("compression", "zstd").parquet(uri)
+    written = ranges_by(session.read.schema(LANDED).parquet(*literal([uri])), _WHERE, "offset")
+    return {
+        TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=partition).key: found
+        for (cluster, topic, incarnation, partition), found in written.items()
+    }
 
 
 def _rounds(ranges: list[OffsetRange]) -> list[list[OffsetRange]]:

@@ -49,7 +49,7 @@ class Report(BaseModel):
     attempt: str | None
     status: Status
     why: list[str] = Field(description="Sentences: why it is not published, or what to know")
-    notes: list[str] = Field(default=[], description="What planning saw: open transactions, topics that are gone")
+    notes: list[str] = Field(default=[], description="What planning and landing saw: open transactions, unknown holes")
     snapshot: int | None
     landed: int | None
     covered: int = Field(description="Records at positions that the table had processed before")
@@ -92,7 +92,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         attempt=attempt,
         status="published" if published else ("red" if gate and not gate.green else "unpublished"),
         why=_why(published is not None, gate, upserted, manifest),
-        notes=plan.notes if isinstance(plan, RangesPlan) else [],
+        notes=(plan.notes if isinstance(plan, RangesPlan) else []) + (manifest.notes if manifest else []),
         snapshot=published.snapshot if published else None,
         landed=upserted.landed if upserted else (staged.records if staged else None),
         covered=upserted.covered if upserted else 0,

@@ -44,24 +44,32 @@ def account_for(
     """The batch's own coverage, and an account a partition.
 
     A missing offset is explained by what landing saw of it, by an earlier batch that covers it, or by the
-    dataset's `holes`; a live topic was read without a gap, so what the read did not give is a `log_gap`.
+    dataset's `holes`. A live landing names every offset that it does not hold, so another one that is missing here was
+    lost behind it; older landings did not, and what they do not name is a `log_gap`.
     """
     if not dataset.source.exact:
         digests = {one.name: one.digest for one in manifest.of_role("values")}
         objects = {digests[name]: records for name, records in staged.objects.items()}
         return Coverage(objects=objects), []
     # How it was landed counts, not what the dataset reads today: an export keeps its gaps.
-    kind = "log_gap" if manifest.ranges else dataset.source.holes
+    kind = _remainder(manifest) if manifest.ranges else dataset.source.holes
+    named: dict[str, list[Hole]] = {}
+    for one in manifest.holes:
+        named.setdefault(one.topic_partition.key, []).append((one.start, one.end, one.kind))
     partitions, accounts = {}, []
     for key, spans in _spans(staged, manifest).items():
         offsets = staged.partitions.get(key, StagedPartition(present=[], quarantined=[]))
-        seen: list[Hole] = [(one.start, one.end, one.kind) for one in manifest.holes if one.topic_partition.key == key]
         known = [] if manifest.ranges else before.partitions.get(key, Present()).covered
-        parts = [_account(key, span, offsets, seen, known, kind) for span in spans]
+        parts = [_account(key, span, offsets, named.get(key, []), known, kind) for span in spans]
         holes = [hole for own, _ in parts for hole in own]
         partitions[key] = Present(present=offsets.present).with_(Present(holes=holes))
         accounts += [account for _, account in parts]
     return Coverage(partitions=partitions), accounts
+
+
+def _remainder(manifest: Manifest) -> str | None:
+    """The kind of a live topic's missing offsets that the landing does not name."""
+    return None if manifest.examined else "log_gap"
 
 
 def _account(
@@ -74,9 +82,10 @@ def _account(
     missing = minus(minus([span], landed), [(start, end) for start, end, _ in seen])
     elsewhere = meet(missing, known)
     unexplained = minus(missing, elsewhere)
-    holes = [
-        (low, high, named) for start, end, named in seen for low, high in minus(meet([span], [(start, end)]), landed)
-    ]
+    holes: list[Hole] = []
+    for named in sorted({named for _, _, named in seen}):
+        told = meet([span], [(start, end) for start, end, one in seen if one == named])
+        holes += [(low, high, named) for low, high in minus(told, landed)]
     holes += [(*one, kind) for one in unexplained if kind]
     counts = {"covered by another batch": size(elsewhere)}
     for start, end, named in holes:

@@ -1,0 +1,216 @@
+"""Raw record batches, as the leaders of a cluster hold them: what a consumer skips is still in them.
+
+With `batches`, the only module that knows kafka-python: librdkafka and the JVM's client show records only.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from kafka.errors import KafkaError, for_code
+from kafka.net import KafkaConnectionManager, NetworkSelector
+from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from onefold.landing.connection import SERVERS, ClientSettings, pem_of
+
+SECONDS = 30.0
+"""How long leaders may take to answer one question, asked again where an error passes."""
+_READ_COMMITTED = 1
+_BY_NAME = 12
+"""The last version of a fetch that names topics by their names."""
+_LARGEST = 1 << 30
+"""Bytes of an answer: a leader gives the first batch whole, however large the topic lets it be."""
+
+# Its debug log would hold what it sends, the password too; what matters is told in the error.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+class NoEvidenceError(Exception):
+    """The leader's batches cannot be had, in words for a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a leader answered: whole record batches (the last may be torn), and what was aborted among them."""
+
+    records: bytes
+    aborted: list[tuple[int, int]]
+    """(producer id, first offset) of each transaction"""
+
+
+class RawLog:
+    """The logs of one connection's cluster; every question raises `NoEvidenceError` without an answer.
+
+    Once the brokers cannot be reached they are not asked again, and all questions together wait for leaders that are
+    not there for as long as one may take: a landing is held up once, not once a partition.
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._net: Any = None
+        self._manager: Any = None
+        self._unreachable = ""
+        self._patience = SECONDS
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._manager is not None:
+            self._manager.close()
+            self._net.close()
+
+    def fetch(self, topic: str, partition: int, offset: int, size: int) -> Answer:
+        """The batches from the one that holds an offset, or follows it, on: about `size` bytes, at least one batch.
+
+        Nothing at or above the last stable offset is among them.
+        """
+        pause = 0.1
+        while True:
+            begun = time.monotonic()
+            try:
+                return self._fetched(topic, partition, offset, size)
+            except KafkaError as error:
+                self._leaders.pop((topic, partition), None)
+                self._patience -= time.monotonic() - begun + pause
+                if not error.retriable or self._patience < 0:
+                    raise NoEvidenceError(f"the leader does not give its record batches: {_said(error)}") from error
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+    def _fetched(self, topic: str, partition: int, offset: int, size: int) -> Answer:
+        self._connect()
+        where = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=size,
+        )
+        request = FetchRequest(
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=size,
+            isolation_level=_READ_COMMITTED,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[where])],
+            forgotten_topics_data=[],
+            rack_id="",
+            min_version=FetchRequest.min_version_for_isolation_level(_READ_COMMITTED),
+            max_version=_BY_NAME,
+        )
+        answer = self._ask(request, self._leader(topic, partition))
+        if answer.error_code:
+            raise for_code(answer.error_code)
+        [[found]] = [one.partitions for one in answer.responses]
+        if found.error_code:
+            raise for_code(found.error_code)
+        aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
+        return Answer(bytes(found.records or b""), aborted)
+
+    def _leader(self, topic: str, partition: int) -> int:
+        if (topic, partition) not in self._leaders:
+            wanted = [MetadataRequest.MetadataRequestTopic(name=topic)]
+            answer = self._ask(
+                MetadataRequest(
+                    topics=wanted,
+                    allow_auto_topic_creation=False,
+                    include_cluster_authorized_operations=False,
+                    include_topic_authorized_operations=False,
+                )
+            )
+            self._manager.cluster.update_metadata(answer)
+            [told] = answer.topics
+            if told.error_code:
+                raise for_code(told.error_code)
+            self._leaders |= {(topic, one.partition_index): one.leader_id for one in told.partitions}
+        return self._leaders[topic, partition]
+
+    def _ask(self, request: Any, node: int | None = None) -> Any:
+        future = self._manager.send(request, node_id=node, request_timeout_ms=SECONDS * 1000)
+        self._net.poll(timeout_ms=SECONDS * 1000, future=future)
+        if future.succeeded():
+            return future.value
+        raise future.exception or NoEvidenceError(self._give_up(TimeoutError("no answer")))
+
+    def _connect(self) -> None:
+        if self._unreachable:
+            raise NoEvidenceError(self._unreachable)
+        if self._manager is not None:
+            return
+        try:
+            config = python_settings(self._settings)
+            self._net = NetworkSelector(**config)
+            self._manager = KafkaConnectionManager(self._net, receive_message_max_bytes=_LARGEST, **config)
+            self._manager.bootstrap(timeout_ms=SECONDS * 1000)
+        except Exception as error:  # whatever it makes of settings, certificates and what is not installed
+            raise NoEvidenceError(self._give_up(error)) from error
+
+    def _give_up(self, error: Exception) -> str:
+        self._unreachable = f"kafka-python cannot reach {self._settings[SERVERS]}: {_said(error)}"
+        return self._unreachable
+
+
+def _said(error: Exception) -> str:
+    """An error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def python_settings(given: ClientSettings) -> dict[str, Any]:
+    """The settings as kafka-python names them; what tunes only librdkafka is left out.
+
+    Raises:
+        UsageError: a certificate or key cannot be read.
+        ssl.SSLError: it is none.
+    """
+    found: dict[str, Any] = {"bootstrap_servers": [one.strip() for one in given[SERVERS].split(",")]}
+    if name := given.get("client.id"):
+        found["client_id"] = name
+    if protocol := given.get("security.protocol"):
+        found["security_protocol"] = protocol.upper()
+    if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms"):
+        found |= {
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": given.get("sasl.username", ""),
+            "sasl_plain_password": given.get("sasl.password", ""),
+            "sasl_kerberos_service_name": given.get("sasl.kerberos.service.name", "kafka"),
+        }
+    if found.get("security_protocol") in ("SSL", "SASL_SSL"):
+        found["ssl_context"] = _tls(given)
+    return found
+
+
+def _tls(given: ClientSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != "none"
+    if authority := pem_of(given, "ssl.ca"):
+        context.load_verify_locations(cadata=authority)
+    else:
+        context.load_default_certs()
+    certificate, key = pem_of(given, "ssl.certificate"), pem_of(given, "ssl.key")
+    if certificate and key:
+        with _file(certificate) as chain, _file(key) as secret:
+            context.load_cert_chain(chain, secret, given.get("ssl.key.password"))
+    return context
+
+
+@contextmanager
+def _file(text: str) -> Iterator[Path]:
+    """A file that only this user can read, for as long as OpenSSL reads it: it takes a key from nowhere else."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "pem"
+        place.touch(0o600)
+        place.write_text(text, encoding="ascii")
+        yield place
