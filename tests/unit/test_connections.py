@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from onefold.errors import UsageError
-from onefold.landing.connection import client_settings, java_settings
-from onefold.landing.raw import NoEvidenceError, RawLog, python_settings
+from onefold.landing.connection import client_settings, java_settings, python_settings
+from onefold.landing.raw import NoEvidenceError, RawLog
 from onefold.settings import Settings, load_settings
 from tests.certificates import certificate_in
 

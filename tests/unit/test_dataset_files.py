@@ -143,7 +143,6 @@ NOT_BUILT = [
         for kind in ("binary", "list<binary>", "struct<a: binary?>")
     ],
     ("unknown fields stop", "", "  format: json\n  fields", "  format: json\n  unknown_fields: stop\n  fields", "stop"),
-    ("producer", "", "identity:\n", "identity:\n  producer: {name: header.p, sequence: header.s}\n", "producer"),
     ("within", "", "identity:\n", "identity:\n  within: day(at)\n", "within"),
     ("increment", "", "mode: append", "mode: increment\n  key: [account]\n  add: {amount: amount}", "increment"),
     ("history", "", "mode: append", "mode: history\n  key: [account]", "history"),
@@ -383,3 +382,17 @@ def test_a_source_is_shared_by_datasets_of_one_connection_and_the_same_topics(wr
     assert source("a, b") == source("b, a")
     assert len({source("a"), source("a, b"), source("a", "test")}) == 3
     assert re.fullmatch(r"pay_x-[0-9a-f]{8}", source("'^pay.*[x]'"))
+
+
+PRODUCER = "identity:\n  producer: {name: header.p, sequence: header.s}\n"
+
+
+def test_a_named_producer_is_narrower_than_a_message_id_and_decides_where_nothing_wider_is(write: Write) -> None:
+    beside = load_dataset(write(ENTRIES.replace("identity:\n", PRODUCER)))
+    assert (beside.deciding, beside.narrow[0]) == ("business_key", "producer")
+    head, _, rest = ENTRIES.partition("identity:\n")
+    _, _, tail = rest.partition("apply:\n")
+    alone = load_dataset(write(f"{head}{PRODUCER}apply:\n{tail}"))
+    assert (alone.deciding, alone.narrow) == ("producer", ())
+    assert alone.key_names == ["cluster", "topic", "incarnation", "partition", "p", "s"]
+    assert alone.generation != beside.generation

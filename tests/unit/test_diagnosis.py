@@ -18,7 +18,6 @@ from onefold.diagnosis.facts import RecordBatch
 from onefold.diagnosis.findings import Change, text
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
-from onefold.landing.activity import UntranslatableError, client_settings_of
 from onefold.landing.condition import (
     Activity,
     BrokerCondition,
@@ -708,31 +707,6 @@ def test_the_document_has_a_shape_that_scripts_may_rely_on() -> None:
     }
     assert (second["set"], second["do"][:27]) == (None, "kafka-transactions.sh abort")
     assert set(done["by_hand"][0]) == {"of", "setting", "default", "wanted", "why"}
-
-
-def test_a_connection_is_translated_or_the_question_is_not_asked() -> None:
-    given = {
-        "bootstrap.servers": "a:1, b:2",
-        "security.protocol": "sasl_ssl",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "u",
-        "sasl.password": "p",
-        "ssl.ca.location": "/ca.pem",
-        "socket.timeout.ms": "5",
-    }
-    assert client_settings_of(given) == {
-        "bootstrap_servers": ["a:1", "b:2"],
-        "request_timeout_ms": 30_000,
-        "bootstrap_timeout_ms": 30_000,
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "u",
-        "sasl_plain_password": "p",
-        "ssl_cafile": "/ca.pem",
-    }
-    for wrong in ({"sasl.mechanism": "GSSAPI"}, {"ssl.ca.pem": "-----"}, {"sasl.oauthbearer.method": "oidc"}):
-        with pytest.raises(UntranslatableError):
-            client_settings_of(given | wrong)
 
 
 def test_what_has_no_setting_is_an_action_and_never_both() -> None:

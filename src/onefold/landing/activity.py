@@ -22,34 +22,17 @@ from onefold.landing.condition import (
     TransactionCondition,
     Where,
 )
-from onefold.landing.connection import SERVERS, ClientSettings
+from onefold.landing.connection import ClientSettings, python_settings
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it says beside its errors is for nobody
 
-_PASSED = {
-    "client.id": "client_id",
-    "security.protocol": "security_protocol",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-}
-"""librdkafka's names and kafka-python's."""
-_UPPER = ("security_protocol",)
-
-
-class UntranslatableError(Exception):
-    """A setting of the connection has no counterpart in kafka-python, and without it the brokers are not reached."""
+_WAITS = {"request_timeout_ms": int(cluster.SECONDS * 1000), "bootstrap_timeout_ms": int(cluster.SECONDS * 1000)}
 
 
 def activity_of(settings: ClientSettings, partitions: Sequence[Where]) -> Activity:
     """Producers, transactions and groups of partitions, as far as they are told."""
     try:
-        client = KafkaAdminClient(**client_settings_of(settings))
+        client = KafkaAdminClient(**(python_settings(settings) | _WAITS))
     except Exception as error:  # whatever it is: nothing rests on this client
         return Activity(refused=dict.fromkeys(("producers", "transactions", "groups"), _reason(error)))
     refused: dict[str, str] = {}
@@ -68,31 +51,6 @@ def activity_of(settings: ClientSettings, partitions: Sequence[Where]) -> Activi
     finally:
         client.close()
     return Activity(producers, transactions, groups, refused)
-
-
-def client_settings_of(settings: ClientSettings) -> dict[str, Any]:
-    """A connection's settings in kafka-python's names.
-
-    Raises:
-        UntranslatableError: something that decides about security has no counterpart there.
-    """
-    millis = int(cluster.SECONDS * 1000)
-    found: dict[str, Any] = {
-        "bootstrap_servers": [one.strip() for one in settings[SERVERS].split(",")],
-        "request_timeout_ms": millis,
-        "bootstrap_timeout_ms": millis,
-    }
-    for name, value in settings.items():
-        if name in _PASSED:
-            known = _PASSED[name]
-            found[known] = value.upper() if known in _UPPER else value
-        elif name == "ssl.endpoint.identification.algorithm":
-            found["ssl_check_hostname"] = value != "none"
-        elif name.startswith(("sasl.", "ssl.", "enable.ssl.", "enable.sasl.")):
-            raise UntranslatableError(f"the connection's {name} is not one that this question can be asked with")
-    if found.get("sasl_mechanism") not in (None, "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-        raise UntranslatableError(f"sasl.mechanism {found['sasl_mechanism']} is not one that this can be asked with")
-    return found
 
 
 def _producers(client: Any, partitions: Iterable[Where]) -> tuple[ProducerCondition, ...]:

@@ -1,14 +1,19 @@
 """How to reach a cluster: client settings by connection name, never from a dataset file or a command line.
 
-They are in librdkafka's names, as Airflow's Kafka connections have them. The JVM's client has other names for
-some of them.
+They are in librdkafka's names, as Airflow's Kafka connections have them. The JVM's client and kafka-python have
+other names for some of them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from onefold.errors import UsageError
 from onefold.settings import Settings
@@ -112,3 +117,51 @@ def pem_of(given: ClientSettings, name: str) -> str | None:
         return Path(place).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{name}.location {place}: {error}") from None
+
+
+def python_settings(given: ClientSettings) -> dict[str, Any]:
+    """The settings as kafka-python names them; what tunes only librdkafka is left out.
+
+    Raises:
+        UsageError: a certificate or key cannot be read.
+        ssl.SSLError: it is none.
+    """
+    found: dict[str, Any] = {"bootstrap_servers": [one.strip() for one in given[SERVERS].split(",")]}
+    if name := given.get("client.id"):
+        found["client_id"] = name
+    if protocol := given.get("security.protocol"):
+        found["security_protocol"] = protocol.upper()
+    if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms"):
+        found |= {
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": given.get("sasl.username", ""),
+            "sasl_plain_password": given.get("sasl.password", ""),
+            "sasl_kerberos_service_name": given.get("sasl.kerberos.service.name", "kafka"),
+        }
+    if found.get("security_protocol") in ("SSL", "SASL_SSL"):
+        found["ssl_context"] = _tls(given)
+    return found
+
+
+def _tls(given: ClientSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != "none"
+    if authority := pem_of(given, "ssl.ca"):
+        context.load_verify_locations(cadata=authority)
+    else:
+        context.load_default_certs()
+    certificate, key = pem_of(given, "ssl.certificate"), pem_of(given, "ssl.key")
+    if certificate and key:
+        with _file(certificate) as chain, _file(key) as secret:
+            context.load_cert_chain(chain, secret, given.get("ssl.key.password"))
+    return context
+
+
+@contextmanager
+def _file(text: str) -> Iterator[Path]:
+    """A file that only this user can read, for as long as OpenSSL reads it: it takes a key from nowhere else."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "pem"
+        place.touch(0o600)
+        place.write_text(text, encoding="ascii")
+        yield place

@@ -6,13 +6,8 @@ With `batches`, the only module that knows kafka-python: librdkafka and the JVM'
 from __future__ import annotations
 
 import logging
-import ssl
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from kafka.errors import KafkaError, for_code
@@ -20,7 +15,7 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from onefold.landing.connection import SERVERS, ClientSettings, pem_of
+from onefold.landing.connection import SERVERS, ClientSettings, python_settings
 
 SECONDS = 30.0
 """How long leaders may take to answer one question, asked again where an error passes."""
@@ -166,51 +161,3 @@ class RawLog:
 def _said(error: Exception) -> str:
     """An error in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-
-
-def python_settings(given: ClientSettings) -> dict[str, Any]:
-    """The settings as kafka-python names them; what tunes only librdkafka is left out.
-
-    Raises:
-        UsageError: a certificate or key cannot be read.
-        ssl.SSLError: it is none.
-    """
-    found: dict[str, Any] = {"bootstrap_servers": [one.strip() for one in given[SERVERS].split(",")]}
-    if name := given.get("client.id"):
-        found["client_id"] = name
-    if protocol := given.get("security.protocol"):
-        found["security_protocol"] = protocol.upper()
-    if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms"):
-        found |= {
-            "sasl_mechanism": mechanism,
-            "sasl_plain_username": given.get("sasl.username", ""),
-            "sasl_plain_password": given.get("sasl.password", ""),
-            "sasl_kerberos_service_name": given.get("sasl.kerberos.service.name", "kafka"),
-        }
-    if found.get("security_protocol") in ("SSL", "SASL_SSL"):
-        found["ssl_context"] = _tls(given)
-    return found
-
-
-def _tls(given: ClientSettings) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = given.get("ssl.endpoint.identification.algorithm") != "none"
-    if authority := pem_of(given, "ssl.ca"):
-        context.load_verify_locations(cadata=authority)
-    else:
-        context.load_default_certs()
-    certificate, key = pem_of(given, "ssl.certificate"), pem_of(given, "ssl.key")
-    if certificate and key:
-        with _file(certificate) as chain, _file(key) as secret:
-            context.load_cert_chain(chain, secret, given.get("ssl.key.password"))
-    return context
-
-
-@contextmanager
-def _file(text: str) -> Iterator[Path]:
-    """A file that only this user can read, for as long as OpenSSL reads it: it takes a key from nowhere else."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "pem"
-        place.touch(0o600)
-        place.write_text(text, encoding="ascii")
-        yield place
