@@ -1,5 +1,8 @@
 """Dedup side by side: Onefold's step, a bare `row_number` job, and DuckDB, on the same bytes in one run.
 
+`onefold` has one identity level, `all_levels` all four: with them come the narrower reasons, the account of every
+producer's sequences, and the search for identities that stand for two messages.
+
     python -m benchmarks.dedup [--rows 10000000] [--rounds 3]
 
 The input is a kcat export: `rows` records, 20 % of them sent twice, payloads of about 150 bytes. The bare job
@@ -26,18 +29,21 @@ from rich.progress import track
 
 from benchmarks.side_by_side import Found, jvm_peak, print_medians, run_job
 
-JOBS = ("onefold", "row_number", "duckdb")
+JOBS = ("onefold", "all_levels", "row_number", "duckdb")
 DATASET = """
 name: bench
 source:
   exports: {path: export/, layout: kcat, origin: {cluster: bench, incarnation: 1}}
 value:
   format: json
-  fields: {id: string, account: string, amount: "decimal(18,2)", note: string, at: timestamp}
+  fields: {id: string, account: string, seq: long, amount: "decimal(18,2)", note: string, at: timestamp}
 identity: {message_id: id}
 apply: {mode: append}
 target: {table: bench.rows, buckets: 8}
 """
+ALL_LEVELS = DATASET.replace("name: bench\n", "name: all_levels\n").replace(
+    "{message_id: id}", "{producer: {name: account, sequence: seq}, message_id: id, business_key: [account, seq]}"
+)
 MEMORY = "3g"
 """Heap of each Spark job; with what the JVM needs beside it, the aim is 4 GB resident."""
 
@@ -52,7 +58,8 @@ def generate(folder: Path, rows: int) -> None:
             for offset in range(number * per_file, (number + 1) * per_file):
                 source = (offset * 7919) % max(offset, 1) if offset % 5 == 4 else offset
                 payload = (
-                    f'{{\\"id\\":\\"m-{source:010d}\\",\\"account\\":\\"a-{source % 99991}\\",\\"amount\\":'
+                    f'{{\\"id\\":\\"m-{source:010d}\\",\\"account\\":\\"a-{source % 997}\\",'
+                    f'\\"seq\\":{source},\\"amount\\":'
                     f'{source % 10007}.{source % 100:02d},\\"note\\":\\"{filler}\\",'
                     f'\\"at\\":\\"2026-01-01T{source % 24:02d}:{source % 60:02d}:00Z\\"}}'
                 )
@@ -62,14 +69,14 @@ def generate(folder: Path, rows: int) -> None:
                 )
 
 
-def onefold(folder: Path) -> dict[str, float]:
+def onefold(folder: Path, name: str = "bench") -> dict[str, float]:
     """The dedup step as shipped, on a landed batch."""
     from onefold.dataset import load_dataset
     from onefold.landing.land import land_batch, plan_batch
     from spark_jobs import dedup
 
     lake, session = _session(folder, "onefold")
-    dataset = load_dataset(folder / "datasets" / "bench.yaml")
+    dataset = load_dataset(folder / "datasets" / f"{name}.yaml")
     plan = plan_batch(lake, dataset, export=str(folder / "export"))
     land_batch(lake, dataset, plan.batch)
     begin = time.perf_counter()
@@ -77,6 +84,11 @@ def onefold(folder: Path) -> dict[str, float]:
     seconds = time.perf_counter() - begin
     kept = session.table(staged.table).where("_survivor").count()
     return {"seconds": seconds, "peak_mb": jvm_peak(session), "records": staged.records, "kept": kept}
+
+
+def all_levels(folder: Path) -> dict[str, float]:
+    """The same with every identity level declared."""
+    return onefold(folder, "all_levels")
 
 
 def row_number(folder: Path) -> dict[str, float]:
@@ -171,6 +183,7 @@ def main() -> int:
         folder = Path(scratch)
         (folder / "datasets").mkdir()
         (folder / "datasets" / "bench.yaml").write_text(DATASET)
+        (folder / "datasets" / "all_levels.yaml").write_text(ALL_LEVELS)
         generate(folder / "export", args.rows)
         size = sum(path.stat().st_size for path in (folder / "export").iterdir())
         console.print(f"{args.rows:,} records, {size / 1e9:.2f} GB; {os.cpu_count()} cores")
