@@ -71,7 +71,7 @@ lint: setup ## Style, import walls and types
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: bench-small bench-landing bench-dedup ## All benchmarks, an hour on two cores
+bench: bench-small bench-landing bench-segments bench-dedup ## All benchmarks, an hour on two cores
 
 .PHONY: bench-dedup
 bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
@@ -80,6 +80,10 @@ bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
 .PHONY: bench-landing
 bench-landing: setup $(KAFKA) ## Landing a live topic side by side with a plain Python consumer
 	@$(BIN)/python -m benchmarks.landing
+
+.PHONY: bench-segments
+bench-segments: setup ## Reading log segments side by side with kafka-python's own iteration
+	@$(BIN)/python -m benchmarks.segments
 
 .PHONY: bench-small
 bench-small: setup ## A small batch from command to report, with the share of each step, beside a bare Spark job

@@ -1,6 +1,7 @@
 """The lake: one store, and the one place that knows what lies where in it.
 
 sources/<source>/cuts|plans|manifests/…       what was planned and landed (a source is shared by datasets)
+sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed log segments say
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
 datasets/<dataset>/<generation>/…             staging, attempts, commit records
@@ -11,6 +12,7 @@ warehouse/, catalog.db                        the Iceberg tables
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,6 +126,11 @@ class Lake:
         return f"sources/{source}/manifests/{batch}.json"
 
     @staticmethod
+    def segments(source: str, topic: str, partition: int) -> str:
+        """The prefix of the indexes of a partition's log segments."""
+        return f"sources/{source}/segments/{topic}-{partition}/"
+
+    @staticmethod
     def cleared(source: str, batch: str) -> str:
         """The key of the document that says when a landing was cleared by its retention."""
         return f"sources/{source}/cleared/{batch}.json"
@@ -157,6 +164,11 @@ class Lake:
     def target(table: str) -> str:
         """The key of the document that says whose a target table is."""
         return f"targets/{table}.json"
+
+    def owners(self) -> set[str]:
+        """The datasets that have a target table."""
+        found = (self.storage.read(info.key) for info in self.storage.list("targets/"))
+        return {json.loads(data)["dataset"] for data in found if data}
 
     @staticmethod
     def batch(dataset: Dataset, batch: str) -> str:

@@ -12,18 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pyarrow as pa
 import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
 from onefold.dataset import Dataset
+from onefold.dataset.model import Origin
 from onefold.errors import ExportChangedError, LakeUnavailableError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import ObjectsPlan
+from onefold.landing.undecided import find_index
+from onefold.records.segments import PlacedSegment, chunks_of, read_chunks
 from onefold.storage import LocalStorage, ObjectInfo, S3Storage, open_storage
 from onefold.storage.objects import PreconditionFailedError, Storage
 from onefold.storage.s3 import WHOLE
+from tests.batches import Export, values
 
 pytestmark = pytest.mark.s3
 PART = 5 << 20
@@ -109,6 +114,12 @@ def test_what_is_put_is_read_listed_and_overwritten(store: S3Storage, bucket: st
     assert info_of(store, "x/a") == next(iter(store.list("x/")))
     prefix = f"{store.prefix}/" if store.prefix else ""
     assert store.uri_of("x/a") == f"s3a://{bucket}/{prefix}x/a"
+
+
+def test_a_range_of_an_object_is_read_and_what_is_behind_its_end_is_nothing(store: S3Storage) -> None:
+    store.write("x/a", b"0123456789")
+    ranges = ((0, 3), (3, 3), (8, 20), (10, 12), (0, 10))
+    assert [store.read_range("x/a", *one) for one in ranges] == [b"012", b"", b"89", b"", b"0123456789"]
 
 
 def test_another_prefix_that_begins_alike_is_not_listed(bucket: str) -> None:
@@ -284,3 +295,26 @@ def test_a_lake_in_a_bucket_lands_by_server_side_copy(dataset: MakeDataset, buck
     assert far.storage.read(one.key) == b"{}\n"
     assert far.where(one.key) == f"s3a://{bucket}/lake/{one.key}"
     assert plan_batch(far, things).empty
+
+
+def test_tasks_read_their_own_bytes_of_segments_in_a_bucket(
+    dataset: MakeDataset, bucket: str, lake: Lake, tmp_path: Path
+) -> None:
+    """As the workers of a Spark job do it: a chunk's URI, and the credentials of their own environment."""
+    settings = lake.settings.model_copy(update={"lake": f"s3://{bucket}/lake"})
+    there, export = Lake(settings), Export(tmp_path / "export")
+    export.write(0, *(values(number, "x" * 3_000_000) for number in range(7)))
+    origin = Origin(cluster="c")
+    exports = {"path": str(export.folder), "layout": "segments", "origin": origin.model_dump()}
+    mine = dataset(source={"exports": exports})
+    manifest = land_batch(there, mine, plan_batch(there, mine).batch)
+    [one] = manifest.objects
+    index = find_index(there, manifest.source, one)
+    assert index
+    rows = list(chunks_of(PlacedSegment(one.name, there.storage.uri_of(one.key), index), [], origin))
+    assert [(row[6], row[7]) for row in rows] == [(chunk.start, chunk.end) for chunk in index.chunks]
+    assert len(rows) == 4
+    names = ["uri", "name", "cluster", "topic", "incarnation", "partition", "start", "end", "damage", "fates"]
+    given = pa.RecordBatch.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    told = [row["_offset"] for part in read_chunks([given]) for row in part.to_pylist()]
+    assert told == list(range(7))

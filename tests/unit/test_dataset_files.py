@@ -132,7 +132,7 @@ def test_an_alias_is_offered_as_the_file_spells_it(write: Write) -> None:
 NOT_BUILT = [
     *[
         (f"layout {layout}", "", "layout: kcat", f"layout: {layout}", f"layout {layout}")
-        for layout in ("segments", "parquet", "avro")
+        for layout in ("parquet", "avro")
     ],
     *[
         (f"format {format_}", "", "  format: json\n  fields", f"  format: {format_}\n  fields", re.escape(format_))
@@ -174,6 +174,7 @@ REFUSED = [
     ("two sources", "  exports:\n", "  kafka: {topics: [t]}\n  exports:\n", "source", "one source: exports or kafka"),
     ("layout unknown", "layout: kcat", "layout: csv", "source.exports", "no layout 'csv'"),
     ("holes unknown", "holes: transactional", "holes: many", "source.exports.holes", "none"),
+    ("holes of segments", "layout: kcat", "layout: segments", "source.exports", "hold markers and aborted records"),
     ("incarnation", "incarnation: 1", "incarnation: 0", "source.exports.origin.incarnation", "greater"),
     ("cluster", "cluster: prod", "cluster: 'a/b'", "source.exports.origin.cluster", "pattern"),
     ("format unknown", "  format: json\n  fields", "  format: xml\n  fields", "value", "no value format 'xml'"),

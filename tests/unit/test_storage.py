@@ -68,6 +68,12 @@ def test_what_is_put_is_read_listed_and_overwritten(store: LocalStorage) -> None
     assert store.read("x/a/below") is None
 
 
+def test_a_range_of_an_object_is_read_and_what_is_behind_its_end_is_nothing(store: LocalStorage) -> None:
+    store.write("x/a", b"0123456789")
+    ranges = ((0, 3), (3, 3), (8, 20), (10, 12), (0, 10))
+    assert [store.read_range("x/a", *one) for one in ranges] == [b"012", b"", b"89", b"", b"0123456789"]
+
+
 def test_what_is_below_a_folder_is_removed_and_nothing_beside_it(store: LocalStorage) -> None:
     store.write("x/a", b"1"), store.write("x/y/b", b"2"), store.write("xy/c", b"3")
     store.remove_below("x/")

@@ -66,7 +66,7 @@ class Exports(_Model):
     """Export files as a source."""
 
     path: str = Field(min_length=1, description="A folder, or s3://bucket/prefix/")
-    layout: str = Field(description="connect | kcat")
+    layout: str = Field(description="connect | kcat | segments")
     origin: Origin
     holes: Literal["none", "transactional", "compacted"] = Field(
         default="none", description="What explains a missing offset"
@@ -74,10 +74,12 @@ class Exports(_Model):
 
     @model_validator(mode="after")
     def _built(self) -> Self:
-        if self.layout in ("segments", "parquet", "avro", "aiven"):
-            raise not_built(f"layout {self.layout} (connect and kcat are)")
-        if self.layout not in ("connect", "kcat"):
-            raise ValueError(f"no layout {self.layout!r} (connect, kcat)")
+        if self.layout in ("parquet", "avro", "aiven"):
+            raise not_built(f"layout {self.layout} (connect, kcat and segments are)")
+        if self.layout not in ("connect", "kcat", "segments"):
+            raise ValueError(f"no layout {self.layout!r} (connect, kcat, segments)")
+        if self.layout == "segments" and self.holes == "transactional":
+            raise ValueError("holes: segments hold markers and aborted records themselves (none, compacted)")
         return self
 
 
@@ -125,7 +127,7 @@ class Source(_Model):
 
     @property
     def layout(self) -> str:
-        """How the landed bytes are laid out: connect, kcat, or kafka for live topics."""
+        """How the landed bytes are laid out: connect, kcat, segments, or kafka for live topics."""
         return self.exports.layout if self.exports else "kafka"
 
     @property
@@ -170,6 +172,8 @@ class Source(_Model):
             assert self.exports
             name = FilePath(self.exports.path.rstrip("/")).name
             words = [self.exports.path, self.exports.layout, self.exports.origin.model_dump()]
+            if self.exports.layout == "segments":  # its landing says which transactions are decided, and holes matter
+                words.append(self.exports.holes)
         return f"{name or 'root'}-{hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:8]}"
 
 

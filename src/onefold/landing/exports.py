@@ -12,12 +12,23 @@ from onefold.lake import Lake
 from onefold.landing.manifest import LandedObject
 from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, RangesPlan, taken_plans
 from onefold.landing.source import Landed
+from onefold.landing.undecided import land_segments
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
 
 _KCAT = re.compile(r"\.(jsonl|ndjson|json|kcat)(\.gz)?$")
 _CONNECT = re.compile(
     r"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?\.json(\.gz)?$"
 )
+_SEGMENT = re.compile(
+    r"(?:^|/)(?P<topic>[a-zA-Z0-9._-]{1,249}?)-(?:(?P<partition>\d+)|[a-zA-Z0-9_-]{22}/(?P<tiered>\d+))"
+    r"/(?P<start>\d{20})(?:-[a-zA-Z0-9_-]{22})?\.log$"
+)
+"""On a broker's disk `orders-0/00000000000000000042.log`; in tiered storage with a topic's and a segment's id."""
+_BESIDE = re.compile(
+    r"(?:^|/)(?:\d{20}(?:-[a-zA-Z0-9_-]{22})?\.(?:index|timeindex|txnindex|snapshot|indexes|rsm-manifest)"
+    r"|leader-epoch-checkpoint|partition\.metadata)$"
+)
+"""What a broker keeps beside its segments; they say all of it themselves."""
 
 _SMALLEST = 100
 """Bytes of a small record, with which a number of records becomes a number of bytes."""
@@ -34,10 +45,23 @@ def position_of(name: str) -> tuple[str, int, int] | None:
     return (found["topic"], int(found["partition"]), int(found["start"])) if found else None
 
 
+def segment_of(name: str) -> tuple[str, int, int] | None:
+    """Topic, partition and first offset of a log segment, by its folder and name; None: it is none."""
+    found = _SEGMENT.search(name)
+    return (found["topic"], int(found["partition"] or found["tiered"]), int(found["start"])) if found else None
+
+
+def is_ignored(layout: str, name: str) -> bool:
+    """Whether an object is not of a layout, nor what belongs beside it."""
+    return role_of(layout, name) is None and not (layout == "segments" and _BESIDE.search(name))
+
+
 def role_of(layout: str, name: str) -> Literal["values", "keys", "headers"] | None:
     """What an object of an export is, by its name; None: not of this layout."""
     if layout == "kcat":
         return "values" if _KCAT.search(name) else None
+    if layout == "segments":
+        return "values" if _SEGMENT.search(name) else None
     found = _CONNECT.search(name)
     if not found:
         return None
@@ -76,7 +100,7 @@ class ExportSource:
             interval=interval,
             place=self.store.uri,
             objects=[self._pin(info, role) for info, role in wanted],
-            ignored=[info.key for info in found if role_of(self.layout, info.key) is None],
+            ignored=[info.key for info in found if is_ignored(self.layout, info.key)],
         )
 
     def newest(self, count: int) -> ObjectsPlan:
@@ -102,7 +126,12 @@ class ExportSource:
             ExportChangedError: an object is gone or is not the pinned one any more.
         """
         assert isinstance(plan, ObjectsPlan)
-        return Landed([self._copy(pinned, batch, attempt, number) for number, pinned in enumerate(plan.objects)])
+        objects = [self._copy(pinned, batch, attempt, number) for number, pinned in enumerate(plan.objects)]
+        return (
+            land_segments(self.lake, self.dataset, batch, attempt, objects)
+            if self.layout == "segments"
+            else Landed(objects)
+        )
 
     def landed(self, landed: Landed) -> None:
         """Nobody waits for it."""
@@ -125,7 +154,8 @@ class ExportSource:
         )
 
     def _position(self, pinned: PinnedObject) -> dict[str, str | int]:
-        found = position_of(pinned.name) if self.layout == "connect" else None
+        tells = {"connect": position_of, "segments": segment_of}.get(self.layout)
+        found = tells(pinned.name) if tells else None
         return dict(zip(("topic", "partition", "start"), found, strict=True)) if found else {}
 
     @staticmethod

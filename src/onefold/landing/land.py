@@ -84,6 +84,8 @@ def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str,
         ranges=landed.ranges,
         holes=landed.holes,
         examined=bool(landed.ranges),
+        transactions=landed.transactions,
+        damaged=landed.damaged,
         notes=landed.notes,
     )
 

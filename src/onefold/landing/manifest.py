@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 from onefold.dataset.model import Origin
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.offsets import HoleKind, Range, TopicPartition
+from onefold.landing.transactions import Transactions
 
 
 class LandedObject(BaseModel):
@@ -26,6 +27,7 @@ class LandedObject(BaseModel):
     topic: str | None = Field(default=None, description="Where the object's name tells")
     partition: int | None = None
     start: int | None = Field(default=None, description="The first offset, as the object's name has it")
+    woken: str | None = Field(default=None, description="The batch that landed it first, undecided records in it")
 
     @property
     def digest(self) -> str:
@@ -61,7 +63,10 @@ class Cleared(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What one batch landed. `ranges` and `holes` are those of a live topic: records outside are not the batch's."""
+    """What one batch landed. `ranges` and `holes` are those of a live topic: records outside are not the batch's.
+
+    `transactions` and `damaged` are those of log segments.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -76,7 +81,11 @@ class Manifest(BaseModel):
     examined: bool = Field(
         default=False, description="Whether holes name every missing offset of the ranges: another one is unexplained"
     )
-    notes: list[str] = Field(default=[], description="What to know: missing offsets without evidence, and why")
+    transactions: list[Transactions] = []
+    damaged: list[OffsetRange] = Field(default=[], description="Offsets of damaged batches: no `holes` explain them")
+    notes: list[str] = Field(
+        default=[], description="What landing saw: offsets without evidence, damage, records woken, records left open"
+    )
 
     # Every transaction leaves a marker: as JSON a hole is two numbers, not a partition's name and a kind.
     @field_serializer("holes")

@@ -8,15 +8,21 @@ from typing import Protocol
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, LandedObject
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan
+from onefold.landing.transactions import Transactions
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What one attempt landed: objects, and of exact ranges every offset that the objects do not hold."""
+    """What one attempt landed: objects, and of exact ranges every offset that the objects do not hold.
+
+    Of log segments also what became of transactions, and what is damaged.
+    """
 
     objects: list[LandedObject]
     ranges: list[OffsetRange] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
+    transactions: list[Transactions] = field(default_factory=list)
+    damaged: list[OffsetRange] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 

@@ -10,6 +10,7 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.plan import taken_plans
+from onefold.landing.undecided import waiting
 from onefold.upsert.commit_record import chain
 
 
@@ -29,16 +30,20 @@ def failed_landings(lake: Lake, source: str, age: timedelta) -> list[str]:
 
 
 def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timedelta) -> list[Manifest]:
-    """Landings older than `age` that every dataset of the source has published, in the generation that it has now."""
+    """Landings older than `age` that every dataset of the source has published, in the generation that it has now.
+
+    Not those of log segments whose transactions nothing has ended: a later landing may need their bytes.
+    """
     before = datetime.now(UTC) - age
     published = [_published(lake, dataset) for dataset in readers]
     everywhere = set.intersection(*published) if published else set()
-    found = []
-    for info in lake.storage.list(f"sources/{source}/manifests/"):
-        manifest = lake.get(info.key, Manifest)
-        if manifest and info.modified <= before and manifest.batch in everywhere and not _gone(lake, manifest):
-            found.append(manifest)
-    return found
+    landed = [
+        (info.modified, manifest)
+        for info in lake.storage.list(f"sources/{source}/manifests/")
+        if (manifest := lake.get(info.key, Manifest))
+    ]
+    done = everywhere - waiting(manifest for _, manifest in landed)
+    return [one for at, one in landed if at <= before and one.batch in done and not _gone(lake, one)]
 
 
 def clear_landing(lake: Lake, manifest: Manifest) -> None:

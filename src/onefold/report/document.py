@@ -49,7 +49,10 @@ class Report(BaseModel):
     attempt: str | None
     status: Status
     why: list[str] = Field(description="Sentences: why it is not published, or what to know")
-    notes: list[str] = Field(default=[], description="What planning and landing saw: open transactions, unknown holes")
+    notes: list[str] = Field(
+        default=[],
+        description="What planning and landing saw: open transactions, unknown holes, damage, records woken",
+    )
     snapshot: int | None
     landed: int | None
     covered: int = Field(description="Records at positions that the table had processed before")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from pyspark.sql import SparkSession
 
@@ -18,6 +19,7 @@ def open_session(lake: Lake, name: str = "onefold") -> SparkSession:
     builder = SparkSession.builder.appName(name)
     if not os.environ.get("SPARK_ENV_LOADED"):  # set by spark-submit's scripts
         builder = builder.master(lake.settings.spark_master)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers': else whichever python3 comes first
     for key, value in session_settings(lake).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

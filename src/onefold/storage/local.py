@@ -49,6 +49,11 @@ class LocalStorage:
         with self._complaints():
             return self._path(key).open("rb")
 
+    def read_range(self, key: str, start: int, end: int) -> bytes:
+        with self._complaints(), self._path(key).open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+
     def write(self, key: str, data: bytes) -> None:
         with self._complaints(), self._scratch(key) as (scratch, path):
             _write(scratch, data)

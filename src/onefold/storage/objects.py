@@ -43,6 +43,10 @@ class Storage(Protocol):
         """A stream of the object's bytes."""
         ...
 
+    def read_range(self, key: str, start: int, end: int) -> bytes:
+        """The bytes `[start, end)` of an object; fewer where it ends before."""
+        ...
+
     def write(self, key: str, data: bytes) -> None:
         """Put an object, whole or not at all, over what was there."""
         ...

@@ -45,7 +45,8 @@ def account_for(
 
     A missing offset is explained by what landing saw of it, by an earlier batch that covers it, or by the
     dataset's `holes`. A live landing names every offset that it does not hold, so another one that is missing here was
-    lost behind it; older landings did not, and what they do not name is a `log_gap`.
+    lost behind it; older landings did not, and what they do not name is a `log_gap`. Offsets of damaged
+    batches are explained by nothing but another batch that has them.
     """
     if not dataset.source.exact:
         digests = {one.name: one.digest for one in manifest.of_role("values")}
@@ -60,7 +61,8 @@ def account_for(
     for key, spans in _spans(staged, manifest).items():
         offsets = staged.partitions.get(key, StagedPartition(present=[], quarantined=[]))
         known = [] if manifest.ranges else before.partitions.get(key, Present()).covered
-        parts = [_account(key, span, offsets, named.get(key, []), known, kind) for span in spans]
+        damaged = [(one.start, one.end) for one in manifest.damaged if one.topic_partition.key == key]
+        parts = [_account(key, span, offsets, named.get(key, []), known, kind, damaged) for span in spans]
         holes = [hole for own, _ in parts for hole in own]
         partitions[key] = Present(present=offsets.present).with_(Present(holes=holes))
         accounts += [account for _, account in parts]
@@ -73,7 +75,13 @@ def _remainder(manifest: Manifest) -> str | None:
 
 
 def _account(
-    key: str, span: Range, offsets: StagedPartition, seen: list[Hole], known: list[Range], kind: str | None
+    key: str,
+    span: Range,
+    offsets: StagedPartition,
+    seen: list[Hole],
+    known: list[Range],
+    kind: str | None,
+    damaged: list[Range],
 ) -> tuple[list[Hole], PartitionAccount]:
     """The holes and the account of one contiguous range."""
     refused = meet([span], offsets.quarantined)
@@ -81,12 +89,14 @@ def _account(
     landed = meet([span], [*offsets.present, *refused, *undecided])
     missing = minus(minus([span], landed), [(start, end) for start, end, _ in seen])
     elsewhere = meet(missing, known)
-    unexplained = minus(missing, elsewhere)
+    missing = minus(missing, elsewhere)
+    # What the dataset's `holes` declares is no word about offsets that were there and cannot be read.
+    unexplained = meet(missing, damaged) if kind else missing
     holes: list[Hole] = []
     for named in sorted({named for _, _, named in seen}):
         told = meet([span], [(start, end) for start, end, one in seen if one == named])
         holes += [(low, high, named) for low, high in minus(told, landed)]
-    holes += [(*one, kind) for one in unexplained if kind]
+    holes += [(*one, kind) for one in minus(missing, unexplained) if kind]
     counts = {"covered by another batch": size(elsewhere)}
     for start, end, named in holes:
         counts[named] = counts.get(named, 0) + end - start
@@ -98,7 +108,7 @@ def _account(
         quarantined=size(refused),
         undecided=size(undecided),
         explained={name: count for name, count in counts.items() if count},
-        unexplained=[] if kind else unexplained,
+        unexplained=unexplained,
     )
     return holes, account
 
@@ -113,6 +123,10 @@ def _spans(staged: Staged, manifest: Manifest) -> dict[str, list[Range]]:
     for key, offsets in staged.partitions.items():
         landed = merged([*offsets.present, *offsets.quarantined, *offsets.undecided])
         spans[key] = [(landed[0][0], landed[-1][1])]
+    for one in manifest.damaged:
+        key = one.topic_partition.key
+        whole = merged([*spans.get(key, []), (one.start, one.end)])
+        spans[key] = [(whole[0][0], whole[-1][1])]
     return spans
 
 

@@ -1,0 +1,183 @@
+"""Raw log segments: every offset of the bytes is a row, markers and aborted records too, each with its fate.
+
+Spark has no reader of Kafka's log, so this one is Python: a task a chunk, which reads only its own bytes of the
+object, and gives Arrow columns. Transactions were resolved when the segments were landed (`onefold.landing`).
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from onefold.dataset.model import Origin
+from onefold.landing.segments import SegmentIndex
+from onefold.landing.transactions import OfProducer, Transactions
+from onefold.records import envelope as E
+from onefold.records.batches import HEADERS, parse
+from onefold.storage import open_storage
+
+CUT = 64 << 10
+"""Bytes of damage that are kept with the row that tells of it."""
+_TASKS = 10_000
+_CHUNKS = (
+    "uri string, name string, cluster string, topic string, incarnation int, partition int, "
+    "start long, end long, damage string, fates string"
+)
+_SCHEMA = (
+    f"{E.TIMESTAMP} bigint, {E.CLUSTER} string, {E.TOPIC} string, {E.INCARNATION} int, {E.PARTITION} int, "
+    f"{E.OFFSET} bigint, {E.KEY_BYTES} binary, {E.VALUE_BYTES} binary, {E.HEADERS} {E.HEADERS_TYPE}, "
+    f"{E.OBJECT} string, {E.LINE} int, {E.UNREADABLE} string, "
+    + ", ".join(f"{name} {kind}" for name, kind in E.OF_THE_LOG.items())
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSegment:
+    """A landed segment: what the export called it, where it lies, what its headers say."""
+
+    name: str
+    uri: str
+    index: SegmentIndex
+
+
+def read_segments(
+    session: SparkSession, segments: list[PlacedSegment], transactions: list[Transactions], origin: Origin
+) -> DataFrame:
+    """The envelope (`onefold.records.envelope`) of landed log segments.
+
+    One row a record or marker, and one for each damage: `_unreadable` says what and where, its first bytes are the
+    value, and it has no offset, for none of those that it names was read.
+    """
+    chunks = [row for one in segments for row in chunks_of(one, transactions, origin)]
+    tasks = max(1, min(len(chunks), _TASKS))
+    rows = session.createDataFrame(session.sparkContext.parallelize(chunks, tasks), _CHUNKS)
+    return rows.mapInArrow(read_chunks, _SCHEMA).select(*E.ENVELOPE)
+
+
+def chunks_of(one: PlacedSegment, transactions: list[Transactions], origin: Origin) -> Iterator[tuple[Any, ...]]:
+    """A row (`_CHUNKS`) for each part of a segment that a task reads; a chunk takes along the fates that meet it."""
+    index = one.index
+    of = [each for each in transactions if (each.topic_partition.topic, each.topic_partition.partition)
+          == (index.topic, index.partition)]  # fmt: skip
+    where = (one.uri, one.name, origin.cluster, index.topic, origin.incarnation, index.partition)
+    for chunk in index.chunks:
+        fates = {
+            kind: [span for each in of for span in spans(each) if span[1] < chunk.last and span[2] > chunk.first]
+            for kind, spans in ((E.ABORTED, _aborted), (E.OPEN, _open))
+        }
+        yield (*where, chunk.start, chunk.end, None, json.dumps(fates))
+    for damage in index.damage:
+        claimed = f", by its header offsets {damage.claimed[0]} to {damage.claimed[1]}" if damage.claimed else ""
+        said = f"{damage.what}; bytes {damage.start:,} to {damage.end:,} of {one.name}{claimed}"
+        yield (*where, damage.start, min(damage.end, damage.start + CUT), said, None)
+
+
+def _aborted(one: Transactions) -> list[OfProducer]:
+    return one.aborted
+
+
+def _open(one: Transactions) -> list[OfProducer]:
+    return one.open
+
+
+def read_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The envelope's rows of chunks (`_CHUNKS`); runs in Spark's Python workers."""
+    for batch in batches:
+        for chunk in batch.to_pylist():
+            folder, _, key = chunk["uri"].rpartition("/")
+            data = open_storage(folder).read_range(key, chunk["start"], chunk["end"])
+            yield from _rows(chunk, data)
+
+
+def _rows(chunk: dict[str, Any], data: bytes) -> Iterator[pa.RecordBatch]:
+    if chunk["damage"] is not None:
+        yield _damaged(chunk, data)
+        return
+    fates = {kind: _by_producer(spans) for kind, spans in json.loads(chunk["fates"]).items()}
+    for parsed in parse(data):
+        columns = {name: parsed.column(name) for name in parsed.schema.names}
+        given = {
+            E.TIMESTAMP: columns["timestamp"],
+            E.OFFSET: columns["offset"],
+            E.KEY_BYTES: columns["key"],
+            E.VALUE_BYTES: columns["value"],
+            E.HEADERS: columns["headers"],
+            E.UNREADABLE: columns["unreadable"],
+            E.PRODUCER_ID: columns["producer_id"],
+            E.PRODUCER_EPOCH: columns["producer_epoch"],
+            E.SEQUENCE: columns["sequence"],
+            E.FATE: _fates(columns, fates, parsed.num_rows),
+        }
+        yield _envelope(chunk, given, parsed.num_rows)
+
+
+def _damaged(chunk: dict[str, Any], data: bytes) -> pa.RecordBatch:
+    given = {E.VALUE_BYTES: pa.array([data], pa.binary()), E.UNREADABLE: pa.array([chunk["damage"]])}
+    return _envelope(chunk, given, 1)
+
+
+_NULLS = {
+    E.TIMESTAMP: pa.int64(), E.OFFSET: pa.int64(), E.KEY_BYTES: pa.binary(), E.LINE: pa.int32(),
+    E.PRODUCER_ID: pa.int64(), E.PRODUCER_EPOCH: pa.int32(), E.SEQUENCE: pa.int32(), E.FATE: pa.string(),
+}  # fmt: skip
+
+
+def _envelope(chunk: dict[str, Any], given: dict[str, pa.Array], rows: int) -> pa.RecordBatch:
+    def same(value: Any, kind: pa.DataType) -> pa.Array:
+        return pa.repeat(pa.scalar(value, kind), rows)
+
+    columns = {
+        **{name: pa.nulls(rows, kind) for name, kind in _NULLS.items()},
+        E.HEADERS: pa.array([[]] * rows, HEADERS) if E.HEADERS not in given else None,
+        E.CLUSTER: same(chunk["cluster"], pa.string()),
+        E.TOPIC: same(chunk["topic"], pa.string()),
+        E.INCARNATION: same(chunk["incarnation"], pa.int32()),
+        E.PARTITION: same(chunk["partition"], pa.int32()),
+        E.OBJECT: same(chunk["name"], pa.string()),
+        **given,
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in E.ENVELOPE], names=list(E.ENVELOPE))
+
+
+def _by_producer(spans: list[OfProducer]) -> dict[int, tuple[list[int], list[int]]]:
+    """Starts and ends, in order, by producer id."""
+    found: dict[int, tuple[list[int], list[int]]] = {}
+    for producer, start, end in sorted(spans):
+        starts, ends = found.setdefault(producer, ([], []))
+        starts.append(start)
+        ends.append(end)
+    return found
+
+
+def _fates(columns: dict[str, pa.Array], fates: dict[str, dict[int, Any]], rows: int) -> pa.Array:
+    """Markers are control; of a transaction's records the fate of their batch, which belongs to one transaction."""
+    control = columns["control"].to_numpy(zero_copy_only=False)
+    transactional = columns["transactional"].to_numpy(zero_copy_only=False) & ~control
+    if not control.any() and not (transactional.any() and any(fates.values())):
+        return pa.nulls(rows, pa.string())
+    names = np.full(rows, None, dtype=object)
+    names[control] = E.CONTROL
+    if transactional.any():
+        bases = columns["base"].to_numpy()
+        producers = columns["producer_id"].fill_null(-1).to_numpy()
+        starts = np.flatnonzero(transactional & np.concatenate(([True], bases[1:] != bases[:-1])))
+        ends = np.searchsorted(bases, bases[starts], side="right")  # bases go up within a segment
+        for start, end in zip(starts, ends, strict=True):
+            names[start:end] = _fate(fates, int(producers[start]), int(bases[start]))
+    return pa.array(names, pa.string())
+
+
+def _fate(fates: dict[str, dict[int, Any]], producer: int, base: int) -> str | None:
+    for kind, spans in fates.items():
+        starts, ends = spans.get(producer, ((), ()))
+        at = bisect_right(starts, base) - 1
+        if at >= 0 and base < ends[at]:
+            return kind
+    return None

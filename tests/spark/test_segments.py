@@ -1,0 +1,154 @@
+"""Log segments through the real steps: transactions decided by whatever segments there are, in any split."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.cli.run import BatchRun
+from onefold.dataset import Dataset
+from onefold.errors import DataLossError
+from onefold.lake import Lake
+from onefold.landing.land import land_batch, manifest_of, plan_batch
+from onefold.records.read import count_landed, read_records
+from onefold.report.ledger import offsets_of, rows_of, verdicts_of
+from tests.batches import Export, marker, values
+from tests.spark.pipeline import run
+
+Segment = tuple[int, Sequence[bytes]]
+"""First offset, batches."""
+
+
+def entry(id_: str) -> str:
+    return json.dumps({"id": id_})
+
+
+def things(dataset: Callable[..., Dataset], holes: str = "none", **more: Any) -> Dataset:
+    origin = {"cluster": "c", "incarnation": 1}
+    exports = {"path": "exports", "layout": "segments", "origin": origin, "holes": holes}
+    return dataset("things", source={"exports": exports}, identity={"business_key": ["id"]}, **more)
+
+
+def of(base: int, *ids: str, producer: int = -1, **more: Any) -> bytes:
+    own = {"producer": producer, "epoch": 0, "sequence": 0, "transactional": True} if producer >= 0 else {}
+    return values(base, *map(entry, ids), **{**own, **more})
+
+
+# Producers 1 and 2 interleave: 1 aborts, 2 commits; 3 is never ended; 4 begins in one segment and ends in the next.
+LOG: list[Segment] = [
+    (0, [of(0, "a"), of(1, "gone-1", "gone-2", producer=1), of(3, "b", producer=2)]),
+    (4, [of(4, "c", codec="zstd"), marker(5, 1, commit=False), of(6, "d", producer=1)]),
+    (7, [marker(7, 2, commit=True), of(8, "open", producer=3), marker(9, 1, commit=True)]),
+]
+KEPT = ["a", "b", "c", "d"]
+
+
+def ids(lake: Lake, dataset: Dataset) -> list[str]:
+    return sorted(row["id"] for row in rows_of(lake, dataset))
+
+
+def fold(
+    session: SparkSession, lake: Lake, dataset: Dataset, tmp_path: Path, parts: Sequence[Sequence[Segment]]
+) -> list[BatchRun]:
+    runs = []
+    for number, part in enumerate(parts):
+        export = Export(tmp_path / f"export-{number}")
+        for start, batches in part:
+            export.write(start, *batches)
+        runs.append(run(session, lake, dataset, export.folder))
+    return runs
+
+
+SPLITS: list[list[list[Segment]]] = [
+    [LOG],
+    [[one] for one in LOG],
+    [[one] for one in reversed(LOG)],
+    [[LOG[1]], [LOG[0], LOG[2]]],
+    [[LOG[0], LOG[2]], [LOG[1]]],
+    [LOG[:2], LOG[1:], LOG],
+]
+
+
+@pytest.mark.parametrize(
+    "parts", SPLITS, ids=["whole", "forwards", "backwards", "middle first", "gap first", "overlapping"]
+)
+def test_any_split_of_the_segments_gives_the_committed_records(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Callable[..., Dataset],
+    tmp_path: Path,
+    parts: Sequence[Sequence[Segment]],
+) -> None:
+    """L1 and L2: rows are those of the committed records; what is open is held, and no offset is unexplained."""
+    mine = things(dataset)
+    runs = fold(session, lake, mine, tmp_path, parts)
+    assert ids(lake, mine) == KEPT
+    reds = [one.red for one in runs]
+    gap = parts == SPLITS[4]
+    assert [isinstance(red, DataLossError) for red in reds] == [gap and number == 0 for number in range(len(reds))]
+
+
+def test_each_record_says_what_the_log_says_of_it(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    mine = things(dataset)
+    [whole] = fold(session, lake, mine, tmp_path, [LOG])
+    told = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, mine, whole.batch)[0]}
+    applied, marker_ = ("applied", "insert"), ("control", "marker")
+    assert told == {
+        0: applied, 1: ("aborted", "transaction"), 2: ("aborted", "transaction"), 3: applied, 4: applied, 5: marker_,
+        6: applied, 7: marker_, 8: ("held", "open_transaction"), 9: marker_,
+    }  # fmt: skip
+    [row] = offsets_of(lake, mine)
+    assert row["covered"] == [[0, 8], [9, 10]], "what is open can be decided later"
+
+
+def test_a_damaged_batch_is_rejected_by_name_and_red_until_a_replica_has_it(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """L2 and L6: none of its offsets is present, also where compaction explains holes; the others are as they were."""
+    mine = things(dataset, "compacted")
+    parts = [of(0, "a"), of(1, "b", "c"), of(3, "d")]
+    torn = parts[1][:-1] + bytes([parts[1][-1] ^ 1])
+    bad = Export(tmp_path / "bad")
+    bad.write(0, parts[0], torn, parts[2], replica="broker-1")
+    first = run(session, lake, mine, bad.folder)
+    assert isinstance(first.red, DataLossError)
+    assert "no unexplained offset: found 2" in str(first.red)
+    assert "records landed = verdicts given" not in str(first.red)
+    manifest = manifest_of(lake, mine, first.batch)
+    rows = read_records(session, lake, mine, manifest).collect()
+    assert count_landed(session, lake, mine, manifest) == len(rows) == 3
+    [unread] = [row for row in rows if row["_unreadable"]]
+    start, end = len(parts[0]), len(parts[0]) + len(torn)
+    assert unread["_unreadable"] == (
+        f"a damaged record batch: its checksum is wrong; bytes {start:,} to {end:,} of broker-1/t-0/{0:020d}.log, "
+        "by its header offsets 1 to 3"
+    )
+    assert bytes(unread["_value_bytes"]) == torn
+    assert (unread["_offset"], unread["_topic"]) == (None, "t")
+    good = Export(tmp_path / "good")
+    good.write(0, *parts, replica="broker-2")
+    assert run(session, lake, mine, good.folder).red is None
+    assert ids(lake, mine) == ["a", "b", "c", "d"]
+    again = run(session, lake, mine, bad.folder)
+    assert again.red is None, "another batch has what it lacks"
+    assert ids(lake, mine) == ["a", "b", "c", "d"]
+
+
+def test_a_large_segment_is_read_in_parts_by_several_tasks(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    mine = things(dataset)
+    pads = [json.dumps({"id": f"id-{number}", "pad": "x" * 100_000}) for number in range(200)]
+    Export(tmp_path / "export").write(0, *(values(number, text) for number, text in enumerate(pads)))
+    manifest = land_batch(lake, mine, plan_batch(lake, mine, export=str(tmp_path / "export")).batch)
+    rows = read_records(session, lake, mine, manifest)
+    assert rows.rdd.getNumPartitions() == 3
+    assert sorted(row[0] for row in rows.select("_offset").collect()) == list(range(200))
+    assert rows.where("length(_value_bytes) > 100000").count() == 200

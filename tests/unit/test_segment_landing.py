@@ -1,0 +1,252 @@
+"""Landing segments: what each landing decides, what it wakes, and what is said of damage. No Spark."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.dataset import Dataset
+from onefold.dedup.documents import Staged, StagedPartition
+from onefold.errors import NothingToReadError
+from onefold.lake import Lake
+from onefold.landing import undecided
+from onefold.landing.exports import is_ignored, segment_of
+from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.manifest import Cleared, Manifest
+from onefold.landing.offsets import Coverage
+from onefold.landing.plan import ObjectsPlan
+from onefold.maintenance.landings import clear_landing
+from onefold.upsert.coverage import account_for
+from onefold.upsert.generation import Target
+from tests.batches import Export, marker, values
+
+Make = Callable[..., Dataset]
+KEY = "c/t/1/0"
+
+
+def sent(base: int, *ids: str, producer: int = -1) -> bytes:
+    own: dict[str, Any] = {"producer": producer, "epoch": 0, "sequence": 0, "transactional": True}
+    return values(base, *ids, **(own if producer >= 0 else {}))
+
+
+A = (0, [sent(0, "a", "b", producer=1), sent(2, "c")])
+B = (3, [sent(3, "d"), sent(4, "e", producer=2)])
+C = (5, [marker(5, 1, commit=True), marker(6, 2, commit=False)])
+
+
+@pytest.fixture
+def things(dataset: Make) -> Make:
+    def make(holes: str = "none", name: str = "things", **more: Any) -> Dataset:
+        origin = {"cluster": "c", "incarnation": 1}
+        exports = {"path": "segments", "layout": "segments", "origin": origin, "holes": holes}
+        return dataset(name, source={"exports": exports}, identity={"message_id": "id"}, **more)
+
+    return make
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Export:
+    return Export(tmp_path / "segments")
+
+
+def land(lake: Lake, dataset: Dataset) -> Manifest:
+    """Everything that is new for the dataset."""
+    return land_batch(lake, dataset, plan_batch(lake, dataset).batch)
+
+
+def fates(manifest: Manifest) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+    [one] = manifest.transactions
+    return one.aborted, one.open
+
+
+def names(manifest: Manifest) -> list[tuple[str, bool]]:
+    return [(one.name[-8:], bool(one.woken)) for one in manifest.objects]
+
+
+def test_a_brokers_folder_and_tiered_names_tell_topic_partition_and_offset() -> None:
+    assert segment_of("a.b-c-12/00000000000000012345.log") == ("a.b-c", 12, 12345)
+    assert segment_of("broker-1/x/orders-0/00000000000000000000.log") == ("orders", 0, 0)
+    tiered = "orders-LWgrMmVrT0a__7a4SasuPA/3/00000000000000000007-bCqX9U--S-6U8XUM9II25Q.log"
+    assert segment_of(tiered) == ("orders", 3, 7)
+    for other in ("orders-0/1.log", "orders/00000000000000000000.log", "orders-0.abc-delete/00000000000000000000.log"):
+        assert segment_of(other) is None
+        assert is_ignored("segments", other)
+    for beside in ("00000000000000000000.txnindex", "leader-epoch-checkpoint", "00000000000000000012.snapshot"):
+        assert not is_ignored("segments", f"orders-0/{beside}")
+
+
+def test_only_segments_are_planned_and_what_is_strange_is_named(lake: Lake, things: Make, export: Export) -> None:
+    export.write(A[0], *A[1])
+    (export.folder / "notes.txt").write_text("x")
+    plan = plan_batch(lake, things())
+    assert isinstance(plan, ObjectsPlan)
+    assert [one.name for one in plan.objects] == ["t-0/00000000000000000000.log"]
+    assert plan.ignored == ["notes.txt"]
+    with pytest.raises(NothingToReadError, match="no objects of layout segments"):
+        plan_batch(lake, things(), export=str(export.folder / "t-0"))  # the folder's name is what tells the topic
+
+
+def test_all_at_once_leaves_nothing_open(lake: Lake, things: Make, export: Export) -> None:
+    for one in (A, B, C):
+        export.write(one[0], *one[1])
+    assert fates(land(lake, things())) == ([(2, 4, 5)], [])
+
+
+@pytest.mark.parametrize(
+    "order", list(itertools.permutations([A, B, C])), ids=lambda one: "-".join(str(s[0]) for s in one)
+)
+def test_whatever_comes_first_in_the_end_each_record_is_decided_once_and_rightly(
+    lake: Lake, things: Make, export: Export, order: Any
+) -> None:
+    """L1: over all landings, every transactional record is given decided in at least one, and never wrongly."""
+    landed = []
+    for one in order:
+        export.write(one[0], *one[1])
+        landed.append(land(lake, things()))
+    decided = {0: set(), 4: set()}  # type: ignore[var-annotated]
+    for manifest in landed:
+        held = {one.start for one in manifest.objects}
+        aborted, open_ = fates(manifest)
+        for offset, start, producer in ((0, 0, 1), (4, 3, 2)):
+            if start in held and not any(p == producer and s <= offset < e for p, s, e in open_):
+                decided[offset].add(any(p == producer and s <= offset < e for p, s, e in aborted))
+    assert decided == {0: {False}, 4: {True}}
+
+
+def test_a_marker_wakes_the_segment_that_waits_for_it_once(lake: Lake, things: Make, export: Export) -> None:
+    export.write(A[0], *A[1])
+    first = land(lake, things())
+    assert fates(first) == ([], [(1, 0, 2)])
+    [note] = first.notes
+    assert note == (
+        "t, partition 0: 1 producer has a transaction that no marker here ends, from offset 0 on: held until one is "
+        "landed"
+    )
+    export.write(3, sent(3, "d"), marker(4, 1, commit=True))
+    assert undecided.waiting([first]) == {first.batch}, "its bytes are kept"
+    second = land(lake, things())
+    assert undecided.waiting([first, second]) == set()
+    assert names(second) == [("0003.log", False), ("0000.log", True)]
+    assert second.objects[1].woken == first.batch
+    assert lake.storage.read(second.objects[1].key) == lake.storage.read(first.objects[0].key)
+    assert fates(second) == ([], [])
+    assert "t-0/00000000000000000000.log of batch" in second.notes[0]
+    # The active segment grows: its marker is there again, and nobody waits any more.
+    export.write(3, sent(3, "d"), marker(4, 1, commit=True), sent(5, "f"))
+    assert names(land(lake, things())) == [("0003.log", False)]
+
+
+def test_a_reader_that_was_given_a_record_open_is_given_it_decided(lake: Lake, things: Make, export: Export) -> None:
+    """Two datasets share the source's landings, and plan on their own."""
+    one, other = things(), things(name="others")
+    lake.put_first(Lake.target(other.target.table), Target(dataset=other.name))  # it has run before
+    export.write(A[0], *A[1])
+    land(lake, one)
+    land(lake, other)
+    export.write(3, sent(3, "d"), marker(4, 1, commit=True))
+    assert names(land(lake, one)) == [("0003.log", False), ("0000.log", True)]
+    export.write(3, sent(3, "d"), marker(4, 1, commit=True), sent(5, "f"))
+    both = land(lake, one)
+    assert names(both) == [("0003.log", False), ("0000.log", True)]
+    assert land(lake, other) == both, "they share the plan, too"
+    export.write(3, sent(3, "d"), marker(4, 1, commit=True), sent(5, "f", "g"))
+    assert names(land(lake, one)) == [("0003.log", False)]
+
+
+def test_of_two_landings_at_once_one_sees_the_other(
+    lake: Lake, things: Make, export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second lands whole after the first has read the indexes that stand, and before its manifest."""
+    export.write(A[0], *A[1])
+    plan = plan_batch(lake, things())
+    export.write(3, sent(3, "d"), marker(4, 1, commit=True))
+    later = plan_batch(lake, things(), export=str(export.folder / ".."))
+    only = later.model_copy(update={"objects": [one for one in later.objects if one.name.endswith("0003.log")]})
+    lake.storage.put_if_absent(f"sources/{only.source}/plans/{only.batch}.json", only.model_dump_json().encode())
+    inner: list[Manifest] = []
+    real = undecided._land_partition
+
+    def between(*given: Any) -> None:
+        monkeypatch.setattr(undecided, "_land_partition", real)
+        real(*given)
+        inner.append(land_batch(lake, things(), only.batch))
+
+    monkeypatch.setattr(undecided, "_land_partition", between)
+    first = land_batch(lake, things(), plan.batch)
+    assert fates(first)[1] == [(1, 0, 2)]
+    assert names(inner[0]) == [("0003.log", False), ("0000.log", True)]
+    assert fates(inner[0]) == ([], [])
+
+
+def test_what_was_cleared_cannot_be_woken(lake: Lake, things: Make, export: Export) -> None:
+    export.write(A[0], *A[1])
+    first = land(lake, things())
+    clear_landing(lake, first)
+    assert lake.get(Lake.cleared(first.source, first.batch), Cleared)
+    export.write(3, sent(3, "d"), marker(4, 1, commit=True))
+    assert names(land(lake, things())) == [("0003.log", False)]
+
+
+def test_replicas_that_overlap_are_landed_both_and_tell_one_story(lake: Lake, things: Make, export: Export) -> None:
+    export.write(0, *A[1], replica="broker-1")
+    export.write(0, *A[1], *B[1], replica="broker-2")
+    export.write(5, *C[1], replica="broker-1")
+    manifest = land(lake, things())
+    assert len(manifest.objects) == 3
+    assert fates(manifest) == ([(2, 4, 5)], [])
+
+
+def test_a_replica_that_is_whole_takes_the_damage_back(lake: Lake, things: Make, export: Export) -> None:
+    torn = b"".join(A[1])
+    export.write(0, torn[:70] + b"!" + torn[71:], replica="broker-1")
+    export.write(3, *B[1], replica="broker-1")
+    first = land(lake, things())
+    assert [(one.start, one.end) for one in first.damaged] == [(0, 2)]
+    assert first.notes[0].startswith("broker-1/t-0/00000000000000000000.log: bytes 0 to 77: a damaged record batch")
+    export.write(0, *A[1], replica="broker-2")
+    assert land(lake, things()).damaged == []
+
+
+@pytest.mark.parametrize("holes", ["none", "compacted"])
+def test_offsets_of_a_damaged_batch_are_unexplained_whatever_explains_holes(
+    lake: Lake, things: Make, export: Export, holes: str
+) -> None:
+    """L2: also where compaction is declared, at the log's end, and where nothing else of the partition is left."""
+    whole = b"".join([*A[1], *B[1]])
+    export.write(0, whole[:-3] + b"???")
+    manifest = land(lake, things(holes))
+    staged = Staged(batch="b", generation="g", code="c", attempt="a", table="t", records=5, objects={}, partitions={
+        KEY: StagedPartition(present=[(0, 4)], quarantined=[]),
+    })  # fmt: skip
+    coverage, [account] = account_for(things(holes), staged, manifest, Coverage())
+    assert account.unexplained == [(4, 5)]
+    assert coverage.partitions[KEY].covered == [(0, 4)]
+    # Compaction explains what is missing beside it.
+    sparse = staged.model_copy(update={"partitions": {KEY: StagedPartition(present=[(0, 1), (3, 4)], quarantined=[])}})
+    _, [account] = account_for(things(holes), sparse, manifest, Coverage())
+    assert account.unexplained == ([(4, 5)] if holes == "compacted" else [(1, 3), (4, 5)])
+    nothing = staged.model_copy(update={"partitions": {}})
+    _, [account] = account_for(things(holes), nothing, manifest, Coverage())
+    assert account.unexplained == [(4, 5)]
+
+
+def test_a_segment_that_was_copied_torn_leaves_its_rest_unexplained(lake: Lake, things: Make, export: Export) -> None:
+    whole = b"".join(A[1])
+    export.write(0, whole[:-5])
+    manifest = land(lake, things("compacted"))
+    assert manifest.damaged == []
+    assert "ends in a batch that was not written to its end" in manifest.notes[0]
+    export.write(3, *B[1])
+    plan = plan_batch(lake, things("compacted"), export=str(export.folder))
+    both = land_batch(lake, things("compacted"), plan.batch)
+    assert [(one.start, one.end) for one in both.damaged] == [(2, 3)]
+
+
+def test_what_holes_explain_belongs_to_the_landing(things: Make) -> None:
+    """A shared landing decides transactions for all its readers, and `holes` has a say in it."""
+    assert things().source_id == things(name="others").source_id
+    assert things().source_id != things("compacted").source_id
