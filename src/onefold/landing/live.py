@@ -208,7 +208,7 @@ class LiveSource:
             if explained.holes:  # the batches that were looked at have to be of the same topic
                 self._check_there(batch, readable)
         objects = [self._object(info.key, info.size) for info in self.lake.storage.list(prefix) if _is_data(info.key)]
-        return Landed(objects, plan.ranges, in_order(holes + explained.holes), explained.notes)
+        return Landed(objects, plan.ranges, in_order(holes + explained.holes), notes=explained.notes)
 
     def landed(self, landed: Landed) -> None:
         """Tell lag monitors: commit the group's offsets, upwards only. Nothing rests on it, so it fails nothing."""
