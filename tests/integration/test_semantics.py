@@ -1,0 +1,36 @@
+"""docs/semantics.md, run as it stands against a real broker: its blocks assert what Onefold counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from onefold.lake import Lake
+from sample.semantics import PAGE, Counted, lesson, teach
+from tests.spark.pipeline import InSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1200)]
+
+
+def test_the_page_counts_what_each_promise_keeps(session: SparkSession, lake: Lake) -> None:
+    said: list[str] = []
+    with lesson(lake, InSession(lake, session)) as given:
+        names = teach(PAGE.read_text(), given, said.append)
+        assert given.lost == 4  # the faults were real: one acknowledgement for each promise
+    counted = {name: of for name, of in names.items() if isinstance(of, Counted)}
+    assert list(counted) == [
+        "at_most_once",
+        "at_least_once",
+        "exported",
+        "idempotent",
+        "restarted",
+        "transactional",
+        "pressed",
+    ]
+    # Blocks that assert nothing would pass: each batch has an assertion of its verdicts.
+    assert all(f"{name}.verdicts" in PAGE.read_text() for name in counted)
+    assert [line for line in said if not line.startswith(" ")][:2] == ["At most once", "At least once"]
