@@ -26,7 +26,7 @@ from onefold.landing.plan import ObjectsPlan
 from onefold.landing.undecided import find_index
 from onefold.records.segments import PlacedSegment, chunks_of, read_chunks
 from onefold.storage import LocalStorage, ObjectInfo, S3Storage, open_storage
-from onefold.storage.objects import PreconditionFailedError, Storage
+from onefold.storage.objects import PreconditionFailedError, Seekable, Storage
 from onefold.storage.s3 import WHOLE
 from tests.batches import Export, values
 
@@ -120,6 +120,13 @@ def test_a_range_of_an_object_is_read_and_what_is_behind_its_end_is_nothing(stor
     store.write("x/a", b"0123456789")
     ranges = ((0, 3), (3, 3), (8, 20), (10, 12), (0, 10))
     assert [store.read_range("x/a", *one) for one in ranges] == [b"012", b"", b"89", b"", b"0123456789"]
+
+
+def test_an_object_is_a_file_that_one_may_seek_in(store: S3Storage) -> None:
+    data = bytes(range(256)) * 8
+    store.write("a/b", data)
+    file = Seekable(store, "a/b", len(data))
+    assert (file.seek(-8, 2), file.read(4), file.read(99), file.read(1)) == (2040, data[-8:-4], data[-4:], b"")
 
 
 def test_another_prefix_that_begins_alike_is_not_listed(bucket: str) -> None:

@@ -15,7 +15,7 @@ from onefold.errors import LakeUnavailableError, UsageError
 from onefold.lake import Lake
 from onefold.settings import Settings
 from onefold.storage import LocalStorage, S3Storage, open_storage, safe_key
-from onefold.storage.objects import ObjectInfo, PreconditionFailedError
+from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Seekable
 
 
 @pytest.fixture
@@ -53,6 +53,17 @@ def test_a_reader_sees_the_old_or_the_new_object_whole(store: LocalStorage) -> N
         reads = [pool.submit(store.read, "a") for _ in range(200)]
         assert {read.result() for read in reads} <= set(contents)
         assert all(write.exception() is None for write in writes)
+
+
+def test_parts_of_an_object_are_read_where_they_are_asked_for(store: LocalStorage) -> None:
+    data = bytes(range(256)) * 8
+    store.write("a/b", data)
+    assert store.read_range("a/b", 5, 9) == data[5:9]
+    file = Seekable(store, "a/b", len(data))
+    assert (file.seek(-8, 2), file.read(4), file.tell(), file.read(99), file.read(1)) == (
+        2040, data[-8:-4], 2044, data[-4:], b"",
+    )  # fmt: skip
+    assert (file.seek(10), file.seek(5, 1), file.read(-1)) == (10, 15, data[15:])
 
 
 def test_what_is_put_is_read_listed_and_overwritten(store: LocalStorage) -> None:

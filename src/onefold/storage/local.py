@@ -50,7 +50,7 @@ class LocalStorage:
             return self._path(key).open("rb")
 
     def read_range(self, key: str, start: int, end: int) -> bytes:
-        with self._complaints(), self._path(key).open("rb") as file:
+        with self.open(key) as file:
             file.seek(start)
             return file.read(end - start)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -78,6 +79,37 @@ class Storage(Protocol):
             PreconditionFailedError: the source object is not the one that `info` describes any more.
         """
         ...
+
+
+class Seekable(io.RawIOBase):
+    """An object as a file whose parts are read where they are asked for."""
+
+    def __init__(self, store: Storage, key: str, size: int) -> None:
+        self._store, self._key, self._size, self._at = store, key, size, 0
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Any part of it."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place; where that is, from the start."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """The place, from the start."""
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes from the place on; fewer at the end."""
+        end = self._size if size < 0 else min(self._size, self._at + size)
+        data = self._store.read_range(self._key, self._at, end) if self._at < end else b""
+        self._at += len(data)
+        return data
 
 
 class PreconditionFailedError(Exception):

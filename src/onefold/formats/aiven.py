@@ -1,0 +1,167 @@
+"""Lines of Aiven's S3 sink (`format.output.type=jsonl`): a JSON object a record, with the fields it is told.
+
+`{"key": …, "value": …, "offset": 7, "timestamp": "2026-01-01T00:00:01Z", "headers": [{"key": "h", "value": …}]}`.
+A StringConverter makes key and value JSON strings, a JsonConverter any JSON, a ByteArrayConverter base64 in a string
+(Aiven-Open/cloud-storage-connectors-for-apache-kafka, `output/jsonwriter`).
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from base64 import b64decode
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from onefold.dataset.model import Encoding
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?Z")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one line says. `problem`: why it is no record; then all that can be told is told."""
+
+    offset: int | None = None
+    timestamp: int | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, str | None], ...] = ()
+    problem: str | None = None
+
+
+def read_line(line: bytes, encoding: Encoding) -> Line:
+    """One line as a record; a value that is no string stays the text that stands there, digit by digit."""
+    try:
+        told = _members(line.decode())
+    except UnicodeDecodeError:
+        return Line(problem="the line is not UTF-8")
+    except (ValueError, RecursionError):
+        return Line(problem="the line is not one JSON object")
+    offset = told.get("offset", (None,))[0]
+    if type(offset) is not int or not 0 <= offset < _MOST:
+        return Line(problem="the line has no offset: format.output.fields must name it")
+    if "value" not in told:
+        return Line(offset, problem="the line has no value: format.output.fields must name it")
+    try:
+        return Line(
+            offset,
+            _millis(told),
+            _bytes("key", told, encoding.key),
+            _bytes("value", told, encoding.value),
+            _headers(told, encoding.headers),
+        )
+    except ValueError as error:
+        return Line(offset, problem=str(error))
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(word)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _members(text: str) -> dict[str, tuple[Any, str]]:
+    """The members of one JSON object, each with its value and the text of it; of equal names the last counts."""
+    found: dict[str, tuple[Any, str]] = {}
+    at = _after(text, _space(text, 0), "{")
+    if text[at : at + 1] == "}":
+        at += 1
+    else:
+        while True:
+            name, at = _DECODER.raw_decode(text, _at(text, at, '"'))
+            start = _after(text, _space(text, at), ":")
+            value, at = _DECODER.raw_decode(text, start)
+            found[name] = (value, text[start:at])
+            at = _space(text, at)
+            if text[at : at + 1] == "}":
+                at += 1
+                break
+            at = _after(text, at, ",")
+    if _space(text, at) != len(text):
+        raise ValueError("more than one value")
+    return found
+
+
+def _space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _at(text: str, at: int, letter: str) -> int:
+    if text[at : at + 1] != letter:
+        raise ValueError(f"no {letter}")
+    return at
+
+
+def _after(text: str, at: int, letter: str) -> int:
+    return _space(text, _at(text, at, letter) + 1)
+
+
+def _millis(told: dict[str, tuple[Any, str]]) -> int | None:
+    given = told.get("timestamp", (None,))[0]
+    if given is None:
+        return None
+    if type(given) is int:
+        return given if given >= 0 else None
+    found = _INSTANT.fullmatch(given) if isinstance(given, str) else None
+    try:
+        at = datetime.fromisoformat(found[1] if found else "").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise ValueError("the timestamp is no instant such as 2026-01-01T00:00:01Z") from error
+    assert found
+    return (at - _EPOCH) // timedelta(milliseconds=1) + int((found[2] or "0").ljust(3, "0")[:3])
+
+
+def _bytes(name: str, told: dict[str, tuple[Any, str]], encoding: str) -> bytes | None:
+    value, text = told.get(name, (None, ""))
+    if value is None:
+        return None
+    if encoding == "base64":
+        return _unpacked(name, value)
+    return _encoded(name, value if isinstance(value, str) else text)
+
+
+def _unpacked(name: str, value: Any) -> bytes:
+    try:
+        return b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ValueError(f"the {name} is not base64, as source.exports.encoding.{name} says") from error
+
+
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the {name} has half a character") from error
+
+
+def _headers(told: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[str, str | None], ...]:
+    given, _ = told.get("headers", (None, ""))
+    if given is None:
+        return ()
+    if not isinstance(given, list) or any(type(one) is not dict or type(one.get("key")) is not str for one in given):
+        raise ValueError("the headers are no list of objects with key and value")
+    return tuple((_text(one["key"]), _header(one.get("value"), encoding)) for one in given)
+
+
+def _header(value: Any, encoding: str) -> str | None:
+    """A header's value as text: null where it is none."""
+    if value is None:
+        return None
+    if encoding == "base64":
+        try:
+            return _unpacked("headers", value).decode()
+        except UnicodeDecodeError:
+            return None
+    return _text(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _text(text: str) -> str:
+    return _encoded("headers", text).decode()

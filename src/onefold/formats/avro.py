@@ -1,0 +1,193 @@
+"""Avro container files: blocks are told apart here, fastavro decodes what is in them.
+
+Source of the format: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from onefold.formats.shapes import FormatError, Shape, refused
+
+_MAGIC = b"Obj\x01"
+_SYNC = 16
+_PRIMITIVES = {"boolean": "boolean", "int": "whole", "long": "whole", "float": "float", "double": "double"}
+_PRIMITIVES |= {"string": "text", "bytes": "binary", "null": "null"}
+_SECONDS = {"millis": 3, "micros": 6, "nanos": 9}
+
+
+def count_avro(data: memoryview) -> int:
+    """The records of a container file, as its blocks' headers say; nothing is decoded.
+
+    Raises:
+        FormatError: it is none, or it does not end where a block ends.
+    """
+    if bytes(data[:4]) != _MAGIC:
+        raise FormatError("it is no Avro container file" if data else "it is empty, and an Avro file never is")
+    at = _behind_header(data)
+    sync, at = bytes(data[at : at + _SYNC]), at + _SYNC
+    records = 0
+    while at < len(data):
+        count, at = _long(data, at)
+        size, at = _long(data, at)
+        if size < 0 or count < 0 or at + size + _SYNC > len(data):
+            raise FormatError(f"it is cut off behind record {records:,}: the block there is not whole")
+        if bytes(data[at + size : at + size + _SYNC]) != sync:
+            raise FormatError(f"the block behind record {records:,} does not end with the file's marker")
+        records, at = records + count, at + size + _SYNC
+    return records
+
+
+def _behind_header(data: memoryview) -> int:
+    """Where the metadata, a map in blocks, ends."""
+    at = len(_MAGIC)
+    while True:
+        count, at = _long(data, at)
+        if count == 0:
+            if at + _SYNC > len(data):
+                raise FormatError("it is cut off in its header")
+            return at
+        if count < 0:  # then its size in bytes follows
+            _, at = _long(data, at)
+        for _ in range(2 * abs(count)):
+            size, at = _long(data, at)
+            at += size
+            if size < 0 or at > len(data):
+                raise FormatError("it is cut off in its header")
+
+
+def _long(data: memoryview, at: int) -> tuple[int, int]:
+    """A zigzag number, and where it ends."""
+    number = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise FormatError("it is cut off, or no Avro container file")
+        byte, at = data[at], at + 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return (number >> 1) ^ -(number & 1), at
+
+
+def read_avro(data: memoryview) -> tuple[Shape, Iterator[Any]]:
+    """The shape of a container file's records, and the records as plain values, in their order.
+
+    Dates, times, timestamps and decimals come as the numbers and bytes that the file has: nothing is rounded.
+
+    Raises:
+        FormatError: it cannot be read, at once or while it is read.
+    """
+    try:
+        blocks = fastavro.block_reader(BytesIO(data))
+        schema = blocks.writer_schema
+        plain = fastavro.parse_schema(_plain(schema))
+    except (EOFError, ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
+        raise FormatError(f"it is no Avro file that can be read: {error}") from error
+    return _shape(schema, _names(schema), ()), _records(blocks, plain)
+
+
+def _records(blocks: Any, schema: Any) -> Iterator[Any]:
+    done = 0
+    try:
+        for block in blocks:
+            content = block.bytes_
+            for _ in range(block.num_records):
+                yield fastavro.schemaless_reader(content, schema, handle_unicode_errors="surrogateescape")
+                done += 1
+            _at_end(content)
+    except Exception as error:  # a codec's or the decoder's own: what they raise on broken bytes is not settled
+        raise FormatError(f"it cannot be read behind record {done:,}: {type(error).__name__} {error}") from error
+
+
+def _at_end(content: BytesIO) -> None:
+    if left := len(content.read()):
+        raise ValueError(f"{left} bytes of the block are no record")
+
+
+def _plain(schema: Any) -> Any:
+    """The schema without logical types, so that values stay numbers and bytes."""
+    match schema:
+        case list():
+            return [_plain(one) for one in schema]
+        case dict():
+            kept = {name: one for name, one in schema.items() if name != "logicalType" and not name.startswith("__")}
+            for inner in ("items", "values", "type"):
+                if inner in kept and not isinstance(kept[inner], str):
+                    kept[inner] = _plain(kept[inner])
+            if "fields" in kept:
+                kept["fields"] = [{"name": field["name"], "type": _plain(field["type"])} for field in schema["fields"]]
+            return kept
+        case _:
+            return schema
+
+
+def _names(schema: Any) -> dict[str, Any]:
+    """The named types of a schema."""
+    found: dict[str, Any] = {}
+    match schema:
+        case list():
+            for one in schema:
+                found |= _names(one)
+        case dict():
+            if schema["type"] in ("record", "error", "enum", "fixed"):
+                found[schema["name"]] = schema
+            for inner in (schema.get("items"), schema.get("values"), *(f["type"] for f in schema.get("fields", ()))):
+                found |= _names(inner)
+            if not isinstance(schema["type"], str):
+                found |= _names(schema["type"])
+    return found
+
+
+def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape:
+    match schema:
+        case str() if schema in _PRIMITIVES:
+            return Shape(_PRIMITIVES[schema])
+        case str():
+            return _shape(names[schema], names, within)
+        case list():
+            others = [one for one in schema if one != "null"]
+            if len(others) > 1:
+                return refused("a union of several types cannot be read, only null and one other")
+            return _shape(others[0], names, within) if others else Shape("null")
+    kind = schema["type"]
+    if "logicalType" in schema and (logical := _logical(schema)):
+        return logical
+    match kind:
+        case "record" | "error":
+            if schema["name"] in within:
+                return refused(f"{schema['name']} holds itself: what nests without end cannot be read")
+            inside = (*within, schema["name"])
+            return Shape(
+                "struct", fields=tuple((one["name"], _shape(one["type"], names, inside)) for one in schema["fields"])
+            )
+        case "enum":
+            return Shape("text")
+        case "fixed":
+            return Shape("binary")
+        case "array":
+            return Shape("list", item=_shape(schema["items"], names, within))
+        case "map":
+            return Shape("map", item=_shape(schema["values"], names, within))
+        case _:
+            return _shape(kind, names, within)
+
+
+def _logical(schema: dict[str, Any]) -> Shape | None:
+    """The shape of a logical type; None: one that changes nothing (the specification has it ignored)."""
+    logical, kind = schema["logicalType"], schema["type"]
+    name, _, unit = str(logical).rpartition("-")
+    match name or logical:
+        case "decimal" if kind in ("bytes", "fixed"):
+            return Shape("unscaled", schema.get("scale", 0))
+        case "date" if kind == "int":
+            return Shape("date")
+        case "time" if kind in ("int", "long") and unit in _SECONDS:
+            return Shape("time", _SECONDS[unit])
+        case "timestamp" | "local-timestamp" if kind == "long" and unit in _SECONDS:
+            return Shape("timestamp", _SECONDS[unit], instant=name == "timestamp")
+        case _:
+            return None

@@ -1,0 +1,182 @@
+"""Structured values as JSON text, exactly: what Avro and Parquet hold becomes what Kafka Connect's JSON would say.
+
+| what | is written as |
+| --- | --- |
+| whole numbers | all their digits |
+| float, double | the shortest number that reads back as the same one; NaN and infinities as words in quotes |
+| decimal | all its digits; with more than 38 of them in quotes |
+| date, time, timestamp | ISO 8601, with microseconds (nanoseconds where there are any), Z where it is an instant |
+| binary | base64, as Connect does |
+| null | null, always said |
+
+A date, time or timestamp whose field is declared `int` or `long` is the number that the file has. What ISO 8601 cannot
+say (years beyond 9999) is that number, too, so that no declared time takes it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from json.encoder import encode_basestring as quoted
+from typing import Any
+
+import numpy as np
+
+from onefold.dataset.types import FieldType
+
+Write = Callable[[Any], str]
+_EPOCH, _DAY_ONE = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1)
+_MOST_DIGITS = 38
+_NUMBERS = ("int", "long")
+
+
+class FormatError(Exception):
+    """An object, or a column of it, cannot be read; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a value is, whichever format it stands in; null may stand for any value.
+
+    `name`: null, boolean, whole, float, double, decimal, unscaled (a decimal's big-endian bytes), text, binary, date
+    (days), time and timestamp (numbers since midnight, since 1970), list, map (text to `item`), struct, or refused.
+    """
+
+    name: str
+    scale: int = 0
+    """Digits behind the point: of an unscaled decimal, of a time's or timestamp's seconds."""
+    instant: bool = True
+    item: Shape | None = None
+    fields: tuple[tuple[str, Shape], ...] = ()
+    refused: str = ""
+    """Why values of this shape cannot be read."""
+
+
+def refused(why: str) -> Shape:
+    """The shape of values that cannot be read."""
+    return Shape("refused", refused=why)
+
+
+def writer(shape: Shape, declared: FieldType | None = None, at: str = "") -> Write:
+    """What turns a value into JSON text; `declared` is the field's type in the dataset file, `at` its name.
+
+    Raises:
+        FormatError: values of this shape cannot be read.
+    """
+    write = _writer(shape, declared, at)
+    return lambda value: "null" if value is None else write(value)
+
+
+def _writer(shape: Shape, declared: FieldType | None, at: str) -> Write:
+    match shape.name:
+        case "boolean":
+            return lambda value: "true" if value else "false"
+        case "float" | "double" | "decimal" | "text" | "binary":
+            return _SCALARS[shape.name]
+        case "unscaled":
+            return lambda value: _decimal(Decimal(f"{int.from_bytes(value, 'big', signed=True)}E-{shape.scale}"))
+        case "date" | "time" | "timestamp" if declared and declared.name in _NUMBERS:
+            return str
+        case "date":
+            return _date
+        case "time":
+            return lambda value: _time(value, shape.scale)
+        case "timestamp":
+            return lambda value: _timestamp(value, shape)
+        case "list" | "map" | "struct":
+            return _nested(shape, declared, at)
+        case "refused":
+            raise FormatError(f"{at or 'the value'}: {shape.refused}")
+        case _:
+            return str
+
+
+def _nested(shape: Shape, declared: FieldType | None, at: str) -> Write:
+    if shape.name == "struct":
+        known = dict(declared.fields) if declared else {}
+        parts = [
+            (name, f"{quoted(name)}:", writer(kind, known.get(name), f"{at}.{name}".lstrip(".")))
+            for name, kind in shape.fields
+            if kind.name != "refused" or name in known  # what nobody asks for stops nobody
+        ]
+        return lambda value: "{" + ",".join([word + write(value[name]) for name, word, write in parts]) + "}"
+    assert shape.item
+    item = writer(shape.item, declared.item if declared else None, f"{at}[]")
+    if shape.name == "list":
+        return lambda value: "[" + ",".join(map(item, value)) + "]"
+    return lambda value: "{" + ",".join(f"{_text(key)}:{item(one)}" for key, one in _pairs(value)) + "}"
+
+
+def _pairs(value: Any) -> Any:
+    return value.items() if isinstance(value, dict) else value
+
+
+def _text(value: str | bytes) -> str:
+    """A text; bytes that are no UTF-8 stay in it, and come out again where the line is encoded (`encoded`)."""
+    return quoted(value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value)
+
+
+def encoded(line: str) -> bytes:
+    """The line as bytes: what was no UTF-8 is the bytes that it was."""
+    return line.encode("utf-8", "surrogateescape")
+
+
+def _binary(value: bytes) -> str:
+    return f'"{b64encode(value).decode()}"'
+
+
+def _double(value: float) -> str:
+    return repr(value) if abs(value) < float("inf") else _word(value)
+
+
+def _float(value: float) -> str:
+    return str(np.float32(value)) if abs(value) < float("inf") else _word(value)
+
+
+def _word(value: float) -> str:
+    return {float("inf"): '"Infinity"', float("-inf"): '"-Infinity"'}.get(value, '"NaN"')
+
+
+def _decimal(value: Decimal) -> str:
+    text = format(value, "f")
+    return text if sum(map(str.isdigit, text)) <= _MOST_DIGITS else f'"{text}"'
+
+
+def _date(days: int) -> str:
+    try:
+        return f'"{(_DAY_ONE + timedelta(days=days)).isoformat()}"'
+    except OverflowError:
+        return str(days)
+
+
+def _time(ticks: int, scale: int) -> str:
+    seconds, fraction = divmod(ticks, 10**scale)
+    minutes, second = divmod(seconds, 60)
+    return f'"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}{_fraction(fraction, scale)}"'
+
+
+def _timestamp(ticks: int, shape: Shape) -> str:
+    seconds, fraction = divmod(ticks, 10**shape.scale)
+    try:
+        at = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return str(ticks)
+    return f'"{at.isoformat()[:19]}{_fraction(fraction, shape.scale)}{"Z" if shape.instant else ""}"'
+
+
+def _fraction(fraction: int, scale: int) -> str:
+    """Six digits; nine where six would lose some, which no declared timestamp takes."""
+    nanos = f".{fraction * 10 ** (9 - scale):09d}"
+    return nanos.removesuffix("000")
+
+
+_SCALARS: dict[str, Write] = {
+    "float": _float,
+    "double": _double,
+    "decimal": _decimal,
+    "text": _text,
+    "binary": _binary,
+}

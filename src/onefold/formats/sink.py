@@ -1,0 +1,146 @@
+"""Objects of Kafka Connect's S3 sink in any of its formats, record by record: values, keys and headers.
+
+The sink puts a key of Parquet into `{key}` and headers into `{headers}`; Avro holds both as they are, headers as a list
+of {key, value} (confluentinc/kafka-connect-storage-cloud, `RecordViews`). Formats of values and companions may differ.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from onefold.dataset.types import FieldType
+from onefold.formats.avro import count_avro, read_avro
+from onefold.formats.parquet import read_parquet
+from onefold.formats.shapes import FormatError, Shape, encoded, writer
+
+Told = bytes | None
+CHUNK = 1 << 20
+"""Bytes that are unpacked at once."""
+LONGEST = 64 << 20
+"""Bytes of a line that is taken up: what is longer is no record that could be read."""
+
+
+def values_of(name: str, data: memoryview, fields: Mapping[str, FieldType]) -> tuple[int, Iterator[Told]]:
+    """How many values an object holds, and the values as Kafka's JSON would have them.
+
+    Raises:
+        FormatError: the object cannot be read, at once or while it is read.
+    """
+    if is_lines(name):
+        return _counted_lines(name, data, value_of_line)
+    shape, count, records = _structured(name, data)
+    asked = FieldType("struct", fields=tuple(fields.items()))
+    return count, map(_final(shape, asked), records)
+
+
+def keys_of(name: str, data: memoryview) -> tuple[int, Iterator[Told]]:
+    """How many keys a companion holds, and the keys: texts and bytes as they are, else their JSON text.
+
+    Raises:
+        FormatError: as `values_of`.
+    """
+    if is_lines(name):
+        return _counted_lines(name, data, key_of_line)
+    shape, count, records = _structured(name, data)
+    if name.endswith(".parquet") and [part for part, _ in shape.fields] == ["key"]:
+        shape, records = shape.fields[0][1], (record["key"] for record in records)
+    return count, map(_final(shape), records)
+
+
+def headers_of(name: str, data: memoryview) -> tuple[int, Iterator[Told]]:
+    """How many records a companion holds, and their headers as `{"headers": [{"key": …, "value": …}, …]}`.
+
+    Raises:
+        FormatError: as `values_of`.
+    """
+    if is_lines(name):
+        return _counted_lines(name, data, lambda line: line)
+    shape, count, records = _structured(name, data)
+    write = writer(shape)
+    if shape.name == "struct":
+        return count, (encoded(write(record)) for record in records)
+    return count, (encoded(f'{{"headers":{write(record)}}}') for record in records)
+
+
+def is_lines(name: str) -> bool:
+    """Whether the object holds JSON lines, by its name."""
+    return name.removesuffix(".gz").endswith(".json")
+
+
+def value_of_line(line: bytes) -> Told:
+    """A value stands as its JSON text."""
+    return None if line.strip(b" ") == b"null" else line
+
+
+def key_of_line(line: bytes) -> Told:
+    """A string key is written as a JSON string; any other key stands as its JSON text."""
+    if line.strip(b" ") == b"null":
+        return None
+    try:
+        told = json.loads(line)
+        return told.encode() if isinstance(told, str) else line
+    except (ValueError, RecursionError):  # UnicodeError is a ValueError
+        return line
+
+
+def _structured(name: str, data: memoryview) -> tuple[Shape, int, Iterator[Any]]:
+    if name.endswith(".avro"):
+        count = count_avro(data)
+        shape, records = read_avro(data)
+        return shape, count, records
+    return read_parquet(data)
+
+
+def _final(shape: Shape, asked: FieldType | None = None) -> Callable[[Any], Told]:
+    """What turns a record into Kafka's bytes: a text or bytes as they are, null, else its JSON text."""
+    if shape.name == "text":
+        return lambda record: encoded(record) if isinstance(record, str) else record
+    if shape.name == "binary":
+        return lambda record: record
+    write = writer(shape, asked if shape.name == "struct" else None)
+    return lambda record: None if record is None else encoded(write(record))
+
+
+def _counted_lines(name: str, data: memoryview, made: Callable[[bytes], Told]) -> tuple[int, Iterator[Told]]:
+    return sum(1 for _ in lines_of(name, data)), (made(line) for line in lines_of(name, data))
+
+
+def lines_of(name: str, data: memoryview) -> Iterator[bytes]:
+    """The lines of an object, unpacked as they are asked for.
+
+    Raises:
+        FormatError: what it is packed with ends too early or is broken; the lines before are given.
+    """
+    source: Any = pa.BufferReader(pa.py_buffer(data))
+    stream: Any = gzip.GzipFile(fileobj=source) if name.endswith(".gz") else source
+    rest = b""
+    while True:
+        try:
+            chunk = stream.read(CHUNK)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise FormatError(f"it is cut off or broken gzip: {error}") from error
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+        if len(rest) > LONGEST:
+            raise FormatError(f"it has a line of more than {LONGEST:,} bytes")
+    if rest:
+        yield rest
+
+
+def first(count: int, told: Iterator[Told]) -> list[Told]:
+    """The first `count` of them, as far as they can be read."""
+    found: list[Told] = []
+    with suppress(FormatError):
+        for one in islice(told, count):
+            found.append(one)  # noqa: PERF402 (those before a break are kept)
+    return found

@@ -1,0 +1,80 @@
+"""Lines of Aiven's sink: exactly one JSON object, whose value stays the text that stands there."""
+
+from __future__ import annotations
+
+import pytest
+
+from onefold.dataset.model import Encoding
+from onefold.formats.aiven import Line, read_line
+
+PLAIN = Encoding()
+NO_VALUE = "the line has no value: format.output.fields must name it"
+NO_OBJECT = "the line is not one JSON object"
+NO_OFFSET = "the line has no offset: format.output.fields must name it"
+NO_TIME = "the timestamp is no instant such as 2026-01-01T00:00:01Z"
+NO_HEADERS = "the headers are no list of objects with key and value"
+
+LINES: dict[str, tuple[bytes, Line]] = {
+    "all fields": (
+        b'{"key":"k","value":"v","offset":7,"timestamp":"2026-01-01T00:00:01Z","headers":[{"key":"h","value":"1"}]}',
+        Line(7, 1767225601000, b"k", b"v", (("h", "1"),)),
+    ),
+    "another order, and spaces": (b' { "offset" : 7 , "value" : "v" } \r', Line(7, None, None, b"v")),
+    "milliseconds": (
+        b'{"value":"v","offset":7,"timestamp":"2026-01-01T00:00:01.5Z"}', Line(7, 1767225601500, None, b"v"),
+    ),
+    "a timestamp in numbers": (
+        b'{"value":"v","offset":7,"timestamp":1767225601500}', Line(7, 1767225601500, None, b"v"),
+    ),
+    "no timestamp": (b'{"value":"v","offset":7,"timestamp":null}', Line(7, None, None, b"v")),
+    "a tombstone": (b'{"key":"k","value":null,"offset":0,"headers":null}', Line(0, None, b"k", None)),
+    "an empty value": (b'{"value":"","offset":7}', Line(7, None, None, b"")),
+    "a value of JSON stays its text": (
+        b'{"value":{"a" : 1.10, "b":1e2,"n":12345678901234567890123456789012345678901234567890.5,"a":2},"offset":7}',
+        Line(7, None, None, b'{"a" : 1.10, "b":1e2,"n":12345678901234567890123456789012345678901234567890.5,"a":2}'),
+    ),
+    "a key of JSON, too": (b'{"key":{"id": 1},"value":1.0,"offset":7}', Line(7, None, b'{"id": 1}', b"1.0")),
+    "escapes": (b'{"value":"{\\"a\\":\\"\\u00e9\\"}","offset":7}', Line(7, None, None, '{"a":"é"}'.encode())),
+    "the last of equal names counts": (b'{"value":"v","offset":1,"offset":7}', Line(7, None, None, b"v")),
+    "headers that are no texts": (
+        b'{"value":"v","offset":7,"headers":[{"key":"h","value":7},{"key":"h","value":null},{"key":"j","value":{"a":1}}]}',
+        Line(7, None, None, b"v", (("h", "7"), ("h", None), ("j", '{"a": 1}'))),
+    ),
+    "the largest offset": (b'{"value":"v","offset":9223372036854775807}', Line(2**63 - 1, None, None, b"v")),
+    "junk behind": (b'{"value":"v","offset":7} junk', Line(problem=NO_OBJECT)),
+    "two objects": (b'{"value":"v","offset":7}{}', Line(problem=NO_OBJECT)),
+    "cut off": (b'{"value":"v","offs', Line(problem=NO_OBJECT)),
+    "an array": (b'[{"value":"v","offset":7}]', Line(problem=NO_OBJECT)),
+    "NaN": (b'{"value":NaN,"offset":7}', Line(problem=NO_OBJECT)),
+    "a comma too many": (b'{"value":"v","offset":7,}', Line(problem=NO_OBJECT)),
+    "a name that is none": (b'{7:"v","offset":7}', Line(problem=NO_OBJECT)),
+    "blank": (b"", Line(problem=NO_OBJECT)),
+    "an endless nest": (b'{"value":' + b"[" * 100_000, Line(problem=NO_OBJECT)),
+    "not UTF-8": (b'{"value":"\xff","offset":7}', Line(problem="the line is not UTF-8")),
+    "no offset": (b'{"value":"v"}', Line(problem=NO_OFFSET)),
+    "an offset that is text": (b'{"value":"v","offset":"7"}', Line(problem=NO_OFFSET)),
+    "an offset that is true": (b'{"value":"v","offset":true}', Line(problem=NO_OFFSET)),
+    "a negative offset": (b'{"value":"v","offset":-1}', Line(problem=NO_OFFSET)),
+    "an empty object": (b"{}", Line(problem=NO_OFFSET)),
+    "no value": (b'{"key":"k","offset":7}', Line(7, problem=NO_VALUE)),
+    "a local time": (b'{"value":"v","offset":7,"timestamp":"2026-01-01T00:00:01"}', Line(7, problem=NO_TIME)),
+    "no such day": (b'{"value":"v","offset":7,"timestamp":"2026-02-30T00:00:01Z"}', Line(7, problem=NO_TIME)),
+    "headers of another kind": (b'{"value":"v","offset":7,"headers":{"h":"1"}}', Line(7, problem=NO_HEADERS)),
+    "half a character": (b'{"value":"\\ud800","offset":7}', Line(7, problem="the value has half a character")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_a_line_is_a_record_or_says_why_it_is_none(case: str) -> None:
+    line, expected = LINES[case]
+    assert read_line(line, PLAIN) == expected
+
+
+def test_base64_is_unpacked_only_where_the_dataset_file_says_so() -> None:
+    line = b'{"key":"aw==","value":"/wA=","offset":7,"headers":[{"key":"h","value":"MQ=="},{"key":"b","value":"/w=="}]}'
+    packed = Encoding(key="base64", value="base64", headers="base64")
+    assert read_line(line, packed) == Line(7, None, b"k", b"\xff\x00", (("h", "1"), ("b", None)))
+    assert read_line(line, PLAIN).value == b"/wA="
+    broken = read_line(b'{"value":"v!","offset":7}', Encoding(value="base64"))
+    assert broken == Line(7, problem="the value is not base64, as source.exports.encoding.value says")
+    assert read_line(b'{"value":{"a":1},"offset":7}', Encoding(value="base64")).problem == broken.problem
