@@ -21,7 +21,9 @@ from onefold.dedup.staging import (
 from onefold.dedup.survivors import choose_survivors
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
+from onefold.landing.manifest import Manifest
 from onefold.records.decode import decode
+from onefold.records.landed import objects_named
 from onefold.records.read import read_records
 from onefold.spark.job import main_of
 from onefold.spark.tables import drop
@@ -32,8 +34,14 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     standing = lake.get(staged_key(lake, dataset, batch), Staged)
     if standing and session.catalog.tableExists(standing.table):  # else `maintain` has cleared it away
         return standing
-    attempt = attempt or new_attempt()
     manifest = manifest_of(lake, dataset, batch)
+    with objects_named(manifest):
+        staged = _stage(session, lake, dataset, manifest, attempt or new_attempt())
+    return commit_staging(session, lake, dataset, staged)
+
+
+def _stage(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest, attempt: str) -> Staged:
+    batch = manifest.batch
     records = read_records(session, lake, dataset, manifest)
     identified = identify(decode(records, dataset), dataset)
     slots = slots_for(manifest, dataset.target.buckets)
@@ -45,7 +53,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
         folded = choose_survivors(needed(fold_positions(identified), dataset), dataset, slots)
         table = write_staging(staged_columns(folded, dataset), dataset, attempt)
         staged, _ = account(session, dataset, batch, attempt, table)
-    return commit_staging(session, lake, dataset, staged)
+    return staged
 
 
 def main(argv: list[str]) -> int:

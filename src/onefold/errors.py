@@ -278,6 +278,39 @@ class ObjectTooLargeError(TerminalError):
 
 
 @dataclass(eq=False)
+class UnreadableObjectError(TerminalError):
+    """A landed object is damaged, or not of the layout: how many records it should hold cannot be told."""
+
+    exit_code: ClassVar[int] = 4
+    batch: str
+    object: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}: export object {self.object} cannot be read: {self.problem}. It is landed and kept, "
+            "and nothing of this batch was published, for records would be missing. Put a whole copy of it into the "
+            "export and read the place again (onefold run DATASET --export PLACE): what stands already is folded."
+        )
+
+
+@dataclass(eq=False)
+class ExportColumnError(TerminalError):
+    """A Parquet object lacks a column that the dataset file maps, or has it with a type that cannot be read."""
+
+    exit_code: ClassVar[int] = 2
+    object: str
+    column: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.object}: column {self.column!r}: {self.problem}. It is landed and kept, and nothing of its batch "
+            "was published. Name the right column in source.exports.columns, or take the object out of the export."
+        )
+
+
+@dataclass(eq=False)
 class StepMissingError(TerminalError):
     """A step was asked for before the step that it builds on."""
 

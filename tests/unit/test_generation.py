@@ -61,6 +61,21 @@ MEANING = {
 }
 
 
+def test_of_an_export_what_its_own_layout_says_counts_and_a_default_is_as_good_as_said() -> None:
+    def of(layout: str, **given: Any) -> str:
+        exports = {**BASE["source"]["exports"], "layout": layout, **given}
+        return with_("source", {"exports": exports}).generation
+
+    names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+    assert of("parquet", columns={name: name for name in names}) == of("parquet")
+    assert of("parquet", columns={"value": "payload"}) != of("parquet")
+    assert of("aiven", encoding={"value": "none"}) == of("aiven")
+    assert of("aiven", encoding={"value": "base64"}) != of("aiven")
+    assert with_("source", BASE["source"]).source.meaning == {
+        "origin": {"cluster": "c", "incarnation": 1}, "layout": "kcat", "holes": "none",
+    }  # fmt: skip
+
+
 def live(topics: list[str], connection: str = "prod") -> Dataset:
     return with_("source", {"kafka": {"connection": connection, "topics": topics}})
 

@@ -14,7 +14,7 @@ from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import NothingToReadError
 from onefold.lake import Lake
 from onefold.landing import undecided
-from onefold.landing.exports import is_ignored, segment_of
+from onefold.landing.exports import is_ignored, position_of
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.offsets import Coverage
@@ -68,12 +68,12 @@ def names(manifest: Manifest) -> list[tuple[str, bool]]:
 
 
 def test_a_brokers_folder_and_tiered_names_tell_topic_partition_and_offset() -> None:
-    assert segment_of("a.b-c-12/00000000000000012345.log") == ("a.b-c", 12, 12345)
-    assert segment_of("broker-1/x/orders-0/00000000000000000000.log") == ("orders", 0, 0)
+    assert position_of("a.b-c-12/00000000000000012345.log", "segments") == ("a.b-c", 12, 12345)
+    assert position_of("broker-1/x/orders-0/00000000000000000000.log", "segments") == ("orders", 0, 0)
     tiered = "orders-LWgrMmVrT0a__7a4SasuPA/3/00000000000000000007-bCqX9U--S-6U8XUM9II25Q.log"
-    assert segment_of(tiered) == ("orders", 3, 7)
+    assert position_of(tiered, "segments") == ("orders", 3, 7)
     for other in ("orders-0/1.log", "orders/00000000000000000000.log", "orders-0.abc-delete/00000000000000000000.log"):
-        assert segment_of(other) is None
+        assert position_of(other, "segments") is None
         assert is_ignored("segments", other)
     for beside in ("00000000000000000000.txnindex", "leader-epoch-checkpoint", "00000000000000000012.snapshot"):
         assert not is_ignored("segments", f"orders-0/{beside}")

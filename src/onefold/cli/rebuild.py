@@ -10,6 +10,7 @@ from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
+from onefold.dataset.model import LAYOUTS
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -42,7 +43,7 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]
         if manifest is None or plan.empty:
             continue
         check_not_cleared(lake, plan.source, plan.batch)
-        if manifest.layout and (manifest.layout != "connect") != dataset.source.exact:
+        if manifest.layout and LAYOUTS.get(manifest.layout, True) != dataset.source.exact:
             raise UsageError(
                 f"{dataset.name}: batch {plan.batch} was landed in layout {manifest.layout}, and the dataset now reads "
                 f"{dataset.source.layout}: exact and inferred positions cannot be folded into one table. Nothing was "

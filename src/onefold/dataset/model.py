@@ -62,25 +62,74 @@ class Origin(_Model):
     incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created anew")
 
 
+LAYOUTS = {"kcat": True, "connect": False, "aiven": True, "parquet": True, "segments": True}
+"""The layouts of export files, and whether each of their records carries its own offset."""
+_NOT_BUILT = {"avro": ": Avro objects of Kafka Connect are layout connect"}
+
+
+class Columns(_Model):
+    """Which columns of a Parquet export are what Kafka had (layout parquet); names as Kafka and Spark's source say."""
+
+    topic: str = Field(default="topic", min_length=1, description="Text")
+    partition: str = Field(default="partition", min_length=1, description="A whole number")
+    offset: str = Field(default="offset", min_length=1, description="A whole number")
+    timestamp: str | None = Field(
+        default="timestamp", min_length=1, description="A timestamp, or whole milliseconds since 1970; null: none"
+    )
+    key: str | None = Field(default="key", min_length=1, description="Binary or text; null: none")
+    value: str = Field(default="value", min_length=1, description="Binary, text, or a struct")
+    headers: str | None = Field(
+        default="headers", min_length=1, description="A list of structs of key and value, or a map; null: none"
+    )
+
+    def required(self, role: str) -> bool:
+        """Whether an object must have this column: all but timestamp, key and headers under their usual names."""
+        usual = type(self).model_fields[role].default
+        return role in ("topic", "partition", "offset", "value") or getattr(self, role) != usual
+
+
+class Encoding(_Model):
+    """How Aiven's sink was told to write bytes (layout aiven)."""
+
+    key: Literal["none", "base64"] = Field(default="none", description="base64: of a ByteArrayConverter")
+    value: Literal["none", "base64"] = Field(default="none", description="base64: of a ByteArrayConverter")
+    headers: Literal["none", "base64"] = Field(default="none", description="base64: of a ByteArrayConverter")
+
+
 class Exports(_Model):
     """Export files as a source."""
 
     path: str = Field(min_length=1, description="A folder, or s3://bucket/prefix/")
-    layout: str = Field(description="connect | kcat | segments")
+    layout: str = Field(description=" | ".join(LAYOUTS))
     origin: Origin
+    columns: Columns = Field(default=Columns(), description="Layout parquet: which column is what")
+    encoding: Encoding = Field(default=Encoding(), description="Layout aiven: what is base64")
     holes: Literal["none", "transactional", "compacted"] = Field(
         default="none", description="What explains a missing offset"
     )
 
     @model_validator(mode="after")
     def _built(self) -> Self:
-        if self.layout in ("parquet", "avro", "aiven"):
-            raise not_built(f"layout {self.layout} (connect, kcat and segments are)")
-        if self.layout not in ("connect", "kcat", "segments"):
-            raise ValueError(f"no layout {self.layout!r} (connect, kcat, segments)")
+        if self.layout in _NOT_BUILT:
+            raise not_built(f"layout {self.layout} ({', '.join(LAYOUTS)} are){_NOT_BUILT[self.layout]}")
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"no layout {self.layout!r} ({', '.join(LAYOUTS)})")
+        for name, layout in _OF_ONE_LAYOUT.items():
+            if getattr(self, name) != type(self).model_fields[name].default and self.layout != layout:
+                raise ValueError(f"{name} belongs to layout {layout}, not to {self.layout}")
         if self.layout == "segments" and self.holes == "transactional":
             raise ValueError("holes: segments hold markers and aborted records themselves (none, compacted)")
         return self
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What of an export can change a row; the path cannot."""
+        own = {name: getattr(self, name).model_dump() for name, of in _OF_ONE_LAYOUT.items() if of == self.layout}
+        return {"origin": self.origin.model_dump(), "layout": self.layout, "holes": self.holes, **own}
+
+
+_OF_ONE_LAYOUT = {"columns": "parquet", "encoding": "aiven"}
+"""Keys of an export that mean something in one layout only."""
 
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
@@ -127,13 +176,13 @@ class Source(_Model):
 
     @property
     def layout(self) -> str:
-        """How the landed bytes are laid out: connect, kcat, segments, or kafka for live topics."""
+        """How the landed bytes are laid out: one of `LAYOUTS`, or kafka for live topics."""
         return self.exports.layout if self.exports else "kafka"
 
     @property
     def exact(self) -> bool:
         """Whether each record carries its own offset."""
-        return self.layout != "connect"
+        return LAYOUTS.get(self.layout, True)
 
     @property
     def shows_log(self) -> bool:
@@ -159,7 +208,7 @@ class Source(_Model):
         if self.kafka:
             return {"layout": self.layout, "topics": sorted(self.kafka.topics)}
         assert self.exports
-        return {"origin": self.exports.origin.model_dump(), "layout": self.layout, "holes": self.exports.holes}
+        return self.exports.meaning
 
     @cached_property
     def id(self) -> str:

@@ -16,7 +16,9 @@ from onefold.dedup.staging import needed
 from onefold.dedup.survivors import choose_survivors
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_for, source_of
+from onefold.landing.manifest import Manifest
 from onefold.records.decode import decode
+from onefold.records.landed import objects_named
 from onefold.records.read import read_records
 from onefold.records.topics import write_topics
 
@@ -34,11 +36,18 @@ def sample(session: SparkSession, lake: Lake, dataset: Dataset, count: int) -> l
         source = source_of(scratch, dataset, read=partial(write_topics, session))
         plan, attempt = source.newest(count), new_attempt()
         manifest = manifest_for(dataset, plan, attempt, source.land(plan, plan.batch, attempt))
-        records = read_records(session, scratch, dataset, manifest).limit(count)
-        judged = choose_survivors(needed(identify(decode(records, dataset), dataset), dataset), dataset)
-        at = F.concat_ws(" ", *(F.col(f"{C.ORDER}.{name}").cast("string") for name in ("topic", "partition", "offset")))
-        said = F.concat_ws(": ", at, F.col(C.DETAIL))
-        verdict = F.coalesce(F.col(C.VERDICT), F.lit("applied")).alias("verdict")
-        reason = F.coalesce(F.col(C.REASON), F.lit("first of its key")).alias("reason")
-        counted = judged.groupBy(verdict, reason).agg(F.count("*").alias("records"), F.min(said).alias("example"))
-        return [row.asDict() for row in counted.orderBy(F.desc("records"), "verdict", "reason").collect()]
+        with objects_named(manifest):
+            return _judged(session, scratch, dataset, manifest, count)
+
+
+def _judged(
+    session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest, count: int
+) -> list[dict[str, Any]]:
+    records = read_records(session, lake, dataset, manifest).limit(count)
+    judged = choose_survivors(needed(identify(decode(records, dataset), dataset), dataset), dataset)
+    at = F.concat_ws(" ", *(F.col(f"{C.ORDER}.{name}").cast("string") for name in ("topic", "partition", "offset")))
+    said = F.concat_ws(": ", at, F.col(C.DETAIL))
+    verdict = F.coalesce(F.col(C.VERDICT), F.lit("applied")).alias("verdict")
+    reason = F.coalesce(F.col(C.REASON), F.lit("first of its key")).alias("reason")
+    counted = judged.groupBy(verdict, reason).agg(F.count("*").alias("records"), F.min(said).alias("example"))
+    return [row.asDict() for row in counted.orderBy(F.desc("records"), "verdict", "reason").collect()]

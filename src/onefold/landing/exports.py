@@ -15,15 +15,22 @@ from onefold.landing.source import Landed
 from onefold.landing.undecided import land_segments
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
 
-_KCAT = re.compile(r"\.(jsonl|ndjson|json|kcat)(\.gz)?$")
-_CONNECT = re.compile(
-    r"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?\.json(\.gz)?$"
-)
-_SEGMENT = re.compile(
-    r"(?:^|/)(?P<topic>[a-zA-Z0-9._-]{1,249}?)-(?:(?P<partition>\d+)|[a-zA-Z0-9_-]{22}/(?P<tiered>\d+))"
-    r"/(?P<start>\d{20})(?:-[a-zA-Z0-9_-]{22})?\.log$"
-)
-"""On a broker's disk `orders-0/00000000000000000042.log`; in tiered storage with a topic's and a segment's id."""
+_FORMATS = r"(?:\.json(?:\.gz)?|\.avro|(?:\.(?:snappy|gz|zstd|lz4|br))?\.parquet)$"
+"""How objects of Kafka Connect's S3 sink end, by format and compression."""
+_NAMES = {
+    "kcat": re.compile(r"\.(jsonl|ndjson|json|kcat)(\.gz)?$"),
+    "connect": re.compile(
+        rf"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?{_FORMATS}"
+    ),
+    "aiven": re.compile(r"(?:^|/)(?P<topic>[^/]+)-(?P<partition>\d+)-(?P<start>\d+)(?:\.jsonl?)?(?:\.gz)?$"),
+    "parquet": re.compile(r"\.parquet$"),
+    # On a broker's disk `orders-0/00000000000000000042.log`; in tiered storage with a topic's and a segment's id.
+    "segments": re.compile(
+        r"(?:^|/)(?P<topic>[a-zA-Z0-9._-]{1,249}?)-(?:(?P<partition>\d+)|[a-zA-Z0-9_-]{22}/(?P<tiered>\d+))"
+        r"/(?P<start>\d{20})(?:-[a-zA-Z0-9_-]{22})?\.log$"
+    ),
+}
+"""What objects of a layout are called."""
 _BESIDE = re.compile(
     r"(?:^|/)(?:\d{20}(?:-[a-zA-Z0-9_-]{22})?\.(?:index|timeindex|txnindex|snapshot|indexes|rsm-manifest)"
     r"|leader-epoch-checkpoint|partition\.metadata)$"
@@ -35,20 +42,17 @@ _SMALLEST = 100
 
 
 def base_of(name: str) -> str:
-    """What an object of values shares with its companions."""
-    return re.sub(r"(\.keys|\.headers)(?=\.json)", "", name)
+    """What an object of values shares with its companions, whose formats may be others."""
+    return re.sub(rf"(?:\.keys|\.headers)?{_FORMATS}", "", name)
 
 
-def position_of(name: str) -> tuple[str, int, int] | None:
-    """Topic, partition and first offset of an object of layout connect, by its name; None: not of this layout."""
-    found = _CONNECT.search(name)
-    return (found["topic"], int(found["partition"]), int(found["start"])) if found else None
-
-
-def segment_of(name: str) -> tuple[str, int, int] | None:
-    """Topic, partition and first offset of a log segment, by its folder and name; None: it is none."""
-    found = _SEGMENT.search(name)
-    return (found["topic"], int(found["partition"] or found["tiered"]), int(found["start"])) if found else None
+def position_of(name: str, layout: str = "connect") -> tuple[str, int, int] | None:
+    """Topic, partition and first offset of an object, by its name; None: the layout's names do not say it."""
+    found = _NAMES[layout].search(name)
+    told = found.groupdict() if found else {}
+    if "topic" not in told:
+        return None
+    return told["topic"], int(told["partition"] or told["tiered"]), int(told["start"])
 
 
 def is_ignored(layout: str, name: str) -> bool:
@@ -58,14 +62,11 @@ def is_ignored(layout: str, name: str) -> bool:
 
 def role_of(layout: str, name: str) -> Literal["values", "keys", "headers"] | None:
     """What an object of an export is, by its name; None: not of this layout."""
-    if layout == "kcat":
-        return "values" if _KCAT.search(name) else None
-    if layout == "segments":
-        return "values" if _SEGMENT.search(name) else None
-    found = _CONNECT.search(name)
+    found = _NAMES[layout].search(name)
     if not found:
         return None
-    return {".keys": "keys", ".headers": "headers"}.get(found["role"] or "", "values")  # type: ignore[return-value]
+    role = found.groupdict().get("role") or ""
+    return {".keys": "keys", ".headers": "headers"}.get(role, "values")  # type: ignore[return-value]
 
 
 class ExportSource:
@@ -154,8 +155,7 @@ class ExportSource:
         )
 
     def _position(self, pinned: PinnedObject) -> dict[str, str | int]:
-        tells = {"connect": position_of, "segments": segment_of}.get(self.layout)
-        found = tells(pinned.name) if tells else None
+        found = position_of(pinned.name, self.layout)
         return dict(zip(("topic", "partition", "start"), found, strict=True)) if found else {}
 
     @staticmethod

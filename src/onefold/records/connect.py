@@ -1,29 +1,55 @@
-"""The JSON layout of Kafka Connect's S3 sink: a value a line; keys and headers in companion objects.
+"""Objects of Kafka Connect's S3 sink: values in one object, keys and headers in companions beside it.
 
 An object's name holds topic, partition and the first offset: `<topic>+<partition>+<start>.json`, with
 companions `….keys.json` and `….headers.json`. A record's offset is inferred as start + line - 1, which is
 wrong behind a hole: positions of this layout are inexact.
+
+Objects are read one by one in Python, each by its own schema: the only place where a record's number in its object is
+known for sure. Spark splits Avro files and does not count in them; lines of a whole text cost memory by the square.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset.model import Origin
+from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
+from onefold.formats.avro import count_avro
+from onefold.formats.shapes import FormatError
+from onefold.formats.sink import headers_of, keys_of, values_of
+from onefold.landing.exports import base_of
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.landed import literal
+from onefold.records.landed import complaint, literal
 
 _HEADERS = f"headers {E.HEADERS_TYPE}"
 """The sink wraps a record's headers for JSON: `{"headers": [{"key": …, "value": …}, …]}`."""
-LARGEST = 512 << 20
-"""Bytes of an object that a task reads whole."""
+LARGEST = 256 << 20
+"""Bytes of an object that a task holds whole; as it lies there, for it is unpacked as it is read."""
+_BATCH = 4 << 20
+"""Bytes of values, keys and headers that are handed on at once."""
+_ROWS = 10_000
+"""Records that are handed on at once."""
+_READ = (
+    "name string, topic string, part int, start long, index long, value binary, key binary, headers binary, "
+    "fits boolean"
+)
+
+Landed = tuple[LandedObject, str]
+"""(landed object, URI)"""
 
 
-def read_connect(session: SparkSession, objects: list[tuple[LandedObject, str]], origin: Origin) -> DataFrame:
-    """The envelope (`onefold.records.envelope`) of a Connect export; `objects` are (landed object, URI).
+def read_connect(
+    session: SparkSession, objects: list[Landed], origin: Origin, fields: Mapping[str, FieldType] | None = None
+) -> DataFrame:
+    """The envelope (`onefold.records.envelope`) of a Connect export; `fields` are what the dataset declares.
 
     Where a companion has not one line a value, every record of that object is `_unreadable`.
 
@@ -33,27 +59,12 @@ def read_connect(session: SparkSession, objects: list[tuple[LandedObject, str]],
     for one, _ in objects:
         if one.size > LARGEST:
             raise ObjectTooLargeError(one.name, one.size, LARGEST)
-    texts = _texts(session, objects, "values")
-    for role in ("keys", "headers"):
-        if any(one.role == role for one, _ in objects):
-            companion = _texts(session, objects, role).select("base", F.col("lines").alias(role))
-            texts = texts.join(companion, "base", "left")
-        else:
-            texts = texts.withColumn(role, F.lit(None).cast("array<string>"))
-    names = F.broadcast(
-        session.createDataFrame(_names(objects), "base string, name string, topic string, part int, start long")
-    )
-    return parse_texts(texts.join(names, "base"), origin)
+    read = _whole(session, objects).mapInArrow(_reader(dict(fields or {})), _READ)
+    return _envelope(read.withColumn("told", F.col("headers").cast("string")), origin)
 
 
-def parse_texts(texts: DataFrame, origin: Origin) -> DataFrame:
-    """The envelope of whole objects (`lines`, `keys`, `headers` array<string>; `name`, `topic`, `part`, `start`)."""
-    fits = F.lit(True)
-    for role in ("keys", "headers"):
-        fits = fits & (F.col(role).isNull() | (F.size(role) == F.size("lines")))
-    rows = texts.select("*", fits.alias("fits"), F.posexplode("lines").alias("index", "line"))
-    key, headers = F.get("keys", F.col("index")), F.get("headers", F.col("index"))
-    value = F.when(F.trim("line") != "null", F.col("line"))
+def _envelope(rows: DataFrame, origin: Origin) -> DataFrame:
+    """From rows as `_READ`; `told` are the headers as the sink wraps them."""
     return rows.select(
         F.lit(None).cast("long").alias(E.TIMESTAMP),
         F.lit(origin.cluster).alias(E.CLUSTER),
@@ -61,9 +72,9 @@ def parse_texts(texts: DataFrame, origin: Origin) -> DataFrame:
         F.lit(origin.incarnation).alias(E.INCARNATION),
         F.col("part").alias(E.PARTITION),
         (F.col("start") + F.col("index")).alias(E.OFFSET),
-        _key(key).cast("binary").alias(E.KEY_BYTES),
-        value.cast("binary").alias(E.VALUE_BYTES),
-        F.coalesce(F.from_json(headers, _HEADERS)["headers"], F.array().cast(E.HEADERS_TYPE)).alias(E.HEADERS),
+        F.col("key").alias(E.KEY_BYTES),
+        F.col("value").alias(E.VALUE_BYTES),
+        F.coalesce(F.from_json(F.col("told"), _HEADERS)["headers"], F.array().cast(E.HEADERS_TYPE)).alias(E.HEADERS),
         F.col("name").alias(E.OBJECT),
         (F.col("index") + 1).cast("int").alias(E.LINE),
         F.when(~F.col("fits"), F.lit("keys or headers do not have one line a value")).alias(E.UNREADABLE),
@@ -71,33 +82,122 @@ def parse_texts(texts: DataFrame, origin: Origin) -> DataFrame:
     )
 
 
-def _texts(session: SparkSession, objects: list[tuple[LandedObject, str]], role: str) -> DataFrame:
-    uris = [(_base(one), uri) for one, uri in objects if one.role == role]
-    whole = session.read.text(literal(uri for _, uri in uris), wholetext=True)
-    # As Latin-1 every byte is one character and back: splitting must not mend what is not UTF-8.
-    text = F.decode(F.col("value").cast("binary"), "ISO-8859-1")
-    by_file = F.create_map(*(F.lit(word) for base, uri in uris for word in (uri.rsplit("/", 1)[-1], base)))
-    lines = F.split(text, "\n", -1)
-    ended = F.when(F.element_at(lines, -1) == "", F.slice(lines, 1, F.size(lines) - 1)).otherwise(lines)
-    file = F.substring_index(F.col("_metadata.file_path"), "/", -1)
-    return whole.select(by_file[file].alias("base"), F.transform(ended, _bytes).alias("lines"))
+def _whole(session: SparkSession, objects: list[Landed]) -> DataFrame:
+    """A row an object of values: its names and bytes, and those of its companions."""
+    companions = {(base_of(one.name), one.role): (one.name, _file(uri)) for one, uri in objects if one.role != "values"}
+    rows = []
+    for one, uri in objects:
+        if one.role == "values":
+            beside = (companions.get((base_of(one.name), role), (None, None)) for role in ("keys", "headers"))
+            rows.append((one.name, _file(uri), one.topic, one.partition, one.start, *chain(*beside)))
+    columns = "name string, values_file string, topic string, part int, start long"
+    columns += ", keys_name string, keys_file string, headers_name string, headers_file string"
+    whole = F.broadcast(session.createDataFrame(rows, columns))
+    for role in ("values", "keys", "headers"):
+        some = [(one, uri) for one, uri in objects if one.role == role]
+        if some:
+            whole = _contents(session, some, role).join(whole, f"{role}_file", "inner" if role == "values" else "right")
+        else:
+            whole = whole.withColumn(f"{role}_data", F.lit(None).cast("binary"))
+    wanted = ("name", "topic", "part", "start", "keys_name", "headers_name", "values_data", "keys_data", "headers_data")
+    return whole.select(*wanted)
 
 
-def _bytes(line: Column) -> Column:
-    return F.encode(line, "ISO-8859-1").cast("string")
+def _contents(session: SparkSession, objects: list[Landed], role: str) -> DataFrame:
+    """Whole objects: `<role>_file`, `<role>_data`."""
+    # Spark reads no empty files: what lost all its bytes would go missing without a word.
+    empty = [(_file(uri), bytearray()) for one, uri in objects if not one.size]
+    contents = session.createDataFrame(empty, f"{role}_file string, {role}_data binary")
+    full = [uri for one, uri in objects if one.size]
+    if not full:
+        return contents
+    files = session.read.format("binaryFile").load(literal(full))
+    read = files.select(F.substring_index("path", "/", -1), "content")
+    return contents.union(read) if empty else read.toDF(*contents.columns)
 
 
-def _base(one: LandedObject) -> str:
-    """What an object shares with its companions."""
-    return one.name.replace(".keys.json", ".json").replace(".headers.json", ".json")
+def _file(uri: str) -> str:
+    return uri.rsplit("/", 1)[-1]
 
 
-def _names(objects: list[tuple[LandedObject, str]]) -> list[tuple[str, str, str | None, int | None, int | None]]:
-    return [(_base(one), one.name, one.topic, one.partition, one.start) for one, _ in objects if one.role == "values"]
+def _reader(fields: dict[str, FieldType]) -> Any:
+    """What reads whole objects in Spark's tasks: rows of objects in, batches of their records out."""
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in range(batch.num_rows):
+                yield from _records({name: batch.column(name)[row] for name in batch.schema.names}, fields)
+
+    return read
 
 
-def _key(line: Column) -> Column:
-    """A string key is written as a JSON string; any other key stands as its JSON text."""
-    parsed = F.try_parse_json(line)
-    text = F.when(F.schema_of_variant(parsed) == "STRING", F.try_variant_get(parsed, "$", "string"))
-    return F.when(F.trim(line) != "null", F.coalesce(text, line))
+def _records(one: dict[str, Any], fields: Mapping[str, FieldType]) -> Iterator[pa.RecordBatch]:
+    """The records of one object; a damaged one ends the job with its name (`complaint`)."""
+    same = {name: one[name].as_py() for name in ("name", "topic", "part", "start")}
+    reading = same["name"]
+    try:
+        count, values = values_of(reading, _bytes_of(one["values_data"]), fields)
+        counts: set[int] = {count}
+        companions: dict[str, Iterator[bytes | None]] = {}
+        for role, of in (("keys", keys_of), ("headers", headers_of)):
+            companions[role] = iter(())
+            if one[f"{role}_data"].is_valid:
+                reading = one[f"{role}_name"].as_py()
+                there, companions[role] = of(reading, _bytes_of(one[f"{role}_data"]))
+                counts.add(there)
+        same["fits"] = len(counts) == 1
+        reading = same["name"]
+        held: list[tuple[int, Any, Any, Any]] = []
+        size = done = 0
+        for value in values:
+            key, headers = next(companions["keys"], None), next(companions["headers"], None)
+            held.append((done, value, key, headers))
+            size += len(value or b"") + len(key or b"") + len(headers or b"")
+            done += 1
+            if size >= _BATCH or len(held) >= _ROWS:
+                yield _batch(same, held)
+                held, size = [], 0
+        _same(done, count)
+        if held:
+            yield _batch(same, held)
+    except FormatError as error:
+        raise RuntimeError(complaint(reading, str(error))) from error
+
+
+def _same(done: int, count: int) -> None:
+    if done != count:
+        raise FormatError(f"it holds {done:,} records, and says {count:,}")
+
+
+def _batch(same: dict[str, Any], held: list[tuple[int, Any, Any, Any]]) -> pa.RecordBatch:
+    index, value, key, headers = zip(*held, strict=True)
+    count = len(held)
+    kinds = {"name": pa.string(), "topic": pa.string(), "part": pa.int32(), "start": pa.int64(), "fits": pa.bool_()}
+    columns = {name: pa.repeat(pa.scalar(same[name], kind), count) for name, kind in kinds.items()}
+    columns |= {"index": pa.array(index, pa.int64())}
+    columns |= {
+        name: pa.array(given, pa.binary()) for name, given in (("value", value), ("key", key), ("headers", headers))
+    }
+    order = ("name", "topic", "part", "start", "index", "value", "key", "headers", "fits")
+    return pa.RecordBatch.from_arrays([columns[name] for name in order], names=list(order))
+
+
+def _bytes_of(scalar: Any) -> memoryview:
+    return memoryview(scalar.as_buffer())
+
+
+def count_packed_avro(session: SparkSession, objects: list[Landed]) -> int:
+    """The records that the blocks of Avro objects say they hold; nothing is decoded."""
+    names = {_file(uri): one.name for one, uri in objects}
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for file, data in zip(batch.column("values_file"), batch.column("values_data"), strict=True):
+                try:
+                    yield pa.RecordBatch.from_pydict({"records": pa.array([count_avro(_bytes_of(data))], pa.int64())})
+                except FormatError as error:
+                    raise RuntimeError(complaint(names[file.as_py()], str(error))) from error
+
+    counted = _contents(session, objects, "values").mapInArrow(count, "records long")
+    row = counted.agg(F.sum("records")).first()
+    return int(row[0] or 0) if row else 0

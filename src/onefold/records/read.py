@@ -2,47 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
+from onefold.dataset.model import Columns, Encoding, Origin
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
-from onefold.landing.manifest import Manifest
+from onefold.landing.manifest import LandedObject, Manifest
 from onefold.landing.transactions import Transactions
 from onefold.landing.undecided import write_index
-from onefold.records.connect import read_connect
+from onefold.records.aiven import read_aiven
+from onefold.records.connect import count_packed_avro, read_connect
 from onefold.records.kcat import read_kcat
-from onefold.records.landed import literal
+from onefold.records.landed import literal, objects_named
+from onefold.records.parquet import read_footers, read_parquet_exports
 from onefold.records.segments import PlacedSegment, read_segments
 from onefold.records.topics import read_topics
 
+Landed = list[tuple[LandedObject, str]]
+"""(landed object, URI)"""
+
 
 def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
-    """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed."""
+    """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed.
+
+    Spark reads when it is asked for rows: ask within `objects_named(manifest)`.
+
+    Raises:
+        UnreadableObjectError, ExportColumnError, ObjectTooLargeError: an object cannot be read.
+    """
     check_not_cleared(lake, manifest.source, manifest.batch)
-    placed = [(one, lake.storage.uri_of(one.key)) for one in manifest.objects]
+    placed = _placed(lake, manifest)
     named = [(one.name, uri) for one, uri in placed]
-    layout, origin = manifest.layout or dataset.source.layout, manifest.origin
+    layout, exports = manifest.layout or dataset.source.layout, dataset.source.exports
     if layout == "kafka":
         return read_topics(session, named)
-    origin = origin or (dataset.source.exports.origin if dataset.source.exports else None)
+    origin = manifest.origin or (exports.origin if exports else None)
     assert origin, "an export's landing has an origin"
-    if layout == "segments":
-        return read_segments(session, *_segments(lake, manifest), origin)
-    return read_connect(session, placed, origin) if layout == "connect" else read_kcat(session, named, origin)
+    columns, encoding = (exports.columns, exports.encoding) if exports else (Columns(), Encoding())
+
+    def parquet(origin: Origin) -> DataFrame:
+        footers = read_footers(lake.storage, manifest)
+        return read_parquet_exports(session, lake.storage, footers, columns, origin, dataset.fields)
+
+    readers: dict[str, Callable[[Origin], DataFrame]] = {
+        "kcat": lambda origin: read_kcat(session, named, origin),
+        "connect": lambda origin: read_connect(session, placed, origin, dataset.fields),
+        "aiven": lambda origin: read_aiven(session, placed, origin, encoding),
+        "parquet": parquet,
+        "segments": lambda origin: read_segments(session, *_segments(lake, manifest), origin),
+    }
+    return readers[layout](origin)
 
 
 def count_landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> int:
-    """The records in the landed bytes, counted without any decoding; of log segments as the batch headers say."""
+    """The records in the landed bytes, counted without any decoding, and another way than they are read.
+
+    Those of log segments are counted as the batch headers say.
+    """
     check_not_cleared(lake, manifest.source, manifest.batch)
-    if (manifest.layout or dataset.source.layout) == "segments":
+    layout = manifest.layout or dataset.source.layout
+    if layout == "segments":
         return sum(placed.index.records for placed in _segments(lake, manifest)[0])
-    uris = [lake.storage.uri_of(one.key) for one in manifest.of_role("values")]
-    if not uris:
-        return 0
-    if (manifest.layout or dataset.source.layout) == "kafka":
-        return session.read.parquet(*literal(uris)).count()
-    return session.read.option("lineSep", "\n").text(literal(uris)).count()  # both layouts hold one a line
+    if layout == "parquet":
+        return sum(footer.rows for footer in read_footers(lake.storage, manifest))
+    values = [(one, uri) for one, uri in _placed(lake, manifest) if one.role == "values"]
+    kinds: dict[str, Landed] = {"parquet": [], "avro": [], "lines": []}
+    for one, uri in values:
+        ending = one.name.rsplit(".", 1)[-1] if layout == "connect" else layout
+        kind = "parquet" if ending in ("kafka", "parquet") else "avro" if ending == "avro" else "lines"
+        kinds[kind].append((one, uri))
+    counts: dict[str, Callable[[list[str]], int]] = {
+        "parquet": lambda uris: session.read.parquet(*literal(uris)).count(),
+        "avro": lambda _: count_packed_avro(session, kinds["avro"]),
+        "lines": lambda uris: session.read.option("lineSep", "\n").text(literal(uris)).count(),  # one a line
+    }
+    with objects_named(manifest):
+        return sum(counts[kind]([uri for _, uri in some]) for kind, some in kinds.items() if some)
+
+
+def _placed(lake: Lake, manifest: Manifest) -> Landed:
+    return [(one, lake.storage.uri_of(one.key)) for one in manifest.objects]
 
 
 def _segments(lake: Lake, manifest: Manifest) -> tuple[list[PlacedSegment], list[Transactions]]:

@@ -1,0 +1,91 @@
+"""Aiven's S3 sink, JSON lines: each line carries its offset, the object's name topic and partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset.model import Encoding, Origin
+from onefold.formats.aiven import Line, read_line
+from onefold.landing.manifest import LandedObject
+from onefold.records import envelope as E
+from onefold.records.json import LARGEST
+from onefold.records.landed import literal
+
+_READ = (
+    "file string, line binary, offset long, timestamp long, key binary, value binary, "
+    f"headers {E.HEADERS_TYPE}, problem string"
+)
+_PAIR = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
+
+
+def read_aiven(
+    session: SparkSession, objects: list[tuple[LandedObject, str]], origin: Origin, encoding: Encoding
+) -> DataFrame:
+    """The envelope (`onefold.records.envelope`) of an export by Aiven's sink; `objects` are (landed object, URI).
+
+    A line that is no record is a row with `_unreadable` and the line's bytes. Objects of any size are split, but for
+    packed ones. Lines are read in Python: a value that is JSON must stay the text that it is, which Spark's parser
+    does not keep.
+    """
+    lines = session.read.option("lineSep", "\n").text(literal(uri for _, uri in objects))
+    file = F.substring_index("_metadata.file_path", "/", -1)
+    read = lines.select(file.alias("file"), F.col("value").cast("binary").alias("line"))
+    names = F.broadcast(
+        session.createDataFrame(
+            [(uri.rsplit("/", 1)[-1], one.name, one.topic, one.partition) for one, uri in objects],
+            "file string, name string, topic string, part int",
+        )
+    )
+    rows = read.mapInArrow(_reader(encoding), _READ).join(names, "file")
+    placed = F.col("offset").isNotNull()
+    return rows.select(
+        F.col("timestamp").alias(E.TIMESTAMP),
+        F.lit(origin.cluster).alias(E.CLUSTER),
+        F.when(placed, F.col("topic")).alias(E.TOPIC),
+        F.lit(origin.incarnation).alias(E.INCARNATION),
+        F.when(placed, F.col("part")).alias(E.PARTITION),
+        F.col("offset").alias(E.OFFSET),
+        F.col("key").alias(E.KEY_BYTES),
+        F.when(F.col("problem").isNull(), F.col("value")).otherwise(F.col("line")).alias(E.VALUE_BYTES),
+        F.col("headers").alias(E.HEADERS),
+        F.col("name").alias(E.OBJECT),
+        F.lit(None).cast("int").alias(E.LINE),
+        F.col("problem").alias(E.UNREADABLE),
+        *E.not_shown(),
+    )
+
+
+def _reader(encoding: Encoding) -> Any:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            lines = batch.column("line").to_pylist()
+            told = [_read(line, encoding) for line in lines]
+            bad = pa.array([line if one.problem else None for line, one in zip(lines, told, strict=True)], pa.binary())
+            columns = {
+                "file": batch.column("file"),
+                "line": bad,
+                "offset": pa.array([one.offset for one in told], pa.int64()),
+                "timestamp": pa.array([one.timestamp for one in told], pa.int64()),
+                "key": pa.array([one.key for one in told], pa.binary()),
+                "value": pa.array([one.value for one in told], pa.binary()),
+                "headers": pa.array([_pairs(one) for one in told], _PAIR),
+                "problem": pa.array([one.problem for one in told], pa.string()),
+            }
+            yield pa.RecordBatch.from_pydict(columns)
+
+    return read
+
+
+def _read(line: bytes, encoding: Encoding) -> Line:
+    if len(line) > LARGEST:
+        return Line(problem=f"the line has more than {LARGEST:,} bytes")
+    return read_line(line, encoding)
+
+
+def _pairs(one: Line) -> list[dict[str, str | None]] | None:
+    return None if one.problem else [{"key": key, "value": value} for key, value in one.headers]

@@ -1,0 +1,290 @@
+"""One log, written the way each layout of exports has it. A record is (partition, offset, key, headers, value)."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from onefold.dataset import Dataset
+
+SCHEMA = {
+    "type": "record",
+    "name": "Entry",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "credit", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}]},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+        {"name": "ms", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+    ],
+}
+HEADERS = {"type": "array", "items": {"type": "record", "name": "Header", "fields": [
+    {"name": "key", "type": "string"}, {"name": "value", "type": "string"},
+]}}  # fmt: skip
+ARROW = pa.struct(
+    [
+        ("id", pa.string()),
+        ("credit", pa.decimal128(18, 2)),
+        ("at", pa.timestamp("ms", "UTC")),
+        ("ms", pa.timestamp("ms", "UTC")),
+    ]
+)
+FIELDS = {"id": "string", "credit": "decimal(18,2)?", "at": "timestamp?", "ms": "long?"}
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record; `at` is its second behind `START`."""
+
+    partition: int
+    offset: int
+    id: str
+    credit: str | None = None
+    at: int = 0
+    message: str = "m"
+    topic: str = "t"
+
+    @property
+    def instant(self) -> datetime:
+        """When it was sent."""
+        return datetime.fromtimestamp(START.timestamp() + self.at + 0.123, UTC)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The value, as Avro's and Parquet's writers take it."""
+        credit = None if self.credit is None else Decimal(self.credit)
+        return {"id": self.id, "credit": credit, "at": self.instant, "ms": self.instant}
+
+    @property
+    def json(self) -> bytes:
+        """The value, as a producer of JSON writes it."""
+        ms = round(self.instant.timestamp() * 1000)
+        return json.dumps({"id": self.id, "credit": self.credit, "at": self.instant.isoformat(), "ms": ms}).encode()
+
+    @property
+    def headers(self) -> list[dict[str, str]]:
+        """Its only header."""
+        return [{"key": "m", "value": self.message}]
+
+
+def shown(log: Iterable[Sent]) -> list[dict[str, Any]]:
+    """The rows of records as `show` prints them, of equal ids the first one."""
+    once: dict[str, Sent] = {}
+    for one in sorted(log, key=lambda one: (one.instant, one.partition, one.offset)):
+        once.setdefault(one.id, one)
+    return [
+        {
+            "id": key,
+            "credit": one.credit,
+            "at": one.instant.isoformat(timespec="microseconds"),
+            "ms": round(one.instant.timestamp() * 1000),
+        }
+        for key, one in sorted(once.items())
+    ]
+
+
+def dataset_of(make: Callable[..., Dataset], layout: str, name: str = "entries", **exports: Any) -> Dataset:
+    """Append by id, of an export of one layout."""
+    given = {"path": "exports", "layout": layout, "origin": {"cluster": "c"}, "holes": "none"} | exports
+    identity = {"message_id": "header.m", "business_key": ["id"]}
+    return make(name, source={"exports": given}, value={"fields": FIELDS}, identity=identity)
+
+
+def avro(schema: Any, records: Sequence[Any], **options: Any) -> bytes:
+    """A container file."""
+    file = io.BytesIO()
+    fastavro.writer(file, schema, records, **{"codec": "snappy"} | options)
+    return file.getvalue()
+
+
+def parquet(rows: pa.Table, **options: Any) -> bytes:
+    """A Parquet file."""
+    file = io.BytesIO()
+    pq.write_table(rows, file, **options)
+    return file.getvalue()
+
+
+def lines(some: Iterable[bytes]) -> bytes:
+    """Lines with their ends."""
+    return b"".join(one + b"\n" for one in some)
+
+
+def in_avro(some: Sequence[Sent]) -> dict[str, bytes]:
+    """What the sink writes with `AvroFormat`, by role and ending."""
+    return {
+        ".avro": avro(SCHEMA, [one.plain for one in some]),
+        ".keys.avro": avro("string", [one.id for one in some]),
+        ".headers.avro": avro(HEADERS, [one.headers for one in some]),
+    }
+
+
+def in_parquet(some: Sequence[Sent]) -> dict[str, bytes]:
+    """What the sink writes with `ParquetFormat` and its usual compression."""
+    values = pa.array([one.plain for one in some], ARROW)
+    return {
+        ".snappy.parquet": parquet(pa.Table.from_struct_array(values), row_group_size=3),
+        ".keys.snappy.parquet": parquet(pa.table({"key": [one.id for one in some]})),
+        ".headers.snappy.parquet": parquet(pa.table({"headers": [one.headers for one in some]})),
+    }
+
+
+def in_json(some: Sequence[Sent]) -> dict[str, bytes]:
+    """What the sink writes with `JsonFormat`."""
+    return {
+        ".json": lines(one.json for one in some),
+        ".keys.json": lines(json.dumps(one.id).encode() for one in some),
+        ".headers.json": lines(json.dumps({"headers": one.headers}).encode() for one in some),
+    }
+
+
+def in_gzip(some: Sequence[Sent]) -> dict[str, bytes]:
+    """With `s3.compression.type=gzip`."""
+    return {f"{ending}.gz": gzip.compress(data) for ending, data in in_json(some).items()}
+
+
+def mixed(some: Sequence[Sent]) -> dict[str, bytes]:
+    """Values in Parquet, keys in JSON, headers in packed JSON: the sink has a format for each."""
+    values, text = in_parquet(some), in_json(some)
+    return {
+        ".snappy.parquet": values[".snappy.parquet"],
+        ".keys.json": text[".keys.json"],
+        ".headers.json.gz": gzip.compress(text[".headers.json"]),
+    }
+
+
+CONNECT = {"json": in_json, "json.gz": in_gzip, "avro": in_avro, "parquet": in_parquet, "mixed": mixed}
+
+
+def put_connect(folder: Path, some: Sequence[Sent], kind: str) -> str:
+    """One object of the Connect sink with its companions; its name without an ending."""
+    first = some[0]
+    name = f"topics/{first.topic}/partition={first.partition}/{first.topic}+{first.partition}+{first.offset:010d}"
+    for ending, data in CONNECT[kind](some).items():
+        put(folder, f"{name}{ending}", data)
+    return name
+
+
+def aiven_line(one: Sent, kind: str) -> bytes:
+    """A line of Aiven's sink: the value as text, as JSON, or in base64."""
+    value: Any = {
+        "text": one.json.decode(),
+        "json": json.loads(one.json),
+        "base64": base64.b64encode(one.json).decode(),
+    }[kind]
+    at = one.instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    told = {"key": one.id, "value": value, "offset": one.offset, "timestamp": at, "headers": one.headers}
+    return json.dumps(told).encode()
+
+
+def aiven(kind: str = "text") -> Callable[[Path, Sequence[Sent]], str]:
+    """Writes one object of Aiven's sink; its name."""
+
+    def write(folder: Path, some: Sequence[Sent]) -> str:
+        name = f"{some[0].topic}-{some[0].partition}-{some[0].offset}.gz"
+        return put(folder, name, gzip.compress(lines(aiven_line(one, kind) for one in some)))
+
+    return write
+
+
+PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def kafka_table(some: Sequence[Sent], **differs: pa.Array) -> pa.Table:
+    """The columns of Spark's Kafka source."""
+    headers = [[("key", "m"), ("value", one.message.encode())] for one in some]
+    columns = {
+        "key": pa.array([one.id.encode() for one in some], pa.binary()),
+        "value": pa.array([one.json for one in some], pa.binary()),
+        "topic": pa.array([one.topic for one in some], pa.string()),
+        "partition": pa.array([one.partition for one in some], pa.int32()),
+        "offset": pa.array([one.offset for one in some], pa.int64()),
+        "timestamp": pa.array([one.instant for one in some], pa.timestamp("us", "UTC")),
+        "headers": pa.array([[dict(pairs)] for pairs in headers], PAIRS),
+    }
+    return pa.table({name: one for name, one in (columns | differs).items() if one is not None})
+
+
+def generic(folder: Path, some: Sequence[Sent], name: str | None = None, **differs: Any) -> str:
+    """One Parquet object with Kafka's columns; its name."""
+    return put(
+        folder, name or f"part-{some[0].partition}-{some[0].offset}.parquet", parquet(kafka_table(some, **differs))
+    )
+
+
+def put(folder: Path, name: str, data: bytes) -> str:
+    """A file of an export."""
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    return name
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a log becomes an export of one layout, and what its dataset file says."""
+
+    name: str
+    write: Callable[[Path, Sequence[Sent]], str]
+    exports: dict[str, Any] = field(default_factory=dict)
+    exact: bool = True
+
+
+def _structured(folder: Path, some: Sequence[Sent]) -> str:
+    return generic(folder, some, value=pa.array([one.plain for one in some], ARROW))
+
+
+def _renamed(folder: Path, some: Sequence[Sent]) -> str:
+    rows = kafka_table(
+        some,
+        partition=pa.array([one.partition for one in some], pa.int64()),
+        timestamp=pa.array([round(one.instant.timestamp() * 1000) for one in some], pa.int64()),
+        value=pa.array([one.json.decode() for one in some], pa.large_string()),
+        key=pa.array([one.id for one in some]).dictionary_encode(),
+        headers=pa.array([[("m", one.message)] for one in some], pa.map_(pa.string(), pa.string())),
+    )
+    names = [f"kafka.{name}" for name in rows.column_names]
+    return put(folder, f"x-{some[0].offset}.parquet", parquet(rows.rename_columns(names), compression="zstd"))
+
+
+def _nanos(folder: Path, some: Sequence[Sent]) -> str:
+    at = pa.array([one.instant for one in some], pa.timestamp("us")).cast(pa.timestamp("ns"))
+    return generic(folder, some, timestamp=at, other=at)
+
+
+def _int96(folder: Path, some: Sequence[Sent]) -> str:
+    data = parquet(kafka_table(some), use_deprecated_int96_timestamps=True)
+    return put(folder, f"part-{some[0].partition}-{some[0].offset}.snappy.parquet", data)
+
+
+ROLES = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+EXACT = {
+    "aiven, text": Layout("aiven", aiven("text")),
+    "aiven, json": Layout("aiven", aiven("json")),
+    "aiven, base64": Layout("aiven", aiven("base64"), {"encoding": {"value": "base64"}}),
+    "parquet": Layout("parquet", generic),
+    "parquet, structs": Layout("parquet", _structured),
+    "parquet, other names and types": Layout("parquet", _renamed, {"columns": {one: f"kafka.{one}" for one in ROLES}}),
+    "parquet, nanoseconds": Layout("parquet", _nanos),
+    "parquet, INT96": Layout("parquet", _int96),
+}
+INEXACT = {
+    f"connect, {kind}": Layout(
+        "connect",
+        lambda folder, some, kind=kind: put_connect(folder, some, kind),
+        exact=False,  # type: ignore[misc]
+    )
+    for kind in CONNECT
+}
+LAYOUTS = EXACT | INEXACT
