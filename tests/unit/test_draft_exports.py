@@ -5,9 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from onefold.draft import Sample
@@ -83,6 +88,64 @@ def test_companions_of_connect_give_keys_and_headers(tmp_path: Path) -> None:
     ]
 
 
+ROWS = [{"topic": "t", "partition": 0, "offset": n, "value": b'{"a": 1}'} for n in range(3)]
+AT = datetime(2026, 3, 1, 12, 0, 0, 123000, UTC)
+
+
+def as_avro(schema: Any, records: list[Any]) -> bytes:
+    file = BytesIO()
+    fastavro.writer(file, schema, records)
+    return file.getvalue()
+
+
+def as_parquet(rows: list[dict[str, Any]]) -> bytes:
+    file = BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+def test_connect_may_write_avro_parquet_and_packed_lines(tmp_path: Path) -> None:
+    entry = {"type": "record", "name": "R", "fields": [
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]}  # fmt: skip
+    put(tmp_path, "t+0+0000000010.avro", as_avro(entry, [{"at": AT}]))
+    put(tmp_path, "t+0+0000000010.keys.json.gz", b'"k-1"\n')
+    put(tmp_path, "t+1+0000000020.snappy.parquet", as_parquet([{"a": 1}, {"a": None}]))
+    put(tmp_path, "t+1+0000000020.keys.snappy.parquet", as_parquet([{"key": "k-2"}, {"key": None}]))
+    layout, sample = newest(tmp_path)
+    assert (layout, sample.exact) == ("connect", False)
+    assert [(one.partition, one.offset, one.key, one.value) for one in sample.records] == [
+        (0, 10, b"k-1", b'{"at":"2026-03-01T12:00:00.123000Z"}'),
+        (1, 20, b"k-2", b'{"a":1}'),
+        (1, 21, None, b'{"a":null}'),
+    ]
+
+
+def test_lines_of_aivens_sink_are_told_from_kcats_by_name_and_first_line(tmp_path: Path) -> None:
+    told = b'{"key":"k","value":{"a":1},"offset":%d,"timestamp":"2026-03-01T12:00:00.123Z","headers":[]}\n'
+    put(tmp_path, "t.a-b-3-7.gz", told % 7, told % 9)
+    layout, sample = newest(tmp_path)
+    assert (layout, offsets(sample), sample.missing, sample.exact) == ("aiven", [7, 9], 1, True)
+    first = sample.records[0]
+    assert (first.topic, first.partition, first.value, first.timestamp) == ("t.a-b", 3, b'{"a":1}', 1772366400123)
+    put(tmp_path / "kcat", "t-0-7.jsonl", line(7))
+    assert newest(tmp_path / "kcat")[0] == "kcat"
+
+
+def test_parquet_with_kafkas_columns_is_read_without_a_mapping(tmp_path: Path) -> None:
+    headers = [{"key": "h", "value": b"1"}]
+    put(tmp_path, "a.parquet", as_parquet([one | {"timestamp": AT, "key": "k", "headers": headers} for one in ROWS]))
+    layout, sample = newest(tmp_path)
+    assert (layout, offsets(sample), sample.exact) == ("parquet", [0, 1, 2], True)
+    first = sample.records[0]
+    assert (first.key, first.value, first.timestamp, first.headers) == (
+        b"k", b'{"a": 1}', 1772366400123, (("h", "1"),),
+    )  # fmt: skip
+    put(tmp_path / "other", "a.parquet", as_parquet([{"topic": "t"}]))
+    with pytest.raises(NoDraftError, match=r"a\.parquet: it has no column partition \(there are topic\)"):
+        newest(tmp_path / "other")
+
+
 def test_a_companion_that_is_too_short_leaves_lines_that_are_no_records(tmp_path: Path) -> None:
     put(tmp_path, "t+0+0.json", b"{}\n", b"{}\n")
     put(tmp_path, "t+0+0.keys.json", b'"k"\n')
@@ -101,7 +164,8 @@ def test_one_topic_of_many_is_read_alone(tmp_path: Path) -> None:
     ("name", "data", "said"),
     [
         ("", b"", "does not exist or is empty"),
-        ("part-0.parquet", b"PAR1", "part-0.parquet: this layout is not_supported_yet"),
+        ("part-0.parquet", b"PAR1", "part-0.parquet: it is no Parquet file, or its footer is missing"),
+        ("part-0.avro", b"Obj", "part-0.avro: this layout is not_supported_yet"),
         ("notes.txt", b"hello", "notes.txt is of no known layout"),
         ("rows.json", b'{"a": 1}\n', "does not begin with a line of kcat -J"),
         ("a.jsonl", b"", "hold no record"),

@@ -10,6 +10,7 @@ import typer
 
 from onefold.cli.app import AsJson, app
 from onefold.cli.console import NOTES, note, print_json, print_rows
+from onefold.dataset.model import LAYOUTS
 from onefold.errors import DatasetExistsError, UsageError
 from onefold.settings import Settings, load_settings
 
@@ -24,7 +25,7 @@ def init(
     export: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Read this folder or s3://bucket/prefix/ instead")
     ] = None,
-    layout: Annotated[str | None, typer.Option(help="kcat or connect; default: what the objects look like")] = None,
+    layout: Annotated[str | None, typer.Option(help=f"One of {', '.join(LAYOUTS)}; else told by the objects")] = None,
     cluster: Annotated[str | None, typer.Option(help="The name of the export's cluster, in positions")] = None,
     table: Annotated[str | None, typer.Option(metavar="NAMESPACE.NAME", help="The table that readers see")] = None,
     sample: Annotated[int, typer.Option(metavar="N", min=1, help="About so many of the newest records")] = 1000,
@@ -69,8 +70,8 @@ def _check_usage(
         raise UsageError("with --export, --topic names the one topic of the export that is wanted")
     if layout and not export:
         raise UsageError("--layout belongs to --export")
-    if layout and layout not in ("kcat", "connect"):
-        raise UsageError(f"no layout {layout!r} (kcat, connect)")
+    if layout and layout not in LAYOUTS:
+        raise UsageError(f"no layout {layout!r} ({', '.join(LAYOUTS)})")
     if table and not re.fullmatch(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*", table):
         raise UsageError(f"--table {table!r} is not namespace.name, in small letters")
 

@@ -184,7 +184,9 @@ class _File:
 
 _LAYOUTS = {
     "kcat": "lines with topic, partition and offset",
-    "connect": "objects called <topic>+<partition>+<offset>.json: offsets are inferred, so positions decide nothing",
+    "aiven": "lines with their offset, in objects called <topic>-<partition>-<offset>",
+    "parquet": "rows with topic, partition and offset",
+    "connect": "objects called <topic>+<partition>+<offset>: offsets are inferred, so positions decide nothing",
 }
 
 

@@ -1,4 +1,4 @@
-"""A sample of an export: lines from the head of the objects written last, read as text without Spark."""
+"""A sample of an export: records from the head of the objects written last, read without Spark."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
+from onefold.dataset.model import LAYOUTS, Encoding
 from onefold.draft.sample import LARGEST, Sample, Span, sample_of
 from onefold.errors import NoDraftError
+from onefold.formats.aiven import read_line
+from onefold.formats.kafka import kafka_rows
+from onefold.formats.shapes import FormatError
+from onefold.formats.sink import headers_of, is_lines, key_of_line, keys_of, value_of_line, values_of
 from onefold.landing.exports import base_of, position_of, role_of
 from onefold.landing.record import Record
 from onefold.storage import ObjectInfo, Storage
-from onefold.storage.objects import CHUNK
+from onefold.storage.objects import CHUNK, Seekable
 
 _TYPICAL = 1_000
 """Bytes of a record, with which a number of records becomes a number of objects."""
@@ -24,7 +29,7 @@ _OBJECTS = 100
 """Objects that are opened, at most."""
 _LONGEST = 16_000_000
 """Bytes of a line that is a record."""
-_NOT_YET = (".parquet", ".avro", ".log", ".orc", ".bin")
+_NOT_YET = (".avro", ".log", ".orc", ".bin")
 
 
 @dataclass
@@ -48,24 +53,32 @@ def newest_of_export(
         raise NoDraftError(name, store.uri, "does not exist or is empty", "Name the folder that holds the export.")
     layout = layout or _layout(name, store, objects)
     values = [one for one in objects if role_of(layout, one.key) == "values"]
-    if topic and layout == "connect":
-        values = [one for one in values if (position_of(one.key) or ("",))[0] == topic]
+    if topic:
+        values = [one for one in values if (position_of(one.key, layout) or (topic,))[0] == topic]
     found = _Found()
     left = count
     newest = _newest(values, count)
-    keys = {one.key for one in objects}
+    there: dict[tuple[str, str], ObjectInfo] = {
+        (base_of(one.key), role): one for one in objects if (role := role_of("connect", one.key))
+    }
+    readers: dict[str, Callable[[ObjectInfo], Iterator[Record | None]]] = {
+        "kcat": lambda one: map(_kcat, _lines(store, one.key)),
+        "connect": lambda one: _of_connect(store, one, there),
+        "aiven": lambda one: _of_aiven(store, one),
+        "parquet": lambda one: _of_parquet(store, one),
+    }
     for number, one in enumerate(newest):
         before = len(found.records)
         share = max(1, left // (len(newest) - number))
-        if layout == "connect":
-            _read_connect(store, one.key, keys, share, found)
-        else:
-            _read_kcat(store, one.key, share, topic, found)
+        try:
+            _take(readers[layout](one), share, topic, found)
+        except FormatError as error:
+            raise NoDraftError(name, store.uri, f"{one.key}: {error}", _ADVICE) from error
         left -= len(found.records) - before
     if found.whole and len(newest) == len(values):
         found.spans = _joined(found.spans)
-    spans = found.spans if layout == "kcat" else []
-    sample = sample_of(store.uri, found.records, found.unreadable, spans, exact=layout != "connect")
+    exact = LAYOUTS[layout]
+    sample = sample_of(store.uri, found.records, found.unreadable, found.spans if exact else [], exact=exact)
     if not sample.records:
         raise _no_record(name, store, layout, topic, len(newest), sample.unreadable)
     return layout, sample
@@ -80,24 +93,29 @@ def _no_record(name: str, store: Storage, layout: str, topic: str | None, opened
 
 
 def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
-    """What the objects' names say, and for kcat the first line."""
+    """What the objects' names say, and for lines the first one."""
     if any(role_of("connect", one.key) == "values" for one in objects):
         return "connect"
-    lined = _newest([one for one in objects if role_of("kcat", one.key)], 1)
+    if any(role_of("parquet", one.key) for one in objects):
+        return "parquet"
+    lined = _newest([one for one in objects if role_of("kcat", one.key) or role_of("aiven", one.key)], 1)
     if not lined:
         ending = next((one.key for one in objects if one.key.removesuffix(".gz").endswith(_NOT_YET)), None)
         problem = f"{ending}: this layout is not_supported_yet" if ending else f"{objects[0].key} is of no known layout"
-        raise NoDraftError(name, store.uri, problem, _LAYOUTS)
+        raise NoDraftError(name, store.uri, problem, _ADVICE)
     first = next((line for line in _lines(store, lined[0].key) if line.strip()), b"")
+    if role_of("aiven", lined[0].key) and (not first or read_line(first, Encoding()).problem is None):
+        return "aiven"
     if first and _kcat(first) is None:
         problem = f"{lined[0].key} does not begin with a line of kcat -J (with topic, partition and offset)"
-        raise NoDraftError(name, store.uri, problem, _LAYOUTS)
+        raise NoDraftError(name, store.uri, problem, _ADVICE)
     return "kcat"
 
 
-_LAYOUTS = (
-    "What can be read: JSON lines of `kcat -J` (--layout kcat), and JSON objects of Kafka Connect's S3 sink, called "
-    "<topic>+<partition>+<offset>.json (--layout connect)."
+_ADVICE = (
+    "What can be read: JSON lines of `kcat -J` (--layout kcat); objects of Kafka Connect's S3 sink in JSON, Avro or "
+    "Parquet, called <topic>+<partition>+<offset>.json (--layout connect); JSON lines of Aiven's S3 sink, called "
+    "<topic>-<partition>-<offset>.gz (--layout aiven); Parquet with Kafka's own columns (--layout parquet)."
 )
 
 
@@ -110,22 +128,20 @@ def _newest(values: list[ObjectInfo], count: int) -> list[ObjectInfo]:
     return sorted(taken, key=lambda one: one.size)
 
 
-# kcat: a record a line.
-
-
-def _read_kcat(store: Storage, key: str, share: int, topic: str | None, found: _Found) -> None:
-    lines = _lines(store, key)
+def _take(read: Iterator[Record | None], share: int, topic: str | None, found: _Found) -> None:
+    """Take up to `share` records of an object, and what they span."""
     seen: dict[tuple[str, int], list[int]] = {}
-    for line in islice(lines, share):
-        record = _kcat(line)
+    for record in islice(read, share):
         if record is None:
             found.unreadable += 1
-            continue
-        if topic in (None, record.topic):
+        elif topic in (None, record.topic):
             found.records.append(record)
             seen.setdefault((record.topic, record.partition), []).append(record.offset)
-    found.whole &= next(lines, None) is None
+    found.whole &= next(read, _NONE) is _NONE
     found.spans += [(*where, min(offsets), max(offsets)) for where, offsets in seen.items()]
+
+
+# kcat: a record a line.
 
 
 def _kcat(line: bytes) -> Record | None:
@@ -144,39 +160,75 @@ def _kcat(line: bytes) -> Record | None:
     return Record(topic, partition, offset, timestamp, _bytes(key), _bytes(payload), headers)
 
 
-# Connect: a value a line, keys and headers in companions.
+# Connect: values, keys and headers in objects of their own.
 
 
-def _read_connect(store: Storage, key: str, there: set[str], share: int, found: _Found) -> None:
-    position = position_of(key)
+def _of_connect(store: Storage, one: ObjectInfo, there: dict[tuple[str, str], ObjectInfo]) -> Iterator[Record | None]:
+    position = position_of(one.key)
     assert position
     topic, partition, start = position
-    lines = {"values": _lines(store, key)}
-    lines |= {
-        role_of("connect", other) or "": _lines(store, other)
-        for part in (".keys", ".headers")
-        if (other := key.replace(".json", f"{part}.json")) in there and base_of(other) == key
-    }
-    rows = zip_longest(*lines.values())
-    for index, row in enumerate(islice(rows, share)):
-        told = dict(zip(lines, row, strict=True))
-        value = told["values"]
-        if value is None or any(line is None for line in told.values()):
-            found.unreadable += 1
+    base = base_of(one.key)
+    found = {"values": one} | {role: there[base, role] for role in ("keys", "headers") if (base, role) in there}
+    told = {role: _told(store, other, role) for role, other in found.items()}
+    for index, row in enumerate(zip_longest(*told.values(), fillvalue=_NONE)):
+        if _NONE in row:
+            yield None
             continue
-        payload = None if value.strip() == b"null" else value
-        headers = _headers(told.get("headers"))
-        record = Record(topic, partition, start + index, None, _connect_key(told.get("keys")), payload, headers)
-        found.records.append(record)
-    found.whole &= next(rows, None) is None
+        parts = dict(zip(told, row, strict=True))
+        value, key, headers = parts["values"], parts.get("keys"), _headers(parts.get("headers"))
+        yield Record(topic, partition, start + index, None, key, value, headers)
 
 
-def _connect_key(line: bytes | None) -> bytes | None:
-    """A string key is written as a JSON string; any other key stands as its JSON text."""
-    if line is None or line.strip() == b"null":
-        return None
-    told = _json(line)
-    return _bytes(told) if isinstance(told, str) else line
+_NONE: Any = object()
+"""Where a companion has no record."""
+
+
+_BY_LINE: dict[str, Callable[[bytes], bytes | None]] = {
+    "values": value_of_line,
+    "keys": key_of_line,
+    "headers": lambda line: line,
+}
+_WHOLE: dict[str, Callable[[str, memoryview], tuple[int, Iterator[bytes | None]]]] = {
+    "values": lambda name, data: values_of(name, data, {}),
+    "keys": keys_of,
+    "headers": headers_of,
+}
+
+
+def _told(store: Storage, one: ObjectInfo, role: str) -> Iterator[bytes | None]:
+    """Values, keys or headers of an object, as far as they can be read; lines as they are asked for."""
+    if is_lines(one.key):
+        yield from map(_BY_LINE[role], _lines(store, one.key))
+    elif one.size <= LARGEST:
+        with suppress(FormatError):
+            yield from _WHOLE[role](one.key, memoryview(store.read(one.key) or b""))[1]
+
+
+# Aiven: lines with their offset.
+
+
+def _of_aiven(store: Storage, one: ObjectInfo) -> Iterator[Record | None]:
+    position = position_of(one.key, "aiven")
+    assert position
+    topic, partition, _ = position
+    for line in _lines(store, one.key):
+        told = read_line(line, Encoding())
+        good = told.problem is None and told.offset is not None
+        yield (
+            Record(topic, partition, told.offset or 0, told.timestamp, told.key, told.value, told.headers)
+            if good
+            else None
+        )
+
+
+# Parquet: Kafka's own columns.
+
+
+def _of_parquet(store: Storage, one: ObjectInfo) -> Iterator[Record | None]:
+    for row in kafka_rows(Seekable(store, one.key, one.size)):
+        position = (row.topic, row.partition, row.offset)
+        good = all(part is not None for part in position)
+        yield Record(*position, row.timestamp, row.key, row.value, row.headers) if good else None  # type: ignore[arg-type]
 
 
 def _headers(line: bytes | None) -> tuple[tuple[str, str | None], ...]:
