@@ -117,7 +117,7 @@ def row_number(folder: Path) -> dict[str, float]:
     payload = [F.when(F.col("_survivor"), F.col(name)).alias(name) for name in dataset.fields]
     kept = [C.KEY, C.ORDER, C.HASH, C.DELETED, "_survivor", E.OBJECT, E.LINE, E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS]
     ensure_namespace(session, "bench")
-    bucketed(numbered.select(*kept, *payload), "onefold.bench.bare", dataset.target.buckets)
+    bucketed(numbered.select(*kept, *payload), "onefold.bench.bare", dataset)
     seconds = time.perf_counter() - begin
     rows = session.table("onefold.bench.bare")
     return {

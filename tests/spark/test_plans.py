@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,43 +14,9 @@ from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.upsert import columns as U
 from tests.spark.pipeline import Sent, accounts, export, run
+from tests.spark.plans import Executed, last_statement, statements
 
 BUCKETS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """One executed statement: its tree of operators and what each said of itself."""
-
-    text: str
-    splits: dict[str, int]
-    """Splits that were read, by scan."""
-
-    @property
-    def tree(self) -> str:
-        """The operators, the final ones where the plan was adapted."""
-        return self.text.split("\n\n")[0].split("== Initial Plan ==")[0]
-
-    @property
-    def writes(self) -> str | None:
-        """The operator that writes, if it is a write."""
-        top = self.tree.split("\n")[1].split(" ")[0]
-        return top if top in ("AppendData", "WriteDelta") else None
-
-    @property
-    def exchanges(self) -> int:
-        """How often rows were shuffled. A broadcast is no shuffle."""
-        return len(re.findall(r"(?<![A-Za-z])Exchange \(", self.tree))
-
-    def scanned(self, table: str) -> set[str]:
-        """The columns that a table's scan read."""
-        [(_, columns)] = re.findall(rf"BatchScan \S*{table}\S*\nOutput \[(\d+)\]: \[(.*)\]", self.text)
-        return set(re.findall(r"(\w+)#", columns))
-
-    def told(self, operator: str) -> str:
-        """What an operator said of itself."""
-        [found] = re.findall(rf"\(\d+\) {operator}\n((?:.+\n)+)", self.text.split("Initial Plan")[-1])[:1]
-        return str(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +51,9 @@ def batches(
     third = [Sent(0, 40 + n, 300 + n, f"k{n}", 4, f"m{40 + n}", {"owner": "r"}) for n in range(20)]
     third.append(Sent(0, 60, 320, "k0", 5, "m60", "no json"))
     for name, records in (("first", first), ("second", second), ("third", third)):
-        before = max((one.executionId() for one in _listed(session)), default=-1)
+        before = last_statement(session)
         assert run(session, lake, made, export(folder / name, records)).red is None
-        mine = _executions(session, before)
+        mine = statements(session, before)
         writes = [one for one in mine if one.writes and "Scan ExistingRDD" not in one.tree]  # the empty first snapshot
         staging, actions, *_, merge = writes
         found.append(Batch(staging, actions, merge))
@@ -132,33 +96,3 @@ def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list
     assert (one_key.actions.splits, one_key.merge.splits) == ({"accounts__state_": 1}, {"accounts__state_": 1})
     assert all_keys.actions.splits["accounts__state_"] > 1  # so that the line above can fail
     assert all_keys.merge.splits["accounts__state_"] > 1
-
-
-def _listed(session: SparkSession) -> list[Any]:
-    """Every statement that the JVM ran, from Spark's own record of it."""
-    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
-    listed = session._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[attr-defined]
-    return list(session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed))  # type: ignore[union-attr]
-
-
-def _executions(session: SparkSession, before: int) -> Iterator[Executed]:
-    """The statements that came after one; Spark forgets the oldest."""
-    store = session._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
-    for one in (one for one in _listed(session) if one.executionId() > before):
-        yield Executed(one.physicalPlanDescription(), _splits(store, one.executionId()))
-
-
-def _splits(store: Any, execution: int) -> dict[str, int]:
-    """Splits read by the scans of state tables."""
-    values, nodes = store.executionMetrics(execution), store.planGraph(execution).allNodes()
-    found = {}
-    for place in range(nodes.size()):
-        node = nodes.apply(place)
-        if "accounts__state_" not in node.name():
-            continue
-        for index in range(node.metrics().size()):
-            metric = node.metrics().apply(index)
-            if metric.name() == "number of file splits read":
-                value = values.get(metric.accumulatorId())
-                found["accounts__state_"] = int(value.get()) if value.isDefined() else 0
-    return found

@@ -140,7 +140,6 @@ NOT_BUILT = [
         for kind in ("binary", "list<binary>", "struct<a: binary?>")
     ],
     ("unknown fields stop", "", "  format: json\n  fields", "  format: json\n  unknown_fields: stop\n  fields", "stop"),
-    ("within", "", "identity:\n", "identity:\n  within: day(at)\n", "within"),
     ("increment", "", "mode: append", "mode: increment\n  key: [account]\n  add: {amount: amount}", "increment"),
     ("history", "", "mode: append", "mode: history\n  key: [account]", "history"),
     ("contiguous", "", "  mode: append\n", UPSERT.replace("newer", "contiguous"), "contiguous"),
@@ -237,6 +236,19 @@ REFUSED = [
     ("business key empty", "[transfer, account]", "[]", "identity.business_key", "at least 1"),
     ("a json key whole", "header.message-id", "key", "identity.message_id", "a json key is used by its parts"),
     ("append with a key", "mode: append", "mode: append\n  key: [account]", "apply", "append takes no key"),
+    ("within a number", "identity:\n", "identity:\n  within: day(amount)\n", "identity.within", "takes hour, day"),
+    ("within text", "identity:\n", "identity:\n  within: day(header.at)\n", "identity.within", "takes hour, day"),
+    ("within bare", "identity:\n", "identity:\n  within: at\n", "identity.within", "takes hour, day"),
+    ("within arrival", "identity:\n", "identity:\n  within: day(timestamp)\n", "identity.within", "sent again"),
+    ("within offset", "identity:\n", "identity:\n  within: day(offset)\n", "identity.within", "takes hour, day"),
+    ("within nothing", "identity:\n", "identity:\n  within: day(att)\n", "identity.within", "names no field"),
+    (
+        "period elsewhere",
+        "[transfer, account]",
+        "[transfer, day(at)]",
+        "identity.business_key",
+        "identity.within alone",
+    ),
     ("mode", "mode: append", "mode: replace", "apply", "no mode 'replace'"),
     ("upsert bare", "mode: append", "mode: upsert\n  key: [account]", "apply", "upsert needs a key and a version"),
     ("add", "  mode: append\n", UPSERT + "  add: {amount: amount}\n", "apply", "add belongs to mode increment"),
@@ -295,6 +307,26 @@ def test_inferred_positions_cannot_decide(write: Write) -> None:
         load_dataset(write(bare))
     exact = changed("layout: connect", "layout: kcat", bare)
     assert load_dataset(write(exact)).deciding == "position"
+
+
+def test_a_position_needs_no_bound(write: Write) -> None:
+    bare = changed("  message_id: header.message-id\n  business_key: [transfer, account]\n", "  within: day(at)\n")
+    with pytest.raises(InvalidDatasetError, match=r"identity\.within.*declare a wider identity"):
+        load_dataset(write(bare))
+
+
+def test_a_period_is_the_last_part_of_the_key_and_of_the_meaning(write: Write) -> None:
+    bounded = load_dataset(write(changed("identity:\n", "identity:\n  within: day(at)\n")))
+    assert bounded.key_names == ["transfer", "account", "at"]
+    assert bounded.generation != load_dataset(write(ENTRIES)).generation
+
+
+def test_a_tombstone_has_no_period_in_its_value(write: Write) -> None:
+    upsert = changed("  mode: append\n", UPSERT)
+    with pytest.raises(InvalidDatasetError, match=r"tombstone needs identity\.within from key"):
+        load_dataset(write(changed("identity:\n", "identity:\n  within: day(at)\n", upsert)))
+    held = load_dataset(write(changed("identity:\n", "identity:\n  within: day(date(key.at))\n", upsert)))
+    assert held.key_names == ["id", "at"]
 
 
 @pytest.mark.parametrize("part", ["rate", "double(header.rate)"])

@@ -16,7 +16,9 @@ from lark.exceptions import UnexpectedInput, VisitError
 
 ROOTS = ("key", "value", "header", "timestamp", "offset", "topic", "partition")
 CASTS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
-FUNCTIONS = (*CASTS, "lower", "upper", "trim")
+PERIODS = ("hour", "day", "month", "year")
+"""The period that a date or timestamp lies in, as the instant or the day at which it begins."""
+FUNCTIONS = (*CASTS, "lower", "upper", "trim", *PERIODS)
 DEEPEST = 40
 """How deep an expression may nest: what compiles it, here and in Spark, recurses."""
 
@@ -228,6 +230,14 @@ def used(expression: Expression) -> Iterator[Path]:
         case _:
             for term in _terms(expression):
                 yield from used(term)
+
+
+def calls(expression: Expression) -> Iterator[Call]:
+    """Every function call in a tree."""
+    if isinstance(expression, Call):
+        yield expression
+    for term in _terms(expression):
+        yield from calls(term)
 
 
 def paths(expression: Expression) -> Iterator[Path]:

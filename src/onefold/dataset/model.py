@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from croniter import croniter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from onefold.dataset.expressions import CASTS, ROOTS, Call, Expression, Path, parse, paths, used
+from onefold.dataset.expressions import CASTS, PERIODS, ROOTS, Call, Expression, Path, calls, parse, paths, used
 from onefold.dataset.types import FieldType, parse_type
 
 SAFE_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -300,13 +300,9 @@ class Identity(_Model):
     producer: NamedProducer | None = Field(default=None, description="Of a source that does not show the log's own")
     message_id: ExpressionText | None = None
     business_key: list[ExpressionText] | None = Field(default=None, min_length=1)
-    within: str | None = None
-
-    @model_validator(mode="after")
-    def _built(self) -> Self:
-        if self.within is not None:
-            raise not_built("identity.within")
-        return self
+    within: ExpressionText | None = Field(
+        default=None, description="A period that never changes for a message, such as day(booked_at)"
+    )
 
 
 class Version(_Model):
@@ -446,11 +442,28 @@ class Dataset(_Model):
             )
         if self.apply.delete_when == "tombstone":
             self._check_tombstones()
+        self._check_periods()
         taken = [name for name, _ in self.key_columns if name in self.value.fields]
         if taken:
             raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
         self._check_column_names()
         return self
+
+    def _check_periods(self) -> None:
+        for place, text in self.expressions():
+            period = next((one.function for one in calls(parse(text)) if one.function in PERIODS), None)
+            if period and place != "identity.within":
+                raise ValueError(f"{place}: {text!r}: {period} is a function of identity.within alone")
+        if not self.within:
+            return
+        place, given = f"identity.within: {self.identity.within!r}", self.within
+        kind = self.type_of(given.argument) if isinstance(given, Call) and given.function in PERIODS else None
+        if not isinstance(given, Call) or not kind or kind.name not in ("date", "timestamp"):
+            raise ValueError(f"{place}: it takes {', '.join(PERIODS)} of a date or a timestamp, such as day(booked_at)")
+        if given.argument == Path("timestamp"):
+            raise ValueError(f"{place}: the record's own timestamp changes when a message is sent again; name a field")
+        if self.apply.mode == "append" and self.deciding == "position":
+            raise ValueError(f"{place}: only the position decides, and it needs no bound; declare a wider identity")
 
     def _check_column_names(self) -> None:
         """Names that differ only in case, or not at all, would be one column."""
@@ -467,6 +480,7 @@ class Dataset(_Model):
             found.append(("identity.producer.name", self.identity.producer.name))
             found.append(("identity.producer.sequence", self.identity.producer.sequence))
         found += [("identity.business_key", text) for text in self.identity.business_key or ()]
+        found += [("identity.within", self.identity.within)]
         found += [("apply.key", text) for text in self.apply.key or ()]
         if self.apply.version:
             found.append(("apply.version.from", self.apply.version.from_))
@@ -485,6 +499,8 @@ class Dataset(_Model):
                 return FieldType("long")
             case Call(function, _) if function in CASTS:
                 return FieldType(function)
+            case Call(function, _) if function in PERIODS:
+                return FieldType("timestamp" if function == "hour" else "date")
             case _:
                 return None
 
@@ -515,6 +531,8 @@ class Dataset(_Model):
         assert self.apply.version
         if any(path.root != "key" for text in self.apply.key for path in paths(parse(text))):
             raise ValueError("apply.delete_when: tombstone needs every key part from key.* (a null value holds none)")
+        if self.within and any(path.root == "value" for path in paths(self.within)):
+            raise ValueError("apply.delete_when: tombstone needs identity.within from key.* or header.*, too")
         if any(path.root in ("value", "key") for path in paths(parse(self.apply.version.from_))):
             raise ValueError(
                 "apply.delete_when: tombstone needs the version from header.*, timestamp or offset "
@@ -567,8 +585,17 @@ class Dataset(_Model):
         return [parse(text) for text in self.identity.business_key or ()]
 
     @cached_property
+    def within(self) -> Expression | None:
+        """The period that is part of the identity and bounds a look-up; the tables are partitioned by it."""
+        return parse(self.identity.within) if self.identity.within else None
+
+    @cached_property
     def key_expressions(self) -> list[Expression]:
         """What a row of the table is keyed by; empty when the position decides."""
+        return [*self._own_key, *([self.within] if self.within else [])]
+
+    @property
+    def _own_key(self) -> list[Expression]:
         if self.apply.mode == "upsert":
             return [parse(text) for text in self.apply.key or ()]
         if self.deciding == "producer":  # a producer counts for each partition anew
@@ -578,7 +605,7 @@ class Dataset(_Model):
 
     @cached_property
     def key_names(self) -> list[str]:
-        """The names of the key's parts, as `explain --key` takes them."""
+        """The names of the key's parts, as `explain --key` takes them; the last is that of `within`, if declared."""
         return [next(iter(paths(tree))).column for tree in self.key_expressions]
 
     @cached_property

@@ -6,6 +6,7 @@ A staging table has one row a record of the batch. Only survivors, and records i
 | --- | --- | --- |
 | `_key` | binary | SHA-256 of the identity that a row of the table has; null for rejected and filtered records |
 | `_version` | as declared | upsert only |
+| `_within` | date or timestamp | where declared: the beginning of the period that is part of `_key`; or null |
 | `_order` | struct | the total order: timestamp (ms), cluster, topic, incarnation, partition, offset |
 | `_hash` | binary | SHA-256 of the content |
 | `_is_delete` | boolean | the record deletes its key |
@@ -23,6 +24,7 @@ A staging table has one row a record of the batch. Only survivors, and records i
 """
 
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
+WITHIN = "_within"
 PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
 LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINESS_KEY}
 """The identity levels that have a column of their own."""

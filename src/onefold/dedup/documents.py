@@ -96,6 +96,7 @@ class Staged(BaseModel):
     objects: dict[str, int] = Field(description="Records by landed object's name")
     reused: list[Reused] = Field(default=[], description="Narrow identities under two deciding ones")
     producers: Producers | None = Field(default=None, description="None: no producer is known")
+    within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")
 
 
 def staged_key(lake: Lake, dataset: Dataset, batch: str) -> str:
@@ -117,10 +118,10 @@ def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:
 
 @cache
 def code_digest() -> str:
-    """Twelve hex digits over the source that judges a record: the rooms dataset, records and dedup."""
+    """Twelve hex digits over the source that judges a record: the rooms dataset, formats, records and dedup."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
-    for room in ("dataset", "records", "dedup"):
+    for room in ("dataset", "formats", "records", "dedup"):
         for file in sorted((root / room).glob("*.py")):
             digest.update(f"{room}/{file.name}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:12]

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.expressions import parse
+from onefold.dataset.expressions import Expression, parse
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.records.canonical import content_hash, key_digest, key_text
@@ -24,7 +24,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     columns: dict[str, Column] = {name: compile_expression(tree).value for name, tree in dataset.key_columns}
     candidates = [
         F.col(REJECTED),
-        *(_of_key(dataset, key, name) for key, name in zip(keys, dataset.key_names, strict=True)),
+        *(_of_key(dataset, *one) for one in zip(dataset.key_expressions, keys, dataset.key_names, strict=True)),
     ]
     if dataset.apply.version:
         version = compile_expression(parse(dataset.apply.version.from_))
@@ -45,11 +45,15 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     usable = F.col(REJECTED).isNull() & ~unjudged
     # Where no wider identity is declared, the position is the key.
     parts = [key.value for key in keys] or [F.col(name) for name in E.POSITION]
-    return known.withColumn(C.KEY, F.when(usable, key_digest(key_text(part) for part in parts))).drop(KEY_VARIANT)
+    named = {C.KEY: key_digest(key_text(part) for part in parts)}
+    if dataset.within:
+        named[C.WITHIN] = parts[-1]
+    return known.withColumns({name: F.when(usable, of) for name, of in named.items()}).drop(KEY_VARIANT)
 
 
-def _of_key(dataset: Dataset, key: Compiled, name: str) -> Column:
-    reason = "null_key" if dataset.apply.mode == "upsert" else "null_identity"
+def _of_key(dataset: Dataset, tree: Expression, key: Compiled, name: str) -> Column:
+    own = dataset.apply.mode == "upsert" and tree != dataset.within
+    reason = "null_key" if own else "null_identity"
     return _null_or_wrong(key, reason, name)
 
 

@@ -41,7 +41,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     refused = F.col(REJECTED).isNotNull()
     kept = F.col(C.SURVIVOR) | F.col(C.VERDICT).isin(*PAYLOAD_VERDICTS)
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    own += [name for name in (C.VERSION, *C.LEVELS.values()) if name in judged.columns]
+    own += [name for name in (C.WITHIN, C.VERSION, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
         *own,
@@ -59,7 +59,7 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     identified = identified.withColumns(
         {name: F.when(refused, F.col(name)) for name in (E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS)}
     )
-    own = [C.KEY, C.ORDER, C.HASH, C.DELETED, C.VERSION, *C.LEVELS.values(), FILTERED, REJECTED]
+    own = [C.KEY, C.WITHIN, C.ORDER, C.HASH, C.DELETED, C.VERSION, *C.LEVELS.values(), FILTERED, REJECTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     told = (E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)
     named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in told]
@@ -69,8 +69,13 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
 def write_staging(staged: DataFrame, dataset: Dataset, attempt: str) -> str:
     """Write a staging table; its full name. No exchange: rows lie in their buckets already."""
     table = scratch_table(dataset.name, "staged", attempt)
-    bucketed(staged, table, dataset.target.buckets)
+    bucketed(staged, table, dataset)
     return table
+
+
+def periods_of(staged: DataFrame) -> list[str]:
+    """Where the periods begin that the keys of a staged batch lie in."""
+    return sorted(row[0] for row in staged.select(F.col(C.WITHIN).cast("string")).distinct().collect() if row[0])
 
 
 def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, table: str) -> tuple[Staged, bool]:
@@ -98,6 +103,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         objects=objects,
         reused=reused_identities(rows, dataset),
         producers=producers_of(rows) if C.PRODUCER in rows.columns else None,
+        within=periods_of(rows) if dataset.within else None,
     )
     return staged, inconsistent
 

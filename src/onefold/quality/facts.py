@@ -41,11 +41,12 @@ def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
 
     Adds `_base_order` (and `_base_version`) and `_new_order`.
     """
-    names = [F.col(C.KEY), F.col(C.ORDER).alias("_new_order"), F.col(U.BASE + C.ORDER).alias("_base_order")]
+    by = [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
+    names = [*map(F.col, by), F.col(C.ORDER).alias("_new_order"), F.col(U.BASE + C.ORDER).alias("_base_order")]
     if dataset.apply.mode == "upsert":
         names.append(F.col(U.BASE + C.VERSION).alias("_base_version"))
     actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(*names)
-    return read_state(session, dataset, upserted.head).join(actions, C.KEY)
+    return read_state(session, dataset, upserted.head, upserted.within).join(actions, by)
 
 
 def live_rows(rows: DataFrame) -> DataFrame:
@@ -69,7 +70,7 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
 
     def rows_at(snapshot: int) -> int:
-        rows = read_state(session, dataset, snapshot)
+        rows = read_state(session, dataset, snapshot, upserted.within)
         return rows.where(bucket.isin(upserted.buckets)).select(C.KEY).count() if upserted.buckets else 0
 
     rejected = sum(upserted.counts.get("rejected", {}).values())
@@ -101,9 +102,10 @@ def _null_keys(dataset: Dataset) -> Column:
 
 
 def key_columns(dataset: Dataset) -> list[str]:
-    """The parts of the key that readers see as columns."""
+    """The parts of the key that are columns; of the period, where it begins."""
     seen = {*dataset.fields, *(name for name, _ in dataset.key_columns)}
-    return [name for name in dataset.key_names if name in seen]
+    names = dataset.key_names[:-1] if dataset.within else dataset.key_names
+    return [*(name for name in names if name in seen), *([C.WITHIN] if dataset.within else [])]
 
 
 def _worse(dataset: Dataset) -> Column:

@@ -13,6 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from onefold.dataset.expressions import (
+    PERIODS,
     Call,
     Compare,
     Expression,
@@ -105,6 +106,9 @@ def _call(function: str, value: Column) -> Column:
         return value.cast("string")
     if function == "timestamp":
         return value.try_cast("timestamp")
+    if function in PERIODS:
+        begins = F.date_trunc(function, value.cast("timestamp"))
+        return begins if function == "hour" else begins.cast("date")
     text = F.trim(value.cast("string"))
     if function in ("long", "int"):  # a cast alone would cut '1.9' to 1
         return F.when(text.rlike(_WHOLE_NUMBER), text.try_cast(_SQL_TYPES[function]))

@@ -8,8 +8,12 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from onefold.dataset import Dataset
+from onefold.dataset.expressions import Call, Expression
 from onefold.dataset.types import FieldType
 from onefold.errors import UsageError
+
+_BEGINS = {"hour": (13, ":00:00"), "day": (10, ""), "month": (7, "-01"), "year": (4, "-01-01")}
+"""How much of an instant's text a period has, and what its beginning has behind that."""
 
 
 def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
@@ -21,11 +25,19 @@ def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
     if not dataset.key_names:
         raise UsageError(f"{dataset.name} has no key but the position (see `onefold verdicts`)")
     if set(key) != set(dataset.key_names):
-        wanted = ", ".join(f'"{name}": …' for name in dataset.key_names)
+        wanted = ", ".join(f'"{name}": …' for name in dict.fromkeys(dataset.key_names))
         raise UsageError(f"the key of {dataset.name} is {{{wanted}}}")
     parts = zip(dataset.key_names, dataset.key_expressions, strict=True)
-    texts = [_text(key[name], dataset.type_of(tree), name) for name, tree in parts]
+    texts = [_part(dataset, key[name], tree, name) for name, tree in parts]
     return hashlib.sha256("".join(f"{len(text)}:{text}" for text in texts).encode()).digest()
+
+
+def _part(dataset: Dataset, value: Any, tree: Expression, name: str) -> str:
+    """A part's text; of a period, that of its beginning, whatever instant of it is given."""
+    if tree != dataset.within or not isinstance(tree, Call):
+        return _text(value, dataset.type_of(tree), name)
+    length, rest = _BEGINS[tree.function]
+    return _text(value, FieldType("timestamp"), name)[:length] + rest
 
 
 def _text(value: Any, kind: FieldType | None, name: str) -> str:

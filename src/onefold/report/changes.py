@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -119,16 +119,16 @@ Tasks = dict[str, FileScanTask]
 
 
 def _differences(table: StateTable, start: int | None, end: int) -> Iterable[dict[str, Any]]:
-    """The net changes, bucket by bucket."""
+    """The net changes, partition by partition: a key stays in its own."""
     before, after = _files(table, start) if start else {}, _files(table, end)
     stands = {path for path in before.keys() & after.keys() if _deletes(before[path]) == _deletes(after[path])}
-    old, new = (_by_bucket(files, stands) for files in (before, after))
+    old, new = (_by_partition(files, stands) for files in (before, after))
     names = [name for name in table.table.schema().column_names if not name.startswith("_") and "." not in name]
-    for bucket in sorted(old.keys() | new.keys()):
-        yield from _in_bucket(table, start, end, old.get(bucket, {}), new.get(bucket, {}), names)
+    for one in sorted(old.keys() | new.keys()):
+        yield from _in_partition(table, start, end, old.get(one, {}), new.get(one, {}), names)
 
 
-def _in_bucket(
+def _in_partition(
     table: StateTable, start: int | None, end: int, old: Tasks, new: Tasks, names: list[str]
 ) -> Iterable[dict[str, Any]]:
     written = {path: task for path, task in new.items() if path not in old}
@@ -157,11 +157,12 @@ def _deletes(task: FileScanTask) -> frozenset[str]:
     return frozenset(one.file_path for one in task.delete_files)
 
 
-def _by_bucket(files: Tasks, stands: set[str]) -> dict[int, Tasks]:
-    found: dict[int, Tasks] = {}
+def _by_partition(files: Tasks, stands: set[str]) -> dict[tuple[Any, ...], Tasks]:
+    found: dict[tuple[Any, ...], Tasks] = {}
     for path, task in files.items():
         if path not in stands:
-            found.setdefault(cast(int, task.file.partition[0]), {})[path] = task
+            partition = task.file.partition
+            found.setdefault(tuple(partition[at] for at in range(len(partition))), {})[path] = task
     return found
 
 

@@ -1,10 +1,11 @@
-"""Iceberg tables as Onefold makes them: format 2, merge-on-read, bucketed by the key's digest."""
+"""Iceberg tables as Onefold makes them: format 2, merge-on-read, by period (where there is one) and bucket."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 
+from onefold.dataset import Dataset
 from onefold.lake import CATALOG, STAGING
 
 PROPERTIES = {
@@ -25,13 +26,20 @@ def scratch_table(dataset: str, kind: str, attempt: str) -> str:
     return f"{CATALOG}.{STAGING}.{dataset}__{kind}_{attempt}"
 
 
-def bucketed(rows: DataFrame, table: str, buckets: int, column: str = "_key") -> None:
-    """Create `table` from rows, bucketed by `column`."""
-    ensure_namespace(rows.sparkSession, STAGING)
-    writer = rows.writeTo(table).using("iceberg").partitionedBy(F.partitioning.bucket(buckets, column))
+def new_table(rows: DataFrame, table: str, dataset: Dataset) -> DataFrameWriterV2:
+    """The writer of a new table, partitioned as all that a dataset's keys are joined with: nothing is shuffled."""
+    periods = [F.col("_within")] if dataset.within else []
+    by = [*periods, F.partitioning.bucket(dataset.target.buckets, "_key")]
+    writer = rows.writeTo(table).using("iceberg").partitionedBy(*by)
     for name, value in PROPERTIES.items():
         writer = writer.tableProperty(name, value)
-    writer.create()
+    return writer
+
+
+def bucketed(rows: DataFrame, table: str, dataset: Dataset) -> None:
+    """Create `table` in the staging namespace from rows that have `_key` (and `_within`)."""
+    ensure_namespace(rows.sparkSession, STAGING)
+    new_table(rows, table, dataset).create()
 
 
 def ensure_namespace(session: SparkSession, namespace: str) -> None:

@@ -28,15 +28,20 @@ from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
-from onefold.upsert.state import branch_table, read_state
+from onefold.upsert.state import branch_table, in_periods, read_state
 
 SHOWN = 20
 """Reused identities that are shown, of those that are counted."""
 
 
-def look_up(session: SparkSession, dataset: Dataset, staged: DataFrame, base: int) -> DataFrame:
-    """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike."""
-    known = base_columns(read_state(session, dataset, base), dataset)
+def look_up(
+    session: SparkSession, dataset: Dataset, staged: DataFrame, base: int, periods: list[str] | None = None
+) -> DataFrame:
+    """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike.
+
+    Of the base, only files of `periods` (`Staged.within`) are read.
+    """
+    known = base_columns(read_state(session, dataset, base, periods), dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
     return judge(staged, known, dataset)
@@ -80,9 +85,7 @@ def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     changes = F.col(U.ACTION).isNotNull()
     table = scratch_table(dataset.name, "actions", attempt)
-    bucketed(
-        judged.withColumns({name: F.when(changes, F.col(name)) for name in payload}), table, dataset.target.buckets
-    )
+    bucketed(judged.withColumns({name: F.when(changes, F.col(name)) for name in payload}), table, dataset)
     return table
 
 
@@ -225,6 +228,8 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
     wanted = ", ".join(str(bucket) for bucket in buckets)
     # Literal buckets: the merge has no run-time filter that would leave the other buckets' files unread.
     condition = f"t.{C.KEY} = s.{C.KEY}"
+    if upserted.within is not None:
+        condition += f" AND t.{C.WITHIN} = s.{C.WITHIN} AND {in_periods(dataset, upserted.within, 't')}"
     if len(buckets) < dataset.target.buckets:
         condition += f" AND {CATALOG}.system.bucket({dataset.target.buckets}, t.{C.KEY}) IN ({wanted})"
     setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
@@ -256,7 +261,7 @@ def apply_batch(
         session, session.table(staged.table), covered_ranges(staged, before), covered_objects(staged, manifest, before)
     )
     rows = mark_reused(session, rows, staged.reused)
-    actions = write_actions(look_up(session, dataset, rows, base.snapshot), dataset, attempt)
+    actions = write_actions(look_up(session, dataset, rows, base.snapshot, staged.within), dataset, attempt)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []
@@ -275,6 +280,7 @@ def apply_batch(
         counts=counts.verdicts,
         changes=counts.changes,
         buckets=counts.buckets,
+        within=staged.within,
         duplicates=duplicates_of(session.table(actions)) if counts.verdicts.get("duplicate") else [],
         come_again=[CameAgain(session=one, highest=known) for one, known in come_again(sessions, seen)],
         findings=len(staged.reused) + counts.findings,

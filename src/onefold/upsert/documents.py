@@ -59,6 +59,7 @@ class Upserted(BaseModel):
     counts: dict[str, dict[str, int]] = {}
     changes: dict[str, int] = Field(default={}, description="Rows inserted and updated")
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
+    within: list[str] | None = Field(default=None, description="The periods that its keys lie in; None: no bound")
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
     findings: int = Field(default=0, description="Narrow identities that stand for two messages; no verdicts")

@@ -10,7 +10,7 @@ from onefold.catalog import RECORD_PROPERTY, ROOT, state_name
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
-from onefold.spark.tables import PROPERTIES, ensure_namespace
+from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
 from onefold.upsert.quarantine import quarantine_field, quarantine_view
 
@@ -29,7 +29,7 @@ def branch_table(dataset: Dataset, branch: str) -> str:
 
 def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     """The state table's columns, with the types that staging has."""
-    named = [C.KEY, C.VERSION, C.ORDER, C.HASH, *C.LEVELS.values()]
+    named = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, *C.LEVELS.values()]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     known = {field.name: field for field in staged.schema.fields}
     own = [known[name] for name in named if name in known]
@@ -43,17 +43,14 @@ def ensure_state(session: SparkSession, dataset: Dataset, staged: DataFrame) -> 
     ensure_namespace(session, dataset.target.namespace)
     columns = state_columns(staged, dataset)
     if not session.catalog.tableExists(table):
-        _create(session.createDataFrame([], T.StructType(columns)), table, dataset.target.buckets)
+        _create(session.createDataFrame([], T.StructType(columns)), table, dataset)
     ensure_view(session, dataset, columns)
 
 
-def _create(empty: DataFrame, table: str, buckets: int) -> None:
+def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
     """The table and its first snapshot in one commit: a slower driver cannot put another root behind a batch."""
-    writer = empty.writeTo(table).using("iceberg").partitionedBy(F.partitioning.bucket(buckets, C.KEY))
-    for name, value in PROPERTIES.items():
-        writer = writer.tableProperty(name, value)
     try:
-        writer.option(f"snapshot-property.{RECORD_PROPERTY}", ROOT).create()
+        new_table(empty, table, dataset).option(f"snapshot-property.{RECORD_PROPERTY}", ROOT).create()
     except Exception:  # another driver created it meanwhile
         if not empty.sparkSession.catalog.tableExists(table):
             raise
@@ -79,10 +76,31 @@ def _view(dataset: Dataset, columns: list[str]) -> str:
     return f"{CATALOG}.{dataset.target.table} AS SELECT {names} FROM {state_table(dataset)} WHERE {U.STATE} = 'live'"
 
 
-def read_state(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFrame:
-    """The rows of the state table that have a key, as of a snapshot; quarantined records are left out, unread."""
+def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: list[str] | None = None) -> DataFrame:
+    """The rows of the state table that have a key, as of a snapshot; quarantined records are left out, unread.
+
+    `periods`: only of keys that lie in them (`Staged.within`); no other file is opened.
+    """
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
+    if periods is not None:
+        rows = rows.where(in_periods(dataset, periods))
     return rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)
+
+
+_NAMED = 1000
+"""Periods that a condition names one by one; of more, it names the first and the last."""
+
+
+def in_periods(dataset: Dataset, periods: list[str], table: str = "") -> str:
+    """The condition, in SQL, that a row's key lies in one of some periods."""
+    assert dataset.within
+    kind = dataset.type_of(dataset.within)
+    assert kind
+    column = f"{table}.{C.WITHIN}" if table else C.WITHIN
+    values = [f"{kind.name.upper()} '{one}'" for one in periods]
+    if len(values) > _NAMED:
+        return f"{column} BETWEEN {min(values)} AND {max(values)}"
+    return f"{column} IN ({', '.join(values)})" if values else "false"
 
 
 def count_quarantined(session: SparkSession, dataset: Dataset, snapshot: int, batch: str) -> int:

@@ -1,0 +1,81 @@
+"""Statements as Spark ran them: their final plans, and what their scans read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One executed statement: its tree of operators and what each said of itself."""
+
+    text: str
+    splits: dict[str, int]
+    """Splits that were read, by scan."""
+
+    @property
+    def tree(self) -> str:
+        """The operators, the final ones where the plan was adapted."""
+        return self.text.split("\n\n")[0].split("== Initial Plan ==")[0]
+
+    @property
+    def writes(self) -> str | None:
+        """The operator that writes, if it is a write."""
+        top = self.tree.split("\n")[1].split(" ")[0]
+        return top if top in ("AppendData", "WriteDelta") else None
+
+    @property
+    def exchanges(self) -> int:
+        """How often rows were shuffled. A broadcast is no shuffle."""
+        return len(re.findall(r"(?<![A-Za-z])Exchange \(", self.tree))
+
+    def scanned(self, table: str) -> set[str]:
+        """The columns that a table's scan read."""
+        [(_, columns)] = re.findall(rf"BatchScan \S*{table}\S*\nOutput \[(\d+)\]: \[(.*)\]", self.text)
+        return set(re.findall(r"(\w+)#", columns))
+
+    def told(self, operator: str) -> str:
+        """What an operator said of itself."""
+        [found] = re.findall(rf"\(\d+\) {operator}\n((?:.+\n)+)", self.text.split("Initial Plan")[-1])[:1]
+        return str(found)
+
+
+def last_statement(session: SparkSession) -> int:
+    """The newest statement; `statements` behind it are those that follow."""
+    return max((one.executionId() for one in _listed(session)), default=-1)
+
+
+def _listed(session: SparkSession) -> list[Any]:
+    """Every statement that the JVM ran, from Spark's own record of it."""
+    session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+    listed = session._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[attr-defined]
+    return list(session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed))  # type: ignore[union-attr]
+
+
+def statements(session: SparkSession, before: int) -> Iterator[Executed]:
+    """The statements that came after one; Spark forgets the oldest."""
+    store = session._jsparkSession.sharedState().statusStore()  # type: ignore[attr-defined]
+    for one in (one for one in _listed(session) if one.executionId() > before):
+        yield Executed(one.physicalPlanDescription(), _splits(store, one.executionId()))
+
+
+def _splits(store: Any, execution: int) -> dict[str, int]:
+    """Splits read by the scans of state tables."""
+    values, nodes = store.executionMetrics(execution), store.planGraph(execution).allNodes()
+    found = {}
+    for place in range(nodes.size()):
+        node = nodes.apply(place)
+        found_in = re.search(r"(\w+__state_)", node.name())
+        if not found_in:
+            continue
+        for index in range(node.metrics().size()):
+            metric = node.metrics().apply(index)
+            if metric.name() == "number of file splits read":
+                value = values.get(metric.accumulatorId())
+                found[found_in[1]] = int(value.get()) if value.isDefined() else 0
+    return found

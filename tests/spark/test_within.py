@@ -1,0 +1,156 @@
+"""`identity.within`: a period is part of the identity, and bounds what the look-up and the merge read (L8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.cli.run import BatchRun
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.dedup.identity import identify
+from onefold.lake import Lake
+from onefold.records.decode import decode
+from onefold.records.key import digest_of_key
+from onefold.report.changes import changes_of
+from onefold.report.ledger import explain, rows_of
+from tests.spark.envelopes import envelope, record
+from tests.spark.pipeline import Sent, export, run
+from tests.spark.plans import Executed, last_statement, statements
+
+DAYS = (1, 2, 3, 4, 5)
+
+
+def booked(dataset: Callable[..., Dataset], within: str = "day(at)") -> Dataset:
+    """Append by the id in the value, of one day."""
+    return dataset(
+        "booked",
+        value={"fields": {"id": "string", "at": "timestamp?", "credit": "long"}},
+        identity={"message_id": "header.m", "business_key": ["id"], "within": within},
+        target={"table": "tests.booked", "buckets": 2},
+    )
+
+
+def sent(offset: int, key: str, at: str | None, credit: int = 1, message: str = "") -> Sent:
+    return Sent(0, offset, 100 + offset, key, 1, message or f"m{offset}", {"id": key, "at": at, "credit": credit})
+
+
+def counts(done: BatchRun) -> dict[str, int]:
+    assert done.published is not None, done.red
+    counted = done.published.counts.items()
+    return {f"{name}/{reason}": count for name, reasons in counted for reason, count in reasons.items()}
+
+
+@dataclass
+class Days:
+    """Ten keys on each of five days in one batch, and what came behind them."""
+
+    lake: Lake
+    session: SparkSession
+    dataset: Dataset
+    folder: Path
+    plans: dict[str, list[Executed]] = field(default_factory=dict)
+
+    def run(self, name: str, *records: Sent) -> BatchRun:
+        before = last_statement(self.session)
+        done = run(self.session, self.lake, self.dataset, export(self.folder / name, records))
+        self.plans[name] = list(statements(self.session, before))
+        return done
+
+    def splits(self, name: str) -> list[int]:
+        """Splits of the table that each writing statement of a batch read; none of them shuffles."""
+        writes = [one for one in self.plans[name] if one.writes and "booked__state_" in one.splits]
+        assert [one.exchanges for one in writes] == [0] * len(writes)
+        return [one.splits["booked__state_"] for one in writes]
+
+
+@pytest.fixture(scope="module")
+def days(
+    session_on: Callable[[Lake], SparkSession],
+    lake_in: Callable[[Path], Lake],
+    dataset: Callable[..., Dataset],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Days:
+    folder = tmp_path_factory.mktemp("within")
+    lake = lake_in(folder)
+    session = session_on(lake)
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as if the batches were large
+    made = Days(lake, session, booked(dataset), folder)
+    records = [sent(10 * day + n, f"k{n}", f"2026-03-0{day}T{n:02}:00:00Z") for day in DAYS for n in range(10)]
+    assert counts(made.run("first", *records)) == {"applied/insert": 50}
+    return made
+
+
+def test_one_key_in_five_days_is_five_rows(days: Days) -> None:
+    assert sorted(row["at"][:10] for row in rows_of(days.lake, days.dataset) if row["id"] == "k3") == [
+        f"2026-03-0{day}" for day in DAYS
+    ]
+
+
+def test_L8_look_up_and_merge_open_files_of_the_batch_s_days_only(days: Days) -> None:
+    """A retry, a new record of the same day, and an earlier one that takes a row's place."""
+    batch = [
+        sent(70, "k3", "2026-03-02T03:00:00Z", message="m23"),
+        sent(71, "new", "2026-03-02T23:59:59.999Z"),
+        sent(5, "k4", "2026-03-02T20:00:00Z", credit=9),
+    ]
+    done = days.run("late", *batch)
+    assert counts(done) == {"applied/insert": 1, "conflict/same_identity": 1, "duplicate/message_id": 1}
+    everywhere = [sent(60 + day, "k3", f"2026-03-0{day}T03:00:00Z", message=f"m{day}3") for day in DAYS]
+    assert counts(days.run("everywhere", *everywhere)) == {"duplicate/message_id": 5}
+    # A split is a bucket of a day: of the first batch's one day the look-up, and the merge, read two at most.
+    look_up, merge = days.splits("late")
+    assert (look_up <= 2, merge <= 2) == (True, True)
+    assert days.splits("everywhere")[0] >= len(DAYS)
+
+
+def test_a_record_without_its_period_is_rejected_and_the_next_look_up_is_not_widened(days: Days) -> None:
+    done = days.run("nothing", sent(80, "k3", None), sent(81, "k3", "2026-03-04T03:00:00Z", message="m43"))
+    assert counts(done) == {"duplicate/message_id": 1, "rejected/null_identity": 1}
+    assert days.splits("nothing") == [1]
+
+
+def test_explain_finds_a_key_by_any_instant_of_its_period(days: Days) -> None:
+    told = {
+        at: explain(days.lake, days.dataset, digest_of_key(days.dataset, {"id": "k7", "at": at}))
+        for at in ("2026-03-03", "2026-03-03T07:00:00Z", "2026-03-04T01:00:00+02:00", "2026-03-06")
+    }
+    assert [(one["offset"], one["row"]["credit"]) for one in told["2026-03-03"]] == [(37, 1)]
+    assert told["2026-03-03"] == told["2026-03-03T07:00:00Z"] == told["2026-03-04T01:00:00+02:00"]
+    assert told["2026-03-06"] == []
+
+
+def test_what_changed_is_told_period_by_period(days: Days) -> None:
+    until = changes_of(days.lake, days.dataset).until
+    assert until
+    mark = until.plain()["snapshot"]
+    days.run("changes", sent(90, "k8", "2026-03-01T08:00:00Z"), sent(91, "x", "2026-03-05T00:00:00Z", 7))
+    found = [(one["change"], one["row"]["id"]) for one in changes_of(days.lake, days.dataset, mark).rows]
+    assert found == [("inserted", "x")]
+
+
+BEGINS = {
+    # period: of 2026-03-09T23:30 at two hours west of Greenwich, of the last instant of 1969, of a leap day
+    "hour(at)": ("2026-03-10 01:00:00", "1969-12-31 23:00:00", "2024-02-29 00:00:00"),
+    "day(at)": ("2026-03-10", "1969-12-31", "2024-02-29"),
+    "month(at)": ("2026-03-01", "1969-12-01", "2024-02-01"),
+    "year(at)": ("2026-01-01", "1969-01-01", "2024-01-01"),
+}
+
+
+@pytest.mark.parametrize("within", BEGINS)
+def test_a_period_begins_in_utc_for_records_and_for_keys_that_are_typed(
+    spark: SparkSession, dataset: Callable[..., Dataset], within: str
+) -> None:
+    instants = ("2026-03-09T23:30:00-02:00", "1969-12-31T23:59:59.999999Z", "2024-02-29T00:00:00Z")
+    made = booked(dataset, within)
+    values = [json.dumps({"id": "k", "at": at, "credit": 1}).encode() for at in instants]
+    records = envelope(spark, [record("", value, offset=n) for n, value in enumerate(values)])
+    rows = identify(decode(records, made), made).orderBy(f"{C.ORDER}.offset").select(C.KEY, C.WITHIN).collect()
+    assert tuple(str(row[C.WITHIN]) for row in rows) == BEGINS[within]
+    assert [bytes(row[C.KEY]) for row in rows] == [digest_of_key(made, {"id": "k", "at": at}) for at in instants]
