@@ -121,6 +121,11 @@ class Lake:
         return f"clusters/{cluster}/{topic}/{number}.json"
 
     @staticmethod
+    def epochs(source: str) -> str:
+        """The key of the document that says under which leader epochs a source was landed."""
+        return f"sources/{source}/epochs.json"
+
+    @staticmethod
     def manifest(source: str, batch: str) -> str:
         """The key of a landing's manifest."""
         return f"sources/{source}/manifests/{batch}.json"

@@ -146,6 +146,11 @@ class Cluster:
         """The last stable offset of each log: no open transaction below it."""
         return self._offsets(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
 
+    def epochs(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The newest leader epoch of each log, where its leader tells."""
+        told = self._listed(partitions, _LATEST)
+        return {where: info.leader_epoch for where, info in told.items() if info.leader_epoch is not None}
+
     def first_at(self, partitions: Iterable[Partition], instant: datetime) -> dict[Partition, tuple[int, datetime]]:
         """The first record of each log whose timestamp is at or after an instant, where there is one."""
         told = self._listed(partitions, OffsetSpec.for_timestamp(_millis(instant)))

@@ -86,6 +86,7 @@ def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str,
         examined=bool(landed.ranges),
         transactions=landed.transactions,
         damaged=landed.damaged,
+        replaced=landed.replaced,
         notes=landed.notes,
     )
 

@@ -21,6 +21,7 @@ from onefold.errors import (
 from onefold.lake import Lake
 from onefold.landing.connection import client_settings, java_settings
 from onefold.landing.cuts import OffsetRange, cut_at, cut_of, ranges_between
+from onefold.landing.epochs import Epochs, cut_since, marked, suspected
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Hole, LandedObject, in_order
@@ -208,10 +209,52 @@ class LiveSource:
             if explained.holes:  # the batches that were looked at have to be of the same topic
                 self._check_there(batch, readable)
         objects = [self._object(info.key, info.size) for info in self.lake.storage.list(prefix) if _is_data(info.key)]
-        return Landed(objects, plan.ranges, in_order(holes + explained.holes), notes=explained.notes)
+        epochs, gone_since, notes = self._cut_logs(readable)
+        return Landed(
+            objects,
+            plan.ranges,
+            in_order(holes + explained.holes),
+            replaced=gone_since,
+            epochs=epochs,
+            notes=explained.notes + notes,
+        )
+
+    def _cut_logs(self, ranges: list[OffsetRange]) -> tuple[dict[str, int], list[OffsetRange], list[str]]:
+        """The logs' newest leader epochs, what of earlier landings is not in them any more, and notes on that.
+
+        Asked when the read is over, so that no epoch is newer than what was read knows of; and in this order, so that
+        a log that is cut meanwhile is told at the next landing.
+        """
+        partitions = {one.topic_partition.key: one.topic_partition for one in ranges}
+        epochs = self.cluster.epochs((one.topic, one.partition) for one in partitions.values())
+        newest = {key: epochs[at] for key, one in partitions.items() if (at := (one.topic, one.partition)) in epochs}
+        if not (suspects := suspected(self._epochs.marks, newest)):
+            return newest, [], []
+        from onefold.landing.raw import RawLog
+
+        with RawLog(client_settings(self.lake.settings, self.connection)) as log:
+            return newest, *cut_since(suspects, newest, log)
+
+    def _mark(self, landed: Landed) -> None:
+        """Remember under which leader epochs the logs were read."""
+        marks = dict(self._epochs.marks)
+        for one in landed.ranges:
+            key = one.topic_partition.key
+            if key in landed.epochs:
+                cut = [(gone.start, gone.end) for gone in landed.replaced if gone.topic_partition.key == key]
+                marks[key] = marked(marks.get(key, {}), landed.epochs[key], one.end, cut)
+        self.lake.put(Lake.epochs(self.dataset.source_id), Epochs(marks=marks))
+
+    @property
+    def _epochs(self) -> Epochs:
+        return self.lake.get(Lake.epochs(self.dataset.source_id), Epochs) or Epochs()
 
     def landed(self, landed: Landed) -> None:
-        """Tell lag monitors: commit the group's offsets, upwards only. Nothing rests on it, so it fails nothing."""
+        """Remember the leader epochs, and tell lag monitors: commit the group's offsets, upwards only.
+
+        No row rests on the group's offsets, so they fail nothing.
+        """
+        self._mark(landed)
         ends: dict[tuple[str, int], int] = {}
         for one in landed.ranges:
             if one.topic_partition.key in self._partitions:

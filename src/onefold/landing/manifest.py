@@ -83,6 +83,9 @@ class Manifest(BaseModel):
     )
     transactions: list[Transactions] = []
     damaged: list[OffsetRange] = Field(default=[], description="Offsets of damaged batches: no `holes` explain them")
+    replaced: list[OffsetRange] = Field(
+        default=[], description="Landed before, and gone from a log that was cut: other records have these offsets now"
+    )
     notes: list[str] = Field(
         default=[], description="What landing saw: offsets without evidence, damage, records woken, records left open"
     )

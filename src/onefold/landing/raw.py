@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kafka.errors import KafkaError, for_code
 from kafka.net import KafkaConnectionManager, NetworkSelector
-from kafka.protocol.consumer import FetchRequest
+from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from onefold.landing.connection import SERVERS, ClientSettings, python_settings
@@ -27,6 +28,9 @@ _LARGEST = 1 << 30
 
 # Its debug log would hold what it sends, the password too; what matters is told in the error.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+Told = TypeVar("Told")
 
 
 class NoEvidenceError(Exception):
@@ -70,18 +74,35 @@ class RawLog:
 
         Nothing at or above the last stable offset is among them.
         """
+        return self._patiently(topic, partition, lambda: self._fetched(topic, partition, offset, size))
+
+    def _patiently(self, topic: str, partition: int, ask: Callable[[], Told]) -> Told:
         pause = 0.1
         while True:
             begun = time.monotonic()
             try:
-                return self._fetched(topic, partition, offset, size)
+                return ask()
             except KafkaError as error:
                 self._leaders.pop((topic, partition), None)
                 self._patience -= time.monotonic() - begun + pause
                 if not error.retriable or self._patience < 0:
-                    raise NoEvidenceError(f"the leader does not give its record batches: {_said(error)}") from error
+                    raise NoEvidenceError(f"the leader does not say what its log holds: {_said(error)}") from error
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+    def epoch_end(self, topic: str, partition: int, epoch: int) -> int | None:
+        """Where a leader epoch ended: the first offset of the next; None: the leader does not know the epoch."""
+        return self._patiently(topic, partition, lambda: self._epoch_end(topic, partition, epoch))
+
+    def _epoch_end(self, topic: str, partition: int, epoch: int) -> int | None:
+        self._connect()
+        wanted = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+        where = wanted.OffsetForLeaderPartition(partition=partition, current_leader_epoch=-1, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[wanted(topic=topic, partitions=[where])])
+        [[found]] = [one.partitions for one in self._ask(request, self._leader(topic, partition)).topics]
+        if found.error_code:
+            raise for_code(found.error_code)
+        return None if found.end_offset < 0 else int(found.end_offset)
 
     def _fetched(self, topic: str, partition: int, offset: int, size: int) -> Answer:
         self._connect()

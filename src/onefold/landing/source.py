@@ -23,6 +23,10 @@ class Landed:
     holes: list[Hole] = field(default_factory=list)
     transactions: list[Transactions] = field(default_factory=list)
     damaged: list[OffsetRange] = field(default_factory=list)
+    replaced: list[OffsetRange] = field(default_factory=list)
+    """Offsets that earlier landings hold and other records have now"""
+    epochs: dict[str, int] = field(default_factory=dict)
+    """The newest leader epoch of each log, by TopicPartition.key"""
     notes: list[str] = field(default_factory=list)
 
 

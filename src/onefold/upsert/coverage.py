@@ -26,11 +26,12 @@ class PartitionAccount(BaseModel):
     undecided: int = Field(default=0, description="Of transactions that were open: not covered, in `distinct`")
     explained: dict[str, int] = Field(description="Missing offsets by what explains them")
     unexplained: list[Range]
+    replaced: int = Field(default=0, description="Offsets below `start` that other records have since the log was cut")
 
     @property
     def lost(self) -> int:
-        """Offsets that were gone before they were landed: explained, but nobody has read them."""
-        return sum(count for kind, count in self.explained.items() if kind in LOST)
+        """Offsets whose records nobody has read: gone before they were landed, or there since the log was cut."""
+        return self.replaced + sum(count for kind, count in self.explained.items() if kind in LOST)
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -65,7 +66,9 @@ def account_for(
         parts = [_account(key, span, offsets, named.get(key, []), known, kind, damaged) for span in spans]
         holes = [hole for own, _ in parts for hole in own]
         partitions[key] = Present(present=offsets.present).with_(Present(holes=holes))
-        accounts += [account for _, account in parts]
+        own = [account for _, account in parts]
+        cut = size((one.start, one.end) for one in manifest.replaced if one.topic_partition.key == key)
+        accounts += [own[0].model_copy(update={"replaced": cut}), *own[1:]]
     return Coverage(partitions=partitions), accounts
 
 
