@@ -4,6 +4,8 @@ It reads just enough of Kafka's protocol to do so: the length of each message, a
 correlation id of each request (https://kafka.apache.org/protocol#protocol_messages). A lost
 acknowledgement is a produce response that the broker sent and the client never sees: the proxy
 throws it away and cuts the connection, as a failing network does. The records are in the log then.
+A spoiled request has one of its bytes turned on the way: the broker refuses it by its checksum, and
+takes what was sent after it.
 """
 
 from __future__ import annotations
@@ -12,23 +14,28 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from typing import Self
 
 from sample.broker import HOST
 
-PRODUCE = 0
+PRODUCE, END_TRANSACTION = 0, 26
+_IN_THE_RECORDS = -24
+"""A byte of the last record of a produce request."""
 
 
 class LossyProxy:
-    """Forwards `port` to `target`; the next `lose(n)` produce responses do not come back."""
+    """Forwards `port` to `target`; the next `lose(n)` responses of a kind do not come back."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server((HOST, 0))
         self.port = int(self._listener.getsockname()[1])
         self.target: int | None = None
         self._lock = threading.Lock()
-        self._to_lose = 0
-        self.lost = 0
+        self._to_lose: dict[int, int] = {}
+        self._to_spoil = 0
+        self._then: dict[tuple[int, bool], Callable[[], None]] = {}
+        self.lost = self.spoiled = 0
         self._open: list[socket.socket] = []
 
     def __enter__(self) -> Self:
@@ -40,45 +47,80 @@ class LossyProxy:
         for each in (self._listener, *self._open):
             _close(each)
 
-    def lose(self, count: int) -> None:
-        """Lose the next `count` produce responses."""
+    def lose(self, count: int, kind: int = PRODUCE) -> None:
+        """Lose the next `count` responses to requests of a kind: their API key in the protocol."""
         with self._lock:
-            self._to_lose = count
+            self._to_lose[kind] = count
+
+    def spoil(self, count: int) -> None:
+        """Let the next `count` produce requests arrive damaged."""
+        with self._lock:
+            self._to_spoil = count
+
+    def once(self, kind: int, then: Callable[[], None], *, answered: bool) -> None:
+        """Do something, once, when a request of a kind has gone to the broker, or when its answer has come back."""
+        with self._lock:
+            self._then[kind, answered] = then
 
     def _accept(self) -> None:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection((HOST, self.target or 0))
             except OSError:
                 return
+            try:
+                server = socket.create_connection((HOST, self.target or 0))
+            except OSError:  # the broker is down: the client may try again
+                _close(client)
+                continue
             self._open += [client, server]
-            produces: set[int] = set()
-            for way in ((client, server, produces, False), (server, client, produces, True)):
+            kinds: dict[int, int] = {}
+            for way in ((client, server, kinds, False), (server, client, kinds, True)):
                 threading.Thread(target=self._forward, args=way, daemon=True).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket, produces: set[int], responses: bool) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, kinds: dict[int, int], responses: bool) -> None:
+        """`kinds` are the kinds of the requests under way, by correlation id."""
         with contextlib.suppress(OSError):
             while message := _message(source):
                 if responses:
                     (correlation,) = struct.unpack_from(">i", message, 4)
-                    if correlation in produces and self._loses():
+                    kind = kinds.pop(correlation, -1)
+                    lost = self._loses(kind)
+                    self._reached(kind, answered=True)
+                    if lost:
                         break
+                    sink.sendall(message)
                 else:
-                    api, _version, correlation = struct.unpack_from(">hhi", message, 4)
-                    if api == PRODUCE:
-                        produces.add(correlation)
-                sink.sendall(message)
+                    kind, _version, correlation = struct.unpack_from(">hhi", message, 4)
+                    kinds[correlation] = kind
+                    sink.sendall(self._spoilt(message) if kind == PRODUCE else message)
+                    self._reached(kind, answered=False)
         _close(source)
         _close(sink)
 
-    def _loses(self) -> bool:
+    def _loses(self, kind: int) -> bool:
         with self._lock:
-            if not self._to_lose:
+            if not self._to_lose.get(kind):
                 return False
-            self._to_lose -= 1
+            self._to_lose[kind] -= 1
             self.lost += 1
             return True
+
+    def _spoilt(self, message: bytes) -> bytes:
+        with self._lock:
+            if not self._to_spoil:
+                return message
+            self._to_spoil -= 1
+            self.spoiled += 1
+        turned = bytearray(message)
+        turned[_IN_THE_RECORDS] ^= 0xFF
+        return bytes(turned)
+
+    def _reached(self, kind: int, *, answered: bool) -> None:
+        with self._lock:
+            then = self._then.pop((kind, answered), None)
+        if then:
+            then()
 
 
 def _message(source: socket.socket) -> bytes:

@@ -1,0 +1,319 @@
+"""Why it is there twice: real producers on a real broker, on a line that fails; what they know of it is the oracle.
+
+One broker for all of it, one batch of its log's segments, and one of what a consumer group has exported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from onefold.cli.run import run_batch
+from onefold.dataset import Dataset
+from onefold.dedup.documents import Session
+from onefold.lake import Lake
+from onefold.landing.land import plan_batch
+from onefold.records.batches import parse
+from onefold.report import causes
+from onefold.report.document import Report, describe
+from onefold.report.ledger import rows_of, verdicts_of
+from tests.integration import senders
+from tests.integration.senders import BATCH, Line, Sender
+from tests.spark.pipeline import InSession
+from tests.spark.test_sequences import Sent, expected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@dataclass
+class Tried:
+    """What real producers did, and what they and a consumer saw of it."""
+
+    idempotent: Sender
+    waiting: Sender
+    in_flight: Sender
+    overtaken: Sender
+    not_overtaken: Sender
+    restarted: tuple[Sender, Sender]
+    fenced: tuple[Sender, Sender]
+    killed: dict[str, tuple[Sender, bool]]
+    faults: dict[str, int]
+    written: dict[str, dict[int, str]]
+    """By topic: message ids by offset, of every record that a consumer sees."""
+    committed: dict[str, dict[int, str]]
+    exported: list[tuple[str, int, int]]
+    folder: Path
+
+    def copies(self, topic: str) -> dict[int, int]:
+        """Offsets of messages that stand further to the front as well, with the offset where they stand first."""
+        first: dict[str, int] = {}
+        log = sorted(self.written[topic].items())
+        return {offset: first[id_] for offset, id_ in log if first.setdefault(id_, offset) != offset}
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
+    folder = tmp_path_factory.mktemp("producers")
+    with Line.open(folder / "broker.log") as line:
+        faults: dict[str, int] = {}
+
+        def faulty(of: Callable[[Line], Any]) -> Any:
+            before = line.proxy.lost + line.proxy.spoiled
+            done = of(line)
+            faults[of.__name__] = line.proxy.lost + line.proxy.spoiled - before
+            return done
+
+        plain = [
+            faulty(of)
+            for of in (
+                senders.lost_to_an_idempotent_one,
+                senders.lost_to_one_that_waits,
+                senders.lost_with_many_in_flight,
+                senders.overtaken,
+                senders.overtaking_refused,
+            )
+        ]
+        restarted, fenced = faulty(senders.restarted), senders.fenced(line)
+        exported = senders.exported_by_a_group(line, folder / "exported")
+        killed = {
+            "successor": senders.killed(line, "successor", answered=True, survives=False),
+            "unanswered": senders.killed(line, "unanswered", answered=False, survives=False),
+            "survivor": senders.killed(line, "survivor", answered=False, survives=True),
+        }
+        topics = [*(one.topic for one in plain), "restarted", "fenced", *killed]
+        yield Tried(
+            *plain,
+            restarted=restarted,
+            fenced=fenced,
+            killed=killed,
+            faults=faults,
+            written={topic: line.read(topic, "read_uncommitted") for topic in topics},
+            committed={topic: line.read(topic, "read_committed") for topic in topics},
+            exported=exported,
+            folder=line.copy(topics, folder / "segments"),
+        )
+
+
+@dataclass
+class Told:
+    """What Onefold says of it."""
+
+    report: Report
+    verdicts: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+
+    def of(self, topic: str) -> dict[int, str]:
+        """Verdict and reason by offset."""
+        return {one["offset"]: f"{one['verdict']}/{one['reason']}" for one in self.verdicts if one["topic"] == topic}
+
+    def offsets(self, topic: str, verdict: str) -> set[int]:
+        return {offset for offset, told in self.of(topic).items() if told.split("/")[0] == verdict}
+
+    def survivors(self, topic: str) -> dict[int, int]:
+        """Of its duplicates, where what stands for them is."""
+        found = [one for one in self.verdicts if one["topic"] == topic and one["verdict"] == "duplicate"]
+        assert {one["survivor"]["topic"] for one in found} <= {topic}
+        return {one["offset"]: one["survivor"]["offset"] for one in found}
+
+    def sessions(self, topic: str) -> list[Session]:
+        assert self.report.producers
+        of = [one for one in self.report.producers.listed if one.partition == f"c/{topic}/1/0"]
+        return sorted(of, key=lambda one: one.start)
+
+
+def outcomes(session: Session) -> dict[str, int]:
+    return {name: count for name, count in session.outcomes.items() if count}
+
+
+@pytest.fixture(scope="module")
+def folded(
+    tmp_path_factory: pytest.TempPathFactory,
+    session_on: Callable[[Lake], SparkSession],
+    lake_in: Callable[[Path], Lake],
+    dataset: Callable[..., Dataset],
+) -> Callable[[str, Path], Told]:
+    """Folds an export of a layout, as one batch."""
+
+    def fold(layout: str, folder: Path) -> Told:
+        lake = lake_in(tmp_path_factory.mktemp("lake"))
+        mine = dataset(
+            layout,
+            source={"exports": {"path": str(folder), "layout": layout, "origin": {"cluster": "c", "incarnation": 1}}},
+            identity={
+                "message_id": "header.message-id",
+                "producer": {"name": "header.producer", "sequence": "long(header.sequence)"},
+            },
+        )
+        done = run_batch(lake, mine, plan_batch(lake, mine), InSession(lake, session_on(lake)))
+        assert done.red is None
+        return Told(describe(lake, mine, done.batch), verdicts_of(lake, mine, done.batch)[0], rows_of(lake, mine))
+
+    return fold
+
+
+@pytest.fixture(scope="module")
+def told(tried: Tried, folded: Callable[[str, Path], Told]) -> Told:
+    return folded("segments", tried.folder)
+
+
+def test_lost_acknowledgements_of_an_idempotent_producer_leave_no_trace(tried: Tried, told: Told) -> None:
+    sender = tried.idempotent
+    assert tried.faults["lost_to_an_idempotent_one"] == 3
+    assert {id_: offset for offset, id_ in tried.written["idempotent"].items()} == sender.told
+    assert sorted(sender.told, key=sender.told.__getitem__) == sender.sent
+    assert Counter(told.of("idempotent").values()) == {"applied/insert": 20}
+    [session] = told.sessions("idempotent")
+    assert (session.lowest, session.highest, outcomes(session)) == (0, 19, {"accepted": 20})
+
+
+def test_a_batch_whose_acknowledgement_is_lost_is_written_again_without_idempotence(tried: Tried, told: Told) -> None:
+    copies = tried.copies("waiting")
+    assert len(copies) == tried.faults["lost_to_one_that_waits"] * BATCH == 10
+    assert told.survivors("waiting") == copies
+    assert Counter(told.of("waiting").values()) == {"applied/insert": 20, "duplicate/message_id": 10}
+    assert told.sessions("waiting") == []  # no producer id, no name
+    # What it was told is where its message stands last: the earlier copies are those that nobody acknowledged.
+    assert {offset: tried.waiting.told[id_] for offset, id_ in tried.written["waiting"].items() if offset < BATCH} == {
+        offset: offset + 2 * BATCH for offset in range(BATCH)
+    }
+
+
+def test_what_is_in_flight_with_it_comes_again_as_well_and_breaks_the_order(tried: Tried, told: Told) -> None:
+    copies = tried.copies("in-flight")
+    assert tried.faults["lost_with_many_in_flight"] == 1
+    assert len(copies) >= BATCH
+    assert told.survivors("in-flight") == copies
+    reasons = {"applied/insert": 20, "duplicate/producer": len(copies)}
+    assert Counter(told.of("in-flight").values()) == reasons
+    [session] = told.sessions("in-flight")
+    assert (session.producer, session.epoch) == ("till-1", -1)
+    assert outcomes(session) == {"accepted": 20, "repeat": len(copies)}
+    assert session.first_anomaly
+    assert session.first_anomaly.offset == min(copies)
+
+
+def test_a_batch_that_is_overtaken_is_a_gap_and_a_repeat_and_no_duplicate(tried: Tried, told: Told) -> None:
+    sender = tried.overtaken
+    assert tried.faults["overtaken"] == 1
+    assert tried.copies("overtaken") == {}
+    late = [id_ for n, id_ in enumerate(sender.sent) if any(sender.told[id_] > sender.told[x] for x in sender.sent[n:])]
+    assert late == sender.sent[BATCH : 2 * BATCH]
+    assert Counter(told.of("overtaken").values()) == {"applied/insert": 20}
+    [session] = told.sessions("overtaken")
+    assert outcomes(session) == {"accepted": 14, "gap": 1, "repeat": len(late)}
+    assert session.missing == len(late)
+    assert session.first_anomaly
+    assert (session.first_anomaly.offset, session.first_anomaly.outcome) == (BATCH, "gap")
+
+
+def test_idempotence_keeps_the_order_of_what_is_in_flight(tried: Tried, told: Told) -> None:
+    sender = tried.not_overtaken
+    assert tried.faults["overtaking_refused"] == 1
+    assert [sender.told[id_] for id_ in sender.sent] == list(range(20))
+    [session] = told.sessions("not-overtaken")
+    assert (session.lowest, outcomes(session)) == (0, {"accepted": 20})
+
+
+def test_a_restart_is_a_new_session_whose_messages_only_their_ids_tell(tried: Tried, told: Told) -> None:
+    first, second = tried.restarted
+    assert first.told == {}, "it has heard of nothing"
+    assert [second.told[id_] for id_ in second.sent] == sorted(second.told.values())
+    copies = tried.copies("restarted")
+    assert BATCH <= len(copies) <= len(first.sent)
+    assert told.survivors("restarted") == copies
+    assert Counter(told.of("restarted").values()) == {"applied/insert": 15, "duplicate/message_id": len(copies)}
+    before, after = told.sessions("restarted")
+    assert before.producer != after.producer
+    assert (before.lowest, after.lowest) == (0, 0)
+    assert outcomes(before) == {"accepted": len(copies)}
+    assert outcomes(after) == {"accepted": len(second.told)}
+
+
+def test_what_a_zombie_had_open_is_aborted_and_its_successor_begins_an_epoch_at_0(tried: Tried, told: Told) -> None:
+    first, second = tried.fenced
+    assert len(first.told) == 10, "the broker had acknowledged all of it"
+    assert told.offsets("fenced", "aborted") == set(first.told.values())
+    assert told.offsets("fenced", "applied") == set(second.told.values()) == set(tried.committed["fenced"])
+    assert len(told.offsets("fenced", "control")) == 3  # one aborts, two commit
+    zombie, heir = told.sessions("fenced")
+    assert zombie.producer == heir.producer
+    assert zombie.epoch < heir.epoch
+    assert (heir.lowest, heir.highest) == (0, len(second.told) - 1)
+    assert [outcomes(one) for one in (zombie, heir)] == [{"accepted": 10}, {"accepted": 15}]
+
+
+@pytest.mark.parametrize("name", ["successor", "unanswered", "survivor"])
+def test_a_coordinator_that_is_killed_at_the_commit_commits_all_or_none(tried: Tried, told: Told, name: str) -> None:
+    sender, heard = tried.killed[name]
+    applied = told.offsets(name, "applied")
+    assert applied == set(tried.committed[name])
+    everything = set(sender.told.values())
+    assert len(everything) == 10
+    assert applied in (everything, set())
+    assert told.offsets(name, "aborted") == everything - applied
+    if heard or name == "successor":  # the coordinator had answered: it keeps its word
+        assert applied == everything
+    assert [outcomes(one) for one in told.sessions(name)] == [{"accepted": 10}]
+
+
+def test_every_row_is_what_a_consumer_of_committed_records_sees_once(tried: Tried, told: Told) -> None:
+    seen = {id_ for log in tried.committed.values() for id_ in log.values()}
+    assert sorted(row["id"] for row in told.rows) == sorted(seen)
+
+
+def test_the_causes_are_what_was_done(tried: Tried, told: Told) -> None:
+    assert {one.cause: one.records for one in told.report.causes} == {
+        causes.UNKNOWN_SENDER: len(tried.copies("waiting")),
+        causes.LOST_ACKNOWLEDGEMENT: len(tried.copies("in-flight")),
+        causes.RESTARTED: len(tried.copies("restarted")),
+    }
+
+
+def test_the_rule_gives_what_a_broker_that_keeps_its_state_gives_of_the_same_log(tried: Tried, told: Told) -> None:
+    for topic in tried.written:
+        found = Counter(name for one in told.sessions(topic) for name in Counter(one.outcomes).elements())
+        wanted = Counter(outcome for _, outcome, _ in expected(log_of(tried.folder / f"{topic}-0")))
+        assert found == wanted, topic
+
+
+def log_of(folder: Path) -> list[Sent]:
+    """Every record and marker of a partition, with its producer as the log or the headers have it."""
+    rows = [
+        row
+        for segment in sorted(folder.glob("*.log"))
+        for part in parse(segment.read_bytes())
+        for row in part.to_pylist()
+    ]
+    found: list[Sent] = []
+    for row in rows:
+        headers = {one["key"]: one["value"] for one in row["headers"]}
+        if row["sequence"] is not None:
+            found.append((row["offset"], str(row["producer_id"]), row["producer_epoch"], row["sequence"]))
+        elif "producer" in headers:
+            found.append((row["offset"], headers["producer"], -1, int(headers["sequence"])))
+        else:
+            found.append((row["offset"], None, 0, 0))
+    return found
+
+
+def test_what_a_group_exports_again_after_a_rebalance_are_duplicates_by_position(
+    tried: Tried, folded: Callable[[str, Path], Told], tmp_path: Path
+) -> None:
+    written = Counter((partition, offset) for _, partition, offset in tried.exported)
+    assert set(written) == {(partition, offset) for partition in (0, 1) for offset in range(20)}
+    again = written.total() - len(written)
+    assert again >= 12, "what the first had written before the second came"
+    told = folded("kcat", tried.folder.parent / "exported")
+    counted = Counter(f"{one['verdict']}/{one['reason']}" for one in told.verdicts)
+    assert counted == {"applied/insert": 40, "duplicate/position": again}
+    positions = Counter((one["partition"], one["offset"]) for one in told.verdicts)
+    assert positions == written
+    assert {one.cause: one.records for one in told.report.causes} == {causes.EXPORTED_TWICE: again}
