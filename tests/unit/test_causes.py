@@ -6,7 +6,7 @@ import pytest
 
 from onefold.dedup.documents import Session
 from onefold.report import causes
-from onefold.report.causes import Cause, cause_of, causes_of
+from onefold.report.causes import Cause, cause_of, causes_of, untold
 from onefold.upsert.commit_record import Highest
 from onefold.upsert.documents import Duplicates
 from onefold.upsert.producers import come_again, highest_after
@@ -40,6 +40,7 @@ CASES: list[tuple[Duplicates, Cause]] = [
     (group("position", "same_position", obj="other_object"), causes.EXPORTED_TWICE),
     (group("position", "same_position", obj="same_object"), causes.WRITTEN_TWICE),
     (group("position", "same_partition", obj="same_object"), causes.EXPORTED_TWICE),
+    (group("position", causes.UNKNOWN, obj=causes.UNKNOWN), causes.CAME_TWICE),
     (group("producer", session="same_session"), causes.BROKER_FORGOT),
     (group("producer", session="same_name"), causes.LOST_ACKNOWLEDGEMENT),
     (group("message_id", session="same_session"), causes.SENT_AGAIN),
@@ -65,6 +66,36 @@ def test_every_cause_is_reached_and_says_what_prevents_it() -> None:
     defined = [one for one in vars(causes).values() if isinstance(one, Cause)]
     assert {one.name for one in defined} == {cause.name for _, cause in CASES}
     assert all(one.tells.endswith(".") and one.prevents.endswith(".") for one in defined)
+    assert all(change.value or change.note for one in defined for change in one.settings)
+
+
+def test_every_reason_of_a_duplicate_has_a_cause_of_its_own_also_where_nothing_else_is_known() -> None:
+    reasons = ["position", "producer", "message_id", "business_key", "key_version"]
+    found = [cause_of(one) for one in untold(dict.fromkeys(reasons, 1), [])]
+    assert found == [
+        causes.CAME_TWICE,
+        causes.LOST_ACKNOWLEDGEMENT,
+        causes.UNKNOWN_SENDER,
+        causes.APPLICATION,
+        causes.SAME_VERSION,
+    ]
+
+
+def test_what_is_explained_is_not_told_a_second_time_by_its_reason() -> None:
+    told = [group("producer", records=3), group("position", records=2)]
+    left = untold({"producer": 3, "position": 5, "message_id": 0}, told)
+    assert [(one.reason, one.records) for one in left] == [("position", 3)]
+
+
+def test_jepsens_duplicate_is_one_message_at_two_offsets_of_one_log() -> None:
+    """`duplicate-cases` of jepsen.tests.kafka: one value at more than one offset of a key, which is a partition."""
+    words = {cause.name: cause.jepsen for _, cause in CASES}
+    wanted = {
+        cause.name: "duplicate"
+        for duplicates, cause in CASES
+        if duplicates.place == "same_partition" and duplicates.reason in ("producer", "message_id")
+    }
+    assert {name: word for name, word in words.items() if word} == wanted
 
 
 def test_causes_are_summed_over_their_groups_the_most_frequent_first() -> None:

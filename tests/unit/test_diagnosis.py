@@ -15,7 +15,7 @@ from onefold.cli.doctor import by_hand_table, document, findings_table
 from onefold.dataset import Dataset
 from onefold.diagnosis import Facts, Finding, Landed, diagnose
 from onefold.diagnosis.facts import RecordBatch
-from onefold.diagnosis.findings import Change, text
+from onefold.diagnosis.findings import text
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
 from onefold.landing.condition import (
@@ -31,6 +31,8 @@ from onefold.landing.condition import (
     TransactionCondition,
 )
 from onefold.landing.inspection import stamps_of
+from onefold.report.causes import Change
+from onefold.upsert.documents import Duplicates
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -333,17 +335,30 @@ FOUND: list[Row] = [
         "duplicates",
         facts(landed=published(position=100)),
         "warning",
-        "100 duplicates of reason position (10.0% of 1000 records)",
-        "enable.auto.commit=false",
+        "100 duplicates, read or exported twice (10.0% of 1000 records)",
+        "enable.auto.commit=false (and rotate.schedule.interval.ms=-1 (Connect's S3 sink))",
     ),
     (
         "duplicates",
         facts(landed=published(message_id=5)),
         "info",
-        "5 duplicates of reason message_id",
-        "enable.idempotence=",
+        "5 duplicates, sent again (",
+        "enable.idempotence=true (and acks=all; and transactional.id: over restarts)",
     ),
-    ("duplicates", facts(landed=published(business_key=100)), "warning", "100 duplicates of reason business_key", ""),
+    (
+        "duplicates",
+        facts(landed=published(producer=5)),
+        "info",
+        "5 duplicates, retry after a lost acknowledgement",
+        "enable.idempotence=true (and acks=all; and max.in.flight.requests.per.connection=5 (or less))",
+    ),
+    (
+        "duplicates",
+        facts(landed=published(business_key=100)),
+        "warning",
+        "100 duplicates, sent again by the application",
+        "The application: keep the message id",
+    ),
     (
         "internal_topics",
         facts(internal={"__consumer_offsets": 1}),
@@ -580,6 +595,25 @@ def test_newest_records_by_a_remembered_producer_are_idempotent() -> None:
     assert told("idempotence", unknown) == [], "not told is not: there is none"
     forgotten = facts(record_batches=None, partition=stamped(NOW - 2 * DAY))
     assert told("idempotence", forgotten) == [], "whoever wrote it may be forgotten"
+
+
+def test_duplicates_are_told_by_how_they_came_about_and_the_others_by_their_reason() -> None:
+    kind = Duplicates(
+        reason="message_id",
+        scope="in_batch",
+        place="same_partition",
+        session="other_producer",
+        object="same_object",
+        records=3,
+        seconds=None,
+        record="t-0@9",
+        survivor="t-0@2",
+    )
+    seen = facts(landed=replace(published(message_id=5), kinds=(kind,)))
+    assert [(one.found.split(" (")[0], one.change and one.change.name) for one in told("duplicates", seen)] == [
+        ("3 duplicates, sent again after a restart", "transactional.id"),
+        ("2 duplicates, sent again", "enable.idempotence"),
+    ]
 
 
 def test_the_worst_comes_first_and_equal_findings_are_one() -> None:

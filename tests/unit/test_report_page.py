@@ -322,7 +322,8 @@ def test_duplicates_name_their_cause_its_evidence_and_the_setting_that_prevents_
     causes = text[text.index("Why there are duplicates") :]
     assert causes.index("sent again by the application 9") < causes.index("retry after a lost acknowledgement 3")
     assert "250 ms to 1.5 min apart; for example t-0@8 of t-0@4" in causes.replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert "for example t-0@9 of t-0@1" in causes
+    assert "for example t-0@9 of t-0@1 The application" in causes
+    assert causes.count("in Jepsen's words a duplicate") == 1  # two presses of a button are two messages to the log
     assert "enable.idempotence=true acks=all" in causes
 
 

@@ -13,7 +13,7 @@ from onefold.cli.console import NOTES, OUT, note, print_json
 if TYPE_CHECKING:
     from onefold.diagnosis import Diagnosis
     from onefold.diagnosis.diagnose import Judged
-    from onefold.diagnosis.findings import Change
+    from onefold.report.causes import Change
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan", "unknown": "dim"}
 _PLACES = 4

@@ -10,6 +10,8 @@ from functools import cached_property
 from onefold.dataset import Dataset
 from onefold.diagnosis.schedule import longest_wait
 from onefold.landing.condition import BrokerCondition, ClusterCondition, TopicCondition, Where
+from onefold.report.causes import Explained, causes_of, untold
+from onefold.upsert.documents import Duplicates
 
 MARGIN = timedelta(days=3)
 """How long a schedule may be broken before records are lost: over a weekend, and a day to mend it."""
@@ -23,6 +25,8 @@ class Landed:
     """Published batches."""
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Records of published batches by verdict and reason."""
+    kinds: tuple[Duplicates, ...] = ()
+    """Its duplicates by how they came about, as far as that is still told."""
     holes: Mapping[str, int] = field(default_factory=dict)
     """Offsets of the table's coverage that hold no record, by what explains them."""
     until: datetime | None = None
@@ -38,6 +42,10 @@ class Landed:
     def duplicates(self) -> dict[str, int]:
         """Duplicates by reason."""
         return {reason: count for reason, count in self.counts.get("duplicate", {}).items() if count}
+
+    def causes(self) -> list[Explained]:
+        """Duplicates by cause, the most frequent first."""
+        return causes_of([*self.kinds, *untold(self.duplicates(), self.kinds)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,25 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from onefold.report.causes import Change
+
 Severity = Literal["error", "warning", "info", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info", "unknown")
 """Worst first. error: it happens in ordinary operation, or has happened; warning: it takes one more mishap;
 info: good to know; unknown: it could not be looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A setting by its exact name, and the value that mends what was found."""
-
-    name: str
-    value: str = ""
-    """Exactly what to set; empty where that is for people to choose."""
-    note: str = ""
-
-    def __str__(self) -> str:
-        if not self.value:
-            return f"{self.name}: {self.note}"
-        return f"{self.name}={self.value}" + (f" ({self.note})" if self.note else "")
 
 
 @dataclass(frozen=True, slots=True)

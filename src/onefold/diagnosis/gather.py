@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from onefold.dataset import Dataset
@@ -14,6 +15,11 @@ from onefold.landing.incarnations import incarnation_of
 from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import RangesPlan, taken_plans
 from onefold.report.ledger import records_of
+from onefold.upsert.commit_record import CommitRecord
+from onefold.upsert.documents import Duplicates, Upserted
+
+EXPLAINED = 100
+"""Of how many batches with duplicates it is looked up how they came about; of all others the reason is counted."""
 
 
 def gather(lake: Lake, dataset: Dataset, now: datetime | None = None) -> Facts:
@@ -46,7 +52,15 @@ def _landed(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> L
         for start, end, kind in offsets.holes:
             holes[kind] += end - start
     until, ends = _reached(lake, dataset, cluster) if cluster else (None, {})
-    return Landed(len(records), counts, holes, until, ends)
+    return Landed(len(records), counts, tuple(_kinds(lake, dataset, records)), holes, until, ends)
+
+
+def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterator[Duplicates]:
+    """How the duplicates of the newest published batches that have any came about."""
+    having = [one for one in records if sum(one.counts.get("duplicate", {}).values())]
+    for record in having[:EXPLAINED]:
+        if upserted := lake.get(lake.attempt(dataset, record.batch, record.attempt, "upsert"), Upserted):
+            yield from upserted.duplicates
 
 
 def _reached(lake: Lake, dataset: Dataset, cluster: ClusterCondition) -> tuple[datetime | None, dict[Where, int]]:

@@ -1,21 +1,49 @@
-"""Why a duplicate exists, and the setting that prevents it: rules over what a batch's duplicates have in common."""
+"""Why a duplicate exists, and the setting that prevents it: rules over what a batch's duplicates have in common.
+
+The one table of causes: the report, and the doctor over all published batches, tell of them in these words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from onefold.upsert.documents import Duplicates
 
+UNKNOWN = "unknown"
+"""What is not known of a duplicate and its survivor."""
+
+DUPLICATE = "duplicate"
+"""Jepsen's word for one value at several offsets of a partition. Neither an offset that was read twice nor a message
+that an application makes twice is one: the log has them once, or they are two values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting by its exact name, and the value that mends what was found."""
+
+    name: str
+    value: str = ""
+    """Exactly what to set; empty where that is for people to choose."""
+    note: str = ""
+
+    def __str__(self) -> str:
+        if not self.value:
+            return f"{self.name}: {self.note}"
+        return f"{self.name}={self.value}" + (f" ({self.note})" if self.note else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A way in which duplicates come about. `settings` are the exact names, with the value to set."""
+    """A way in which duplicates come about."""
 
     name: str
     tells: str
     prevents: str
-    settings: tuple[str, ...] = ()
+    settings: tuple[Change, ...] = ()
+    """What prevents it, the most important first."""
+    jepsen: str = ""
+    """What Jepsen's checks of Kafka call it (`jepsen.tests.kafka`), where they have a word that fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +70,23 @@ class Explained:
         return self.groups[0]
 
 
+CAME_TWICE = Cause(
+    "read or exported twice",
+    "One offset came more than once: exports overlap, a consumer crashed uncommitted, or partitions changed hands.",
+    "The export: commit offsets only behind the flush, and name objects by their offsets.",
+    (Change("enable.auto.commit", "false"), Change("rotate.schedule.interval.ms", "-1", "Connect's S3 sink")),
+)
 READ_AGAIN = Cause(
     "read again",
     "An earlier batch held the same offset: a run came again, exports overlap, or a consumer crashed uncommitted.",
     "The export: commit offsets only behind the flush, and export ranges that do not overlap.",
-    ("enable.auto.commit=false", "rotate.schedule.interval.ms=-1 (Connect's S3 sink)"),
+    (Change("enable.auto.commit", "false"), Change("rotate.schedule.interval.ms", "-1", "Connect's S3 sink")),
 )
 EXPORTED_TWICE = Cause(
     "exported twice",
     "Two objects of the batch hold the same offset: a rebalance, a crash between upload and commit, or copied files.",
     "The export: deterministic object names and rotation, so that a second upload replaces the first.",
-    ("rotate.schedule.interval.ms=-1 (Connect's S3 sink)",),
+    (Change("rotate.schedule.interval.ms", "-1", "Connect's S3 sink"),),
 )
 WRITTEN_TWICE = Cause(
     "written twice by the exporter",
@@ -63,35 +97,46 @@ LOST_ACKNOWLEDGEMENT = Cause(
     "retry after a lost acknowledgement",
     "The broker had the record, the producer did not know, and sent it again under the same sequence.",
     "The producer.",
-    ("enable.idempotence=true", "acks=all", "max.in.flight.requests.per.connection=5 (or less)"),
+    (
+        Change("enable.idempotence", "true"),
+        Change("acks", "all"),
+        Change("max.in.flight.requests.per.connection", "5", "or less"),
+    ),
+    jepsen=DUPLICATE,
 )
 BROKER_FORGOT = Cause(
     "accepted again by the broker",
     "One producer id, epoch and sequence stand at two offsets: the broker had lost what it knew of the producer.",
     "The broker.",
     (
-        "unclean.leader.election.enable=false",
-        "min.insync.replicas=2 (with replication.factor=3)",
-        "producer.id.expiration.ms (above the longest pause of a producer)",
+        Change("unclean.leader.election.enable", "false"),
+        Change("min.insync.replicas", "2", "with replication.factor=3"),
+        Change("producer.id.expiration.ms", note="above the longest pause of a producer"),
     ),
+    jepsen=DUPLICATE,
 )
 SENT_AGAIN = Cause(
     "sent again by the client",
     "One session of the producer sent the message twice, each time as a new record: the code around it tried again.",
     "The producer: leave retries to the client library, and give it the time.",
-    ("delivery.timeout.ms (above the longest outage)", "retries=2147483647"),
+    (Change("delivery.timeout.ms", note="above the longest outage"), Change("retries", "2147483647")),
+    jepsen=DUPLICATE,
 )
 RESTARTED = Cause(
     "sent again after a restart",
     "The same message from another session of the producer: for its new id or epoch the broker took it for new.",
     "The producer: transactions carry the guarantee over a restart.",
-    ("transactional.id (stable for each instance)", "isolation.level=read_committed (readers)"),
+    (
+        Change("transactional.id", note="stable for each instance"),
+        Change("isolation.level", "read_committed", "readers"),
+    ),
+    jepsen=DUPLICATE,
 )
 OTHER_PLACE = Cause(
     "sent again to another place",
     "The same message in another partition or topic: a retry after the partitioner chose anew, or two routes for one.",
     "The producer: a key for each message, and as many partitions as before while it tries again.",
-    ("partitioner.ignore.keys=false", "enable.idempotence=true"),
+    (Change("partitioner.ignore.keys", "false"), Change("enable.idempotence", "true")),
 )
 RECREATED = Cause(
     "loaded again into a new topic",
@@ -108,7 +153,8 @@ UNKNOWN_SENDER = Cause(
     "The same message at another offset: a retry after a lost acknowledgement, or a producer that was restarted (the "
     "source does not show which).",
     "The producer.",
-    ("enable.idempotence=true", "acks=all", "transactional.id (over restarts)"),
+    (Change("enable.idempotence", "true"), Change("acks", "all"), Change("transactional.id", note="over restarts")),
+    jepsen=DUPLICATE,
 )
 APPLICATION = Cause(
     "sent again by the application",
@@ -122,6 +168,7 @@ SAME_VERSION = Cause(
 )
 
 _RULES: tuple[tuple[Cause, Callable[[Duplicates], bool]], ...] = (
+    (CAME_TWICE, lambda one: one.reason == "position" and one.object == UNKNOWN),
     (READ_AGAIN, lambda one: one.reason == "position" and one.object == "earlier_batch"),
     (WRITTEN_TWICE, lambda one: one.place == "same_position" and one.object == "same_object"),
     (EXPORTED_TWICE, lambda one: one.reason == "position"),
@@ -150,3 +197,14 @@ def causes_of(groups: list[Duplicates]) -> list[Explained]:
         cause = cause_of(one)
         found.setdefault(cause.name, Explained(cause)).groups.append(one)
     return sorted(found.values(), key=lambda one: (-one.records, one.cause.name))
+
+
+def untold(counts: Mapping[str, int], told: Iterable[Duplicates]) -> list[Duplicates]:
+    """Duplicates counted by reason of which the kinds tell nothing: of these only the reason is known."""
+    left = dict(counts)
+    for one in told:
+        left[one.reason] = left.get(one.reason, 0) - one.records
+    unknown = {"scope": UNKNOWN, "place": UNKNOWN, "session": UNKNOWN, "object": UNKNOWN, "record": "", "survivor": ""}
+    return [
+        Duplicates(reason=reason, records=count, seconds=None, **unknown) for reason, count in left.items() if count > 0
+    ]

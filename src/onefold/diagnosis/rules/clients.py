@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Change, Finding, Severity, millis, text
+from onefold.diagnosis.findings import Finding, Severity, millis, text
 from onefold.landing.condition import Activity, GroupCondition, PartitionCondition, TopicCondition
+from onefold.report.causes import Change
 
 LONGEST = timedelta(minutes=15)
 """transaction.max.timeout.ms where the brokers do not tell it: Kafka's default."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Change, Finding
+from onefold.diagnosis.findings import Finding
+from onefold.report.causes import Change
 
 _FILE = "dataset file"
 

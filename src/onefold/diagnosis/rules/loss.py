@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Change, Finding, lasting, millis, text
+from onefold.diagnosis.findings import Finding, lasting, millis, text
 from onefold.diagnosis.rules.retention import enough
 from onefold.landing.offsets import LOST
+from onefold.report.causes import Change
 
 NOTABLE = 0.01
 """The share of duplicates from which they are a warning."""
@@ -19,18 +21,6 @@ MENDS = {
         Change("unclean.leader.election.enable", "false", "and min.insync.replicas=2"),
     ),
     "deleted": ("the topic was deleted", Change("delete.topic.enable", "false", "or withdraw the right to DELETE")),
-}
-CAUSES = {
-    "position": (
-        "The same records were read twice: exports overlap, or their consumer worked before it committed.",
-        Change("enable.auto.commit", "false", "and commit when the work is done"),
-    ),
-    "message_id": (
-        "A message was written twice: a retry without idempotence, or after a producer began anew.",
-        Change("enable.idempotence", "true", "and a transactional.id of its own per producer"),
-    ),
-    "business_key": ("The application sent the same thing again under another message id.", None),
-    "key_version": ("The same version of a key came again: the application, or a retry, sent it twice.", None),
 }
 
 
@@ -85,9 +75,24 @@ def expiring_backlog(facts: Facts) -> Iterator[Finding]:
 
 
 def duplicates(facts: Facts) -> Iterator[Finding]:
-    """Duplicates by their reason, each with the setting that prevents it."""
-    for reason, count in sorted(facts.landed.duplicates().items(), key=lambda one: -one[1]):
-        why, change = CAUSES.get(reason, ("Records came more than once.", None))
-        share = count / max(1, facts.landed.records)
-        found = f"{count} duplicates of reason {reason} ({share:.1%} of {facts.landed.records} records)"
-        yield Finding("warning" if share >= NOTABLE else "info", "published batches", found, why, change)
+    """Duplicates by their cause, each with the setting that prevents it."""
+    for one in facts.landed.causes():
+        share = one.records / max(1, facts.landed.records)
+        counted = "1 duplicate" if one.records == 1 else f"{one.records} duplicates"
+        found = f"{counted}, {one.cause.name} ({share:.1%} of {facts.landed.records} records)"
+        yield Finding(
+            "warning" if share >= NOTABLE else "info",
+            "published batches",
+            found,
+            one.cause.tells,
+            _first(one.cause.settings),
+            "" if one.cause.settings else one.cause.prevents,
+        )
+
+
+def _first(settings: tuple[Change, ...]) -> Change | None:
+    """The most important of some settings; the others go with it as a note."""
+    if not settings:
+        return None
+    first, *others = settings
+    return replace(first, note="; ".join([*filter(None, [first.note]), *(f"and {one}" for one in others)]))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Change, Finding, setting
+from onefold.diagnosis.findings import Finding, setting
 from onefold.landing.condition import PartitionCondition, TopicCondition
+from onefold.report.causes import Change
 
 WANTED = 3
 """Copies, so that one may be away while another fails."""
