@@ -9,6 +9,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,15 @@ from confluent_kafka.admin import (
 )
 
 from onefold.dataset import Dataset
-from onefold.diagnosis import Diagnosis, diagnose, gather
+from onefold.diagnosis import Diagnosis, Facts, diagnose, gather
+from onefold.diagnosis.rules import clients
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.lake import Lake
+from onefold.landing import newest
+from onefold.landing.condition import Activity
 from onefold.landing.inspection import Inspection
 from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.raw import RawLog
 from sample.broker import Broker
 from tests.process.project import Project
 
@@ -108,8 +113,11 @@ class Place:
         finally:
             consumer.close()
 
+    def facts(self, now: datetime | None = None, **keys: Any) -> Facts:
+        return gather(self.lake, self.dataset(**keys), now)
+
     def look(self, now: datetime | None = None, **keys: Any) -> Diagnosis:
-        return diagnose(gather(self.lake, self.dataset(**keys), now))
+        return diagnose(self.facts(now, **keys))
 
 
 def rules(found: Diagnosis) -> set[tuple[str, str]]:
@@ -166,7 +174,6 @@ def test_a_topic_and_a_broker_that_are_set_badly(lax: Broker, lake: Lake, tmp_pa
         ("info", "future_timestamps", "message.timestamp.after.max.ms"),
         ("info", "no_freshness", "quality.freshness"),
         ("info", "no_duplicate_rate", "quality.max_duplicate_rate"),
-        ("unknown", "unseen_batches", None),
     }
     severities = [one["severity"] for one in done.json["findings"]]
     assert severities == sorted(severities, key=["error", "warning", "info", "unknown"].index)
@@ -179,7 +186,7 @@ def test_a_topic_that_is_set_well_leaves_only_its_single_broker(broker: Broker, 
     place.send(3)
     place.send(3, partition=1)
     place.commit("reader", 2)
-    assert rules(place.look()) == ALONE | {UNSEEN}
+    assert rules(place.look()) == ALONE
 
 
 def test_an_open_transaction_is_named_and_one_that_is_too_old_hangs(broker: Broker, lake: Lake) -> None:
@@ -187,14 +194,14 @@ def test_an_open_transaction_is_named_and_one_that_is_too_old_hangs(broker: Brok
     place.send(2)
     producer = place.send(3, **{"transactional.id": "tx-of-somebody"})
     found = place.look()
-    assert rules(found) - ALONE == {("info", "open_transactions"), UNSEEN}
+    assert rules(found) - ALONE == {("info", "open_transactions")}
     assert "[2, 5)" in the(found, "open_transactions").found
     assert "transactional.id tx-of-somebody" in the(found, "open_transactions").found
     late = the(place.look(datetime.now(UTC) + timedelta(minutes=16)), "open_transactions")
     assert late.severity == "error"
     assert late.action == f"kafka-transactions.sh abort --topic {place.name} --partition 0 --start-offset 2"
     producer.abort_transaction(30)
-    assert rules(place.look()) == ALONE | {UNSEEN}
+    assert rules(place.look()) == ALONE
 
 
 def test_a_group_behind_the_logs_start_has_lost_records(broker: Broker, lake: Lake) -> None:
@@ -204,7 +211,7 @@ def test_a_group_behind_the_logs_start_has_lost_records(broker: Broker, lake: La
     place.commit(group, 2)
     place.expire(5)
     found = place.look()
-    assert rules(found) - ALONE == {("error", "groups_behind"), UNSEEN}
+    assert rules(found) - ALONE == {("error", "groups_behind")}
     assert [one.places for one in found.findings if one.rule == "groups_behind"] == [(f"group {group}",)]
     assert "committed 2, the log begins at 5" in the(found, "groups_behind").found
 
@@ -224,13 +231,73 @@ def test_who_reads_is_told_by_group_and_client(broker: Broker, lake: Lake) -> No
 
 
 def test_a_producer_without_an_id_is_noticed_by_what_the_partition_remembers(broker: Broker, lake: Lake) -> None:
+    """Where no record batch can be looked at."""
     place = Place(broker, lake)
+
+    def inferred() -> list[str]:
+        return [one.found for one in clients.idempotence(replace(place.facts(), record_batches=None))]
+
     place.send(2)
-    assert ("warning", "idempotence") not in rules(place.look())
+    assert inferred() == []
     place.send(1, **{"enable.idempotence": False})
-    assert ("warning", "idempotence") in rules(place.look())
+    assert inferred() == ["enable.idempotence=false: no producer id behind the newest records, partition 0"]
     place.send(1)
-    assert ("warning", "idempotence") not in rules(place.look())
+    assert inferred() == []
+
+
+def test_who_writes_and_how_is_told_by_the_newest_record_batches(broker: Broker, lake: Lake) -> None:
+    place = Place(broker, lake, partitions=2)
+    sizes = {"batch.num.messages": 2}
+    place.send(4, **sizes, **{"enable.idempotence": False, "compression.type": "gzip"})
+    place.send(3, **sizes)
+    committed = place.send(2, partition=1, **{"transactional.id": f"done-{place.name}"})
+    committed.commit_transaction(30)
+    place.send(3, partition=1, **{"transactional.id": f"open-{place.name}"})  # beyond the last stable offset
+    found = place.look()
+    assert the(found, "idempotence").found.startswith("enable.idempotence=false: 2 of 6 record batches")
+    [told] = found.writers
+    assert (told.partitions, told.batches, told.records, told.without_id) == (2, 6, 12, 2)
+    assert (told.transactional, told.producers, told.epochs, told.append_time) == (2, 3, 3, 0)
+    assert told.codecs == {"gzip": 2, "none": 4}
+    assert not {"unseen_batches", "restarted_producers"} & {rule for _, rule in rules(found)}
+
+
+def test_what_is_looked_at_does_not_grow_with_the_log(
+    broker: Broker, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(broker, lake)
+    place.send(400, **{"batch.num.messages": 10})
+    opener = place.send(1, **{"transactional.id": f"open-{place.name}"})
+    place.send(40, **{"batch.num.messages": 10})
+    fetched: list[int] = []
+    fetch = RawLog.fetch
+
+    def counting(self: RawLog, *where: Any, **more: Any) -> Any:
+        fetched.append(where[2])
+        return fetch(self, *where, **more)
+
+    monkeypatch.setattr(RawLog, "fetch", counting)
+    monkeypatch.setattr(newest, "OFFSETS", 20)
+    seen = place.facts()
+    assert [one.offset for one in seen.record_batches or ()] == [400, 421, 431]
+    assert fetched == [400, 421], "the open transaction's first batch, and from the 20th before the end on"
+    quiet = replace(seen, cluster=replace(seen.cluster, activity=Activity())) if seen.cluster else seen
+    [stalled] = clients.open_transactions(quiet)
+    [first] = [one for one in seen.record_batches or () if one.offset == 400]
+    assert f"of producer {first.producer} (epoch 0)" in stalled.found
+    opener.abort_transaction(30)
+
+
+def test_record_batches_that_cannot_be_had_are_unknown(
+    broker: Broker, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(broker, lake)
+    place.send(1)
+    monkeypatch.setattr("onefold.landing.raw.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
+    monkeypatch.setattr("onefold.landing.raw.SECONDS", 1.0)
+    found = place.look()
+    assert rules(found) == ALONE | {UNSEEN}
+    assert "kafka-python cannot reach" in the(found, "unseen_batches").why
 
 
 def test_what_left_the_log_behind_the_landing_is_lost_and_told(broker: Broker, lake: Lake) -> None:
@@ -242,7 +309,7 @@ def test_what_left_the_log_behind_the_landing_is_lost_and_told(broker: Broker, l
         place.lake, dataset, batch, read=lambda ranges, *_: {one.topic_partition.key: [(0, 4)] for one in ranges}
     )
     place.send(6)
-    assert rules(place.look()) == ALONE | {UNSEEN}
+    assert rules(place.look()) == ALONE | {("info", "restarted_producers")}
     week_later = place.look(datetime.now(UTC) + timedelta(days=6, hours=20))
     assert "6 offsets wait" in the(week_later, "expiring_backlog").found
     place.expire(7)
@@ -319,7 +386,7 @@ def test_what_the_second_client_cannot_reach_leaves_clients_unknown(
     monkeypatch.setattr("onefold.landing.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
     monkeypatch.setattr("onefold.landing.activity._WAITS", {"bootstrap_timeout_ms": 500})
     found = Place(broker, lake).look()
-    assert rules(found) == ALONE | {UNSEEN, ("unknown", "unreadable")}
+    assert rules(found) == ALONE | {("unknown", "unreadable")}
     unknown = [one.finding.found for one in found.findings if one.rule == "unreadable"]
     assert unknown == ["groups", "producers", "transactions"]
 
@@ -332,7 +399,7 @@ def test_partitions_that_lost_their_brokers(lake: Lake, tmp_path: Path, monkeypa
         alone = Place(first, lake, replicas=[[second.node]])
         source = {"kafka": {"topics": [both.name, alone.name]}}
         both.send(3)
-        fewer = {("warning", "replication"), ("warning", "in_sync_minimum"), UNSEEN}
+        fewer = {("warning", "replication"), ("warning", "in_sync_minimum")}
         assert rules(both.look(source=source)) - ALONE == fewer
         second.kill()
         deadline = time.monotonic() + 90

@@ -11,10 +11,9 @@ import pytest
 from croniter import croniter
 from rich.console import Console
 
-from onefold.cli.doctor import by_hand_table, document, findings_table
+from onefold.cli.doctor import by_hand_table, document, findings_table, writers_table
 from onefold.dataset import Dataset
 from onefold.diagnosis import Facts, Finding, Landed, diagnose
-from onefold.diagnosis.facts import RecordBatch
 from onefold.diagnosis.findings import text
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
@@ -26,6 +25,7 @@ from onefold.landing.condition import (
     GroupCondition,
     PartitionCondition,
     ProducerCondition,
+    RecordBatch,
     Stamps,
     TopicCondition,
     TransactionCondition,
@@ -90,6 +90,7 @@ def facts(
     activity: Activity | None = None,
     internal: dict[str, int] | None = None,
     record_batches: tuple[RecordBatch, ...] | None = (),
+    unseen: str = "",
     cluster: bool = True,
 ) -> Facts:
     """Facts in which nothing is wrong but what is given; a setting that is None is not told."""
@@ -104,7 +105,8 @@ def facts(
         {} if internal is None else internal,
         activity or Activity((), (), ()),
     )
-    return Facts(dataset(**(file or {})), NOW, landed or Landed(), told if cluster else None, record_batches)
+    known = told if cluster else None
+    return Facts(dataset(**(file or {})), NOW, landed or Landed(), known, record_batches, unseen)
 
 
 def published(**reasons: int) -> Landed:
@@ -125,7 +127,12 @@ EXPORT = {
 }
 STALLED = replace(GOOD_PARTITION, stable=90, stalled_since=NOW - 2 * HOUR)
 OPENER = ProducerCondition("t", 0, id=7, epoch=2, newest=NOW, open_from=90)
-PLAIN, WITH_ID = RecordBatch("t", 0, 5, producer=-1), RecordBatch("t", 0, 6, producer=7)
+PLAIN, WITH_ID = RecordBatch("t", 0, 5, producer=-1), RecordBatch("t", 0, 6, producer=7, epoch=0)
+IN_TRANSACTION = replace(WITH_ID, transactional=True)
+SEGMENTS: Keys = {
+    "source": {"exports": {"path": "x/", "layout": "segments", "origin": {"cluster": "prod"}}},
+    "schedule": None,
+}
 BEHIND = Landed(1, until=NOW - timedelta(days=6, hours=20), ends={("t", 0): 40})
 
 Row = tuple[str, Facts, str, str, str]
@@ -319,10 +326,13 @@ FOUND: list[Row] = [
     ),
     (
         "idempotence",
-        facts(record_batches=(PLAIN,), file={"identity": None}),
+        facts(
+            record_batches=(replace(PLAIN, newest=NOW - 3 * HOUR), WITH_ID, replace(WITH_ID, control=True), PLAIN),
+            file={"identity": None},
+        ),
         "error",
-        "no producer id behind the newest records, partition 0",
-        "enable.idempotence=true",
+        "enable.idempotence=false: 2 of 3 record batches of the last 3h have no producer id, partition 0",
+        "enable.idempotence=true (with acks=all)",
     ),
     (
         "restarted_producers",
@@ -330,6 +340,20 @@ FOUND: list[Row] = [
         "info",
         "2 producer ids without transactions, partition 0",
         "transactional.id: one",
+    ),
+    (
+        "raised_epochs",
+        facts(record_batches=(WITH_ID, replace(WITH_ID, epoch=1))),
+        "info",
+        "1 of 1 producers raised their epoch, partition 0",
+        "delivery.timeout.ms: longer",
+    ),
+    (
+        "undecided_transactions",
+        facts(cluster=False, file=SEGMENTS, record_batches=(PLAIN, IN_TRANSACTION, replace(IN_TRANSACTION, offset=9))),
+        "warning",
+        "no marker ends the transaction of producer 7 (epoch 0) from offset 6 on",
+        "land the segments that follow",
     ),
     (
         "duplicates",
@@ -432,6 +456,17 @@ FOUND: list[Row] = [
     (
         "version_of_arrival",
         facts(
+            cluster=False,
+            record_batches=(replace(WITH_ID, append_time=True),),
+            file=SEGMENTS | {"apply": UPSERT | {"version": {"from": "timestamp"}}, "identity": None},
+        ),
+        "warning",
+        "message.timestamp.type=LogAppendTime",
+        "apply.version.from=offset",
+    ),
+    (
+        "version_of_arrival",
+        facts(
             topic={"message.timestamp.type": "LogAppendTime"},
             file={"apply": UPSERT | {"version": {"from": "timestamp"}}, "identity": None},
         ),
@@ -500,6 +535,14 @@ FOUND: list[Row] = [
         "grant DESCRIBE on the groups",
     ),
     ("unseen_batches", facts(record_batches=None), "unknown", "producer ids in the log", ""),
+    (
+        "unseen_batches",
+        facts(cluster=False, file=SEGMENTS, record_batches=None, unseen="no segment has been landed yet"),
+        "unknown",
+        "producer ids in the log",
+        "",
+    ),
+    ("unseen_batches", facts(unseen="t, partition 0: refused"), "unknown", "producer ids of some partitions", ""),
     ("export", facts(cluster=False, file=EXPORT), "unknown", "replication, retention", "onefold doctor"),
 ]
 
@@ -534,7 +577,15 @@ QUIET: list[tuple[str, Facts]] = [
     ("idempotent record batches", facts(record_batches=(WITH_ID, WITH_ID))),
     (
         "transactional producers that began anew",
-        facts(record_batches=(replace(WITH_ID, transactional=True), replace(WITH_ID, producer=8, transactional=True))),
+        facts(record_batches=(IN_TRANSACTION, replace(IN_TRANSACTION, producer=8), replace(IN_TRANSACTION, epoch=1))),
+    ),
+    ("a marker without an id of its own", facts(record_batches=(replace(PLAIN, control=True),))),
+    (
+        "timestamps of arrival that the topic's setting does not tell of any more",
+        facts(
+            record_batches=(replace(WITH_ID, append_time=True),),
+            file={"apply": UPSERT | {"version": {"from": "timestamp"}}, "identity": None},
+        ),
     ),
     (
         "internal topics of three replicas",
@@ -581,6 +632,51 @@ def test_nothing_is_found_where_nothing_is_wrong(seen: Facts) -> None:
 
 def test_every_rule_is_tried() -> None:
     assert {rule.__name__ for rule in RULES} == {row[0] for row in FOUND}
+
+
+def test_a_transaction_is_undecided_until_its_producers_marker_and_its_next_one_is_another() -> None:
+    marker, other = replace(IN_TRANSACTION, offset=8, control=True), replace(IN_TRANSACTION, producer=8, offset=7)
+
+    def found(*batches: RecordBatch) -> list[str]:
+        seen = facts(cluster=False, file=SEGMENTS, record_batches=batches)
+        return [one.found.split(" of ")[1] for one in told("undecided_transactions", seen)]
+
+    assert found(IN_TRANSACTION, other, marker) == ["producer 8 (epoch 0) from offset 7 on"]
+    assert found(IN_TRANSACTION, marker) == []
+    assert found(marker, replace(IN_TRANSACTION, offset=9)) == ["producer 7 (epoch 0) from offset 9 on"]
+
+
+def test_an_open_transaction_is_named_by_its_record_batch_where_no_producer_is_told() -> None:
+    first = replace(IN_TRANSACTION, offset=STALLED.stable)
+    seen = facts(partition=STALLED, record_batches=(IN_TRANSACTION, first), activity=Activity(refused={}))
+    [one] = told("open_transactions", seen)
+    assert one.found.startswith("offsets [90, 100) are held back by an open transaction of producer 7 (epoch 0), open")
+
+
+def test_writers_are_counted_by_topic_without_the_brokers_markers() -> None:
+    batches = (
+        replace(PLAIN, records=3, codec="lz4", newest=NOW - HOUR),
+        replace(WITH_ID, newest=NOW - 2 * HOUR, append_time=True),
+        replace(WITH_ID, epoch=1, partition=1),
+        replace(IN_TRANSACTION, producer=8),
+        replace(IN_TRANSACTION, producer=9, control=True, codec="zstd"),
+        replace(WITH_ID, topic="a"),
+    )
+    done = diagnose(facts(record_batches=batches))
+    assert [one.topic for one in done.writers] == ["a", "t"]
+    assert document(done)["writers"][1] == {
+        "topic": "t",
+        "partitions": 2,
+        "batches": 4,
+        "records": 6,
+        "without_id": 1,
+        "transactional": 1,
+        "producers": 2,
+        "epochs": 3,
+        "codecs": {"lz4": 1, "none": 3},
+        "append_time": 1,
+        "since": "2026-03-10T10:00:00+00:00",
+    }
 
 
 def test_newest_records_by_a_remembered_producer_are_idempotent() -> None:
@@ -714,10 +810,13 @@ def test_stamps_tell_how_far_a_record_is_behind_one_before_it() -> None:
 
 @pytest.mark.parametrize("width", [100, 140])
 def test_the_tables_are_readable_at_a_width(width: int) -> None:
-    done = diagnose(facts(file={"quality": {}, "identity": None}, topic={"retention.ms": "3600000"}, partition=STALLED))
+    bad = {"retention.ms": "3600000"}
+    seen = facts(file={"quality": {}, "identity": None}, topic=bad, partition=STALLED, record_batches=(PLAIN, WITH_ID))
+    done = diagnose(seen)
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False)
     console.print(findings_table("things", done))
+    console.print(writers_table(done))
     console.print(by_hand_table(done))
     lines = out.getvalue().splitlines()
     assert max(len(line) for line in lines) <= width

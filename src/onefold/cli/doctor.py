@@ -54,6 +54,22 @@ def document(found: Diagnosis) -> dict[str, Any]:
             {"of": one.of, "setting": one.name, "default": one.default, "wanted": one.wanted, "why": one.why}
             for one in found.by_hand
         ],
+        "writers": [
+            {
+                "topic": one.topic,
+                "partitions": one.partitions,
+                "batches": one.batches,
+                "records": one.records,
+                "without_id": one.without_id,
+                "transactional": one.transactional,
+                "producers": one.producers,
+                "epochs": one.epochs,
+                "codecs": dict(one.codecs),
+                "append_time": one.append_time,
+                "since": one.since.isoformat() if one.since else None,
+            }
+            for one in found.writers
+        ],
     }
 
 
@@ -64,6 +80,8 @@ def _set(change: Change | None) -> dict[str, str | None] | None:
 def _print(name: str, found: Diagnosis) -> None:
     if found.findings:
         OUT.print(findings_table(name, found))
+    if found.writers:
+        OUT.print(writers_table(found))
     OUT.print(by_hand_table(found))
     counts = [(kind, sum(one.finding.severity == kind for one in found.findings)) for kind in _STYLES]
     note(f"{name}: " + (", ".join(f"{count} {kind}" for kind, count in counts if count) or "nothing found"))
@@ -90,6 +108,22 @@ def _told(one: Judged) -> Text:
     more = len(one.places) - _PLACES
     where = ", ".join(one.places[:_PLACES]) + (f" and {more} more" if more > 0 else "")
     return Text.assemble((one.finding.found, "bold"), f"\n{where}\n", (one.finding.why, "dim"))
+
+
+def writers_table(found: Diagnosis) -> Table:
+    """Who writes, as the newest record batches show it, for people."""
+    title = "the newest record batches: who writes, and how"
+    table = Table(title=title, title_justify="left", title_style="italic", expand=True)
+    table.add_column("topic", overflow="fold")
+    for name in ("batches", "no id", "in transactions", "producers", "epochs"):
+        table.add_column(name, justify="right")
+    table.add_column("compression")
+    table.add_column("time of")
+    for one in found.writers:
+        clock = ["producer"] * (one.append_time < one.batches) + ["broker"] * (one.append_time > 0)
+        numbers = (one.batches, one.without_id, one.transactional, one.producers, one.epochs)
+        table.add_row(Text(one.topic), *map(str, numbers), ", ".join(one.codecs), ", ".join(clock))
+    return table
 
 
 def by_hand_table(found: Diagnosis) -> Table:

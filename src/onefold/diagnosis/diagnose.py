@@ -9,6 +9,7 @@ from onefold.diagnosis.by_hand import Unseen, unseen_by
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import SEVERITIES, Finding
 from onefold.diagnosis.rules import RULES, Rule
+from onefold.diagnosis.writers import Writers, writers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What was found, worst first, and what has to be looked at by hand."""
+    """What was found, worst first, what has to be looked at by hand, and who writes, by the newest record batches."""
 
     findings: tuple[Judged, ...]
     by_hand: tuple[Unseen, ...]
+    writers: tuple[Writers, ...] = ()
 
 
 def diagnose(facts: Facts, rules: Sequence[Rule] = RULES) -> Diagnosis:
@@ -37,4 +39,4 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = RULES) -> Diagnosis:
             found.setdefault((rule.__name__, replace(finding, where="")), []).append(finding.where)
     judged = [Judged(rule, finding, tuple(dict.fromkeys(places))) for (rule, finding), places in found.items()]
     ordered = sorted(judged, key=lambda one: SEVERITIES.index(one.finding.severity))
-    return Diagnosis(tuple(ordered), unseen_by(facts))
+    return Diagnosis(tuple(ordered), unseen_by(facts), writers_of(facts))

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from onefold.dataset import Dataset
 from onefold.diagnosis.schedule import longest_wait
-from onefold.landing.condition import BrokerCondition, ClusterCondition, TopicCondition, Where
+from onefold.landing.condition import BrokerCondition, ClusterCondition, RecordBatch, TopicCondition, Where
 from onefold.report.causes import Explained, causes_of, untold
 from onefold.upsert.documents import Duplicates
 
@@ -48,22 +48,6 @@ class Landed:
         return causes_of([*self.kinds, *untold(self.duplicates(), self.kinds)])
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
-    """The header of one of Kafka's record batches, as far as it tells of the producer."""
-
-    topic: str
-    partition: int
-    offset: int
-    """The first offset."""
-    producer: int
-    """The producer's id; -1: it has none, it is not idempotent."""
-    epoch: int = -1
-    sequence: int = -1
-    transactional: bool = False
-    control: bool = False
-
-
 @dataclass(frozen=True)
 class Facts:
     """All that the rules see. None: it was not looked at, or could not be."""
@@ -73,6 +57,9 @@ class Facts:
     landed: Landed = Landed()
     cluster: ClusterCondition | None = None
     record_batches: tuple[RecordBatch, ...] | None = None
+    """The newest of the partitions that were looked at, in the order of each log."""
+    batches_unseen: str = ""
+    """Why there are not those of all partitions."""
 
     @property
     def topics(self) -> tuple[TopicCondition, ...]:
@@ -83,6 +70,11 @@ class Facts:
     def brokers(self) -> tuple[BrokerCondition, ...]:
         """The brokers that were looked at."""
         return self.cluster.brokers if self.cluster else ()
+
+    @property
+    def written(self) -> tuple[RecordBatch, ...]:
+        """The record batches that producers wrote: no markers."""
+        return tuple(one for one in self.record_batches or () if not one.control)
 
     @cached_property
     def wait(self) -> timedelta | None:

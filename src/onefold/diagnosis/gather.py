@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from onefold.dataset import Dataset
 from onefold.diagnosis.facts import Facts, Landed
 from onefold.lake import Lake
-from onefold.landing.condition import ClusterCondition, Where
+from onefold.landing.condition import ClusterCondition, NewestBatches, Where
 from onefold.landing.connection import client_settings
 from onefold.landing.incarnations import incarnation_of
+from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import RangesPlan, taken_plans
 from onefold.report.ledger import records_of
@@ -29,7 +30,29 @@ def gather(lake: Lake, dataset: Dataset, now: datetime | None = None) -> Facts:
         UnknownTopicError, ClusterUnavailableError, ClusterRefusedError, UsageError: the topics cannot be looked at.
     """
     cluster = _cluster(lake, dataset)
-    return Facts(dataset, now or datetime.now(UTC), _landed(lake, dataset, cluster), cluster)
+    newest = _newest(lake, dataset, cluster)
+    return Facts(
+        dataset,
+        now or datetime.now(UTC),
+        _landed(lake, dataset, cluster),
+        cluster,
+        newest.batches if newest and (newest.batches or not newest.unseen) else None,
+        newest.unseen if newest else "",
+    )
+
+
+def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> NewestBatches | None:
+    """The newest record batches, where the source shows them."""
+    from onefold.landing.newest import newest_of_segments, newest_of_topics
+
+    kafka = dataset.source.kafka
+    if kafka and cluster:
+        return newest_of_topics(client_settings(lake.settings, kafka.connection), cluster.topics)
+    if dataset.source.layout != "segments":
+        return None
+    manifests = (lake.get(Lake.manifest(one.source, one.batch), Manifest) for one in taken_plans(lake, dataset.name))
+    landed = [one for manifest in manifests if manifest for one in manifest.of_role("values")]
+    return newest_of_segments(lake, dataset.source_id, landed)
 
 
 def _cluster(lake: Lake, dataset: Dataset) -> ClusterCondition | None:

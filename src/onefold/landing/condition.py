@@ -161,3 +161,34 @@ class ClusterCondition:
     internal: Mapping[str, int] = field(default_factory=dict)
     """The replication factors of the brokers' own topics that are there and may be described."""
     activity: Activity = field(default_factory=Activity)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """The header of one of Kafka's record batches: who wrote it, and how."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The first offset."""
+    producer: int
+    """The producer's id; -1: it has none, it is not idempotent."""
+    epoch: int = -1
+    sequence: int = -1
+    transactional: bool = False
+    control: bool = False
+    """A marker: the broker wrote it."""
+    records: int = 1
+    codec: str = "none"
+    append_time: bool = False
+    """The broker's clock stamped its records, not the producer's."""
+    newest: datetime | None = None
+    """The timestamp of its newest record."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewestBatches:
+    """The newest record batches of some partitions; `unseen` says why there are not those of all."""
+
+    batches: tuple[RecordBatch, ...] = ()
+    unseen: str = ""

@@ -20,7 +20,8 @@ from onefold.landing.connection import SERVERS, ClientSettings, python_settings
 
 SECONDS = 30.0
 """How long leaders may take to answer one question, asked again where an error passes."""
-_READ_COMMITTED = 1
+_ISOLATION = {False: 0, True: 1}
+"""How much a leader gives, by whether only what is committed is asked for."""
 _BY_NAME = 12
 """The last version of a fetch that names topics by their names."""
 _LARGEST = 1 << 30
@@ -69,12 +70,14 @@ class RawLog:
             self._manager.close()
             self._net.close()
 
-    def fetch(self, topic: str, partition: int, offset: int, size: int) -> Answer:
+    def fetch(self, topic: str, partition: int, offset: int, size: int, *, committed: bool = True) -> Answer:
         """The batches from the one that holds an offset, or follows it, on: about `size` bytes, at least one batch.
 
-        Nothing at or above the last stable offset is among them.
+        With `committed` nothing at or above the last stable offset is among them; without it what is open is, too,
+        and what was aborted is not told.
         """
-        return self._patiently(topic, partition, lambda: self._fetched(topic, partition, offset, size))
+        isolation = _ISOLATION[committed]
+        return self._patiently(topic, partition, lambda: self._fetched(topic, partition, offset, size, isolation))
 
     def _patiently(self, topic: str, partition: int, ask: Callable[[], Told]) -> Told:
         pause = 0.1
@@ -104,7 +107,7 @@ class RawLog:
             raise for_code(found.error_code)
         return None if found.end_offset < 0 else int(found.end_offset)
 
-    def _fetched(self, topic: str, partition: int, offset: int, size: int) -> Answer:
+    def _fetched(self, topic: str, partition: int, offset: int, size: int, isolation: int) -> Answer:
         self._connect()
         where = FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
@@ -118,13 +121,13 @@ class RawLog:
             max_wait_ms=500,
             min_bytes=1,
             max_bytes=size,
-            isolation_level=_READ_COMMITTED,
+            isolation_level=isolation,
             session_id=0,
             session_epoch=-1,
             topics=[FetchRequest.FetchTopic(topic=topic, partitions=[where])],
             forgotten_topics_data=[],
             rack_id="",
-            min_version=FetchRequest.min_version_for_isolation_level(_READ_COMMITTED),
+            min_version=FetchRequest.min_version_for_isolation_level(isolation),
             max_version=_BY_NAME,
         )
         answer = self._ask(request, self._leader(topic, partition))

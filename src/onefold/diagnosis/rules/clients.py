@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, Severity, millis, text
-from onefold.landing.condition import Activity, GroupCondition, PartitionCondition, TopicCondition
+from onefold.diagnosis.writers import writers_of
+from onefold.landing.condition import Activity, GroupCondition, PartitionCondition, RecordBatch, TopicCondition
 from onefold.report.causes import Change
 
 LONGEST = timedelta(minutes=15)
@@ -52,12 +53,42 @@ def _opener(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> tupl
     producers = [one for one in activity.producers or () if (one.topic, one.partition) == (topic.name, at.number)]
     producer = next((one for one in producers if one.open_from == at.stable), None)
     if producer is None:
-        return "", at.stalled_since
+        return _opener_in_the_log(facts, topic, at), at.stalled_since
     transaction = next((one for one in activity.transactions or () if one.producer == producer.id), None)
     who = f" of producer {producer.id} (epoch {producer.epoch}"
     who += f", transactional.id {transaction.id})" if transaction else ", no transactional.id known)"
     # The record's timestamp is what the producer says; the coordinator has its own clock.
     return who, (transaction.since if transaction and transaction.since else at.stalled_since)
+
+
+def _opener_in_the_log(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> str:
+    """The same by the record batch itself, where the brokers do not tell their producers."""
+    where = (topic.name, at.number, at.stable)
+    first = next((one for one in facts.written if (one.topic, one.partition, one.offset) == where), None)
+    return f" of producer {first.producer} (epoch {first.epoch})" if first and first.transactional else ""
+
+
+def undecided_transactions(facts: Facts) -> Iterator[Finding]:
+    """Transactions that no marker ends in the newest landed segments, as far as these were looked at."""
+    if facts.cluster:
+        return
+    begun: dict[tuple[str, int], dict[int, RecordBatch]] = {}
+    for one in facts.record_batches or ():
+        of = begun.setdefault((one.topic, one.partition), {})
+        if one.control:
+            of.pop(one.producer, None)
+        elif one.transactional:
+            of.setdefault(one.producer, one)
+    for (topic, partition), of in sorted(begun.items()):
+        for first in of.values():
+            found = f"no marker ends the transaction of producer {first.producer} (epoch {first.epoch})"
+            yield Finding(
+                "warning",
+                f"topic {topic}, partition {partition}",
+                f"{found} from offset {first.offset} on",
+                "Its records are held, and in no table, until a segment that holds its marker is landed.",
+                action="land the segments that follow; where none does, the transaction hangs: abort it",
+            )
 
 
 def groups_behind(facts: Facts) -> Iterator[Finding]:
@@ -108,20 +139,35 @@ def idempotence(facts: Facts) -> Iterator[Finding]:
     producer.id.expiration.ms. So if its newest record is younger than that and none of them has a batch as young, the
     record was written by one without an id.
     """
-    if facts.record_batches is not None:
-        plain = sorted({(one.topic, one.partition) for one in facts.record_batches if one.producer < 0})
-    else:
-        plain = sorted(_without_id(facts))
     severity: Severity = "warning" if facts.dataset.deciding != "position" else "error"
+    why = "A producer without an id writes a record a second time when it retries after a lost acknowledgement."
+    if severity == "error":
+        why += " By its position this dataset cannot tell."
+    change = Change("enable.idempotence", "true", "with acks=all")
+    seen = _counted_without_id(facts) if facts.record_batches is not None else _inferred_without_id(facts)
+    for topic, found in seen:
+        yield Finding(severity, f"producers of {topic}", f"enable.idempotence=false: {found}", why, change)
+
+
+def _counted_without_id(facts: Facts) -> Iterator[tuple[str, str]]:
+    for of in writers_of(facts):
+        if of.without_id:
+            plain = [one for one in facts.written if one.topic == of.topic and one.producer < 0]
+            age = facts.now - of.since if of.since else timedelta(-1)
+            within = f" of the last {text(age)}" if age >= timedelta(seconds=1) else ""
+            counted = f"{of.without_id} of {of.batches} record batches{within} have no producer id"
+            yield of.topic, f"{counted}, {_partitions(one.partition for one in plain)}"
+
+
+def _inferred_without_id(facts: Facts) -> Iterator[tuple[str, str]]:
+    plain = sorted(_without_id(facts))
     for topic in dict.fromkeys(topic for topic, _ in plain):
-        partitions = ", ".join(str(number) for name, number in plain if name == topic)
-        why = "A producer without an id writes a record a second time when it retries after a lost acknowledgement."
-        if severity == "error":
-            why += " By its position this dataset cannot tell."
-        found = f"enable.idempotence=false: no producer id behind the newest records, partition {partitions}"
-        yield Finding(
-            severity, f"producers of {topic}", found, why, Change("enable.idempotence", "true", "with acks=all")
-        )
+        where = _partitions(number for name, number in plain if name == topic)
+        yield topic, f"no producer id behind the newest records, {where}"
+
+
+def _partitions(numbers: Iterable[int]) -> str:
+    return "partition " + ", ".join(str(one) for one in sorted(set(numbers)))
 
 
 def _without_id(facts: Facts) -> Iterator[tuple[str, int]]:
@@ -141,16 +187,31 @@ def _without_id(facts: Facts) -> Iterator[tuple[str, int]]:
 
 def restarted_producers(facts: Facts) -> Iterator[Finding]:
     """Many producer ids in one partition, none of them transactional: each restart makes a new one."""
-    found: dict[tuple[str, int], set[int]] = {}
-    for one in facts.record_batches or ():
-        if one.producer >= 0 and not one.transactional and not one.control:
-            found.setdefault((one.topic, one.partition), set()).add(one.producer)
-    for (topic, partition), ids in sorted(found.items()):
-        if len(ids) > 1:
+    for (topic, partition), sessions in _sessions(facts).items():
+        if len(sessions) > 1:
             why = "A producer that begins anew gets another id: the broker does not know its earlier batches again."
             change = Change("transactional.id", note="one of its own per producer instance")
-            seen = f"{len(ids)} producer ids without transactions, partition {partition}"
+            seen = f"{len(sessions)} producer ids without transactions, partition {partition}"
             yield Finding("info", f"producers of {topic}", seen, why, change)
+
+
+def raised_epochs(facts: Facts) -> Iterator[Finding]:
+    """A producer that is idempotent, not transactional, and has raised its epoch: it gave records up (KIP-360)."""
+    for (topic, partition), sessions in _sessions(facts).items():
+        if raised := sum(len(epochs) > 1 for epochs in sessions.values()):
+            why = "It gave up records that may be written: what its application sends again is new to the broker."
+            change = Change("delivery.timeout.ms", note="longer than the longest outage")
+            seen = f"{raised} of {len(sessions)} producers raised their epoch, partition {partition}"
+            yield Finding("info", f"producers of {topic}", seen, why, change)
+
+
+def _sessions(facts: Facts) -> dict[tuple[str, int], dict[int, set[int]]]:
+    """By partition the epochs of each producer id that writes outside transactions."""
+    found: dict[tuple[str, int], dict[int, set[int]]] = {}
+    for one in facts.written:
+        if one.producer >= 0 and not one.transactional:
+            found.setdefault((one.topic, one.partition), {}).setdefault(one.producer, set()).add(one.epoch)
+    return dict(sorted(found.items()))
 
 
 def unreadable(facts: Facts) -> Iterator[Finding]:
@@ -164,7 +225,10 @@ def unreadable(facts: Facts) -> Iterator[Finding]:
 
 
 def unseen_batches(facts: Facts) -> Iterator[Finding]:
-    """That nobody has looked at record batches, which tell of each producer whether it is idempotent."""
-    if facts.record_batches is None and facts.cluster:
-        why = "Headers of record batches tell of every producer; only what the brokers remember of some was looked at."
-        yield Finding("unknown", "topics", "producer ids in the log", why)
+    """Record batches that were not looked at, which tell of each producer whether it is idempotent."""
+    shown = facts.cluster or facts.dataset.source.layout == "segments"
+    if shown and (facts.record_batches is None or facts.batches_unseen):
+        what = "producer ids in the log" if facts.record_batches is None else "producer ids of some partitions"
+        why = "Only the headers of record batches tell of every producer"
+        why += f": {facts.batches_unseen.rstrip('.')}." if facts.batches_unseen else "; they were not looked at."
+        yield Finding("unknown", "topics", what, why)

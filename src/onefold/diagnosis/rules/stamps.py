@@ -19,15 +19,17 @@ def version_of_arrival(facts: Facts) -> Iterator[Finding]:
     version = facts.dataset.apply.version
     if version is None or all(path.root != "timestamp" for path in used(parse(version.from_))):
         return
-    for topic in facts.topics:
-        if topic.config.text("message.timestamp.type") == "LogAppendTime":
-            yield Finding(
-                "warning",
-                f"topic {topic.name}",
-                "message.timestamp.type=LogAppendTime, and apply.version.from is the timestamp",
-                "A version is when a record arrived: one that is sent again, or late, counts as the newest.",
-                Change("apply.version.from", "offset", "or a version that the producer sets"),
-            )
+    told = {one.name for one in facts.topics if one.config.text("message.timestamp.type") is not None}
+    by_broker = {one.name for one in facts.topics if one.config.text("message.timestamp.type") == "LogAppendTime"}
+    by_broker |= {one.topic for one in facts.written if one.append_time and one.topic not in told}
+    for topic in sorted(by_broker):
+        yield Finding(
+            "warning",
+            f"topic {topic}",
+            "message.timestamp.type=LogAppendTime, and apply.version.from is the timestamp",
+            "A version is when a record arrived: one that is sent again, or late, counts as the newest.",
+            Change("apply.version.from", "offset", "or a version that the producer sets"),
+        )
 
 
 def already_expired(facts: Facts) -> Iterator[Finding]:

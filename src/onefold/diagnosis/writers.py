@@ -1,0 +1,60 @@
+"""What the newest record batches of a topic show of those who write it: evidence, no judgement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from onefold.diagnosis.facts import Facts
+from onefold.landing.condition import RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The newest record batches of one topic; markers are not counted."""
+
+    topic: str
+    partitions: int
+    batches: int
+    records: int
+    without_id: int
+    """Batches whose producer has no id: it is not idempotent."""
+    transactional: int
+    """Batches of transactions."""
+    producers: int
+    """Producer ids."""
+    epochs: int
+    """Producer ids with their epochs."""
+    codecs: Mapping[str, int]
+    """Batches by compression."""
+    append_time: int
+    """Batches that the broker's clock has stamped."""
+    since: datetime | None
+    """The timestamp of the oldest of them."""
+
+
+def writers_of(facts: Facts) -> tuple[Writers, ...]:
+    """A topic each, by name."""
+    topics: dict[str, list[RecordBatch]] = {}
+    for one in facts.written:
+        topics.setdefault(one.topic, []).append(one)
+    return tuple(_writers(topic, of) for topic, of in sorted(topics.items()))
+
+
+def _writers(topic: str, of: list[RecordBatch]) -> Writers:
+    sessions = {(one.producer, one.epoch) for one in of if one.producer >= 0}
+    return Writers(
+        topic=topic,
+        partitions=len({one.partition for one in of}),
+        batches=len(of),
+        records=sum(one.records for one in of),
+        without_id=sum(one.producer < 0 for one in of),
+        transactional=sum(one.transactional for one in of),
+        producers=len({producer for producer, _ in sessions}),
+        epochs=len(sessions),
+        codecs=dict(sorted(Counter(one.codec for one in of).items())),
+        append_time=sum(one.append_time for one in of),
+        since=min((one.newest for one in of if one.newest), default=None),
+    )
