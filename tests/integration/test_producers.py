@@ -16,6 +16,7 @@ import pytest
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Session
+from onefold.diagnosis import Facts, diagnose, gather
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.records.batches import parse
@@ -107,6 +108,7 @@ class Told:
     """What Onefold says of it."""
 
     report: Report
+    facts: Facts
     verdicts: list[dict[str, Any]]
     rows: list[dict[str, Any]]
 
@@ -154,7 +156,12 @@ def folded(
         )
         done = run_batch(lake, mine, plan_batch(lake, mine), InSession(lake, session_on(lake)))
         assert done.red is None
-        return Told(describe(lake, mine, done.batch), verdicts_of(lake, mine, done.batch)[0], rows_of(lake, mine))
+        return Told(
+            describe(lake, mine, done.batch),
+            gather(lake, mine),
+            verdicts_of(lake, mine, done.batch)[0],
+            rows_of(lake, mine),
+        )
 
     return fold
 
@@ -275,6 +282,28 @@ def test_the_causes_are_what_was_done(tried: Tried, told: Told) -> None:
         causes.LOST_ACKNOWLEDGEMENT: len(tried.copies("in-flight")),
         causes.RESTARTED: len(tried.copies("restarted")),
     }
+
+
+def test_the_doctor_tells_of_the_landed_segments_who_wrote_them_and_of_the_table_the_same_causes(
+    tried: Tried, told: Told
+) -> None:
+    found = diagnose(told.facts)
+    writers = {one.topic: one for one in found.writers}
+    assert set(writers) == set(tried.written)
+    for topic, one in writers.items():
+        assert one.records == len(tried.written[topic])
+        assert one.without_id == (one.batches if topic in ("waiting", "in-flight", "overtaken") else 0)
+        assert one.transactional == (one.batches if topic in ("fenced", *tried.killed) else 0)
+    assert (writers["restarted"].producers, writers["fenced"].producers, writers["fenced"].epochs) == (2, 1, 2)
+    rules = {(one.rule, place) for one in found.findings for place in one.places}
+    assert {place for rule, place in rules if rule == "idempotence"} == {
+        "producers of waiting",
+        "producers of in-flight",
+        "producers of overtaken",
+    }
+    assert {place for rule, place in rules if rule == "restarted_producers"} == {"producers of restarted"}
+    assert not {rule for rule, _ in rules} & {"raised_epochs", "undecided_transactions", "unseen_batches"}
+    assert told.facts.landed.causes() == told.report.causes
 
 
 def test_the_rule_gives_what_a_broker_that_keeps_its_state_gives_of_the_same_log(tried: Tried, told: Told) -> None:

@@ -81,7 +81,7 @@ def test_the_partitions_and_bytes_that_are_looked_at_are_bounded_and_what_is_lef
 
 def test_landed_bytes_that_are_gone_are_not_looked_at(look: Callable[..., Facts], lake: Lake, things: Dataset) -> None:
     look((0, 0, [values(0, "a")]))
-    lake.storage.remove_below(f"sources/{things.source_id}/landed")
+    lake.storage.remove_below(f"sources/{things.source_id}/landed/")
     facts = gather(lake, things)
     assert facts.record_batches is None
     assert facts.batches_unseen == "only 0 of 1 partitions were looked at"
