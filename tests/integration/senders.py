@@ -266,8 +266,11 @@ def killed(line: Line, name: str, *, answered: bool, survives: bool) -> tuple[Se
     sender.send(ids(name, 10))
     line.proxy.lose(1, END_TRANSACTION)
     line.proxy.once(END_TRANSACTION, line.kill, answered=answered)
-    heard = sender.commit(1.0)
-    assert not heard
+    heard, deadline = False, time.monotonic() + _SECONDS
+    while line.broker.process.poll() is None:
+        heard = sender.commit(1.0)
+        assert not heard
+        assert time.monotonic() < deadline
     if survives:
         line.restart()
         heard = sender.commit()

@@ -196,10 +196,10 @@ def restarted_producers(facts: Facts) -> Iterator[Finding]:
 
 
 def raised_epochs(facts: Facts) -> Iterator[Finding]:
-    """A producer that is idempotent, not transactional, and has raised its epoch: it gave records up (KIP-360)."""
+    """An idempotent producer that has raised its epoch: it gave records up, or the broker forgot it (KIP-360)."""
     for (topic, partition), sessions in _sessions(facts).items():
         if raised := sum(len(epochs) > 1 for epochs in sessions.values()):
-            why = "It gave up records that may be written: what its application sends again is new to the broker."
+            why = "It gave up records that may be written, or the broker forgot it: what is sent again is a new record."
             change = Change("delivery.timeout.ms", note="longer than the longest outage")
             seen = f"{raised} of {len(sessions)} producers raised their epoch, partition {partition}"
             yield Finding("info", f"producers of {topic}", seen, why, change)
