@@ -79,6 +79,17 @@ def test_the_partitions_and_bytes_that_are_looked_at_are_bounded_and_what_is_lef
     assert {one.partition for one in facts.record_batches or ()} == {0}
 
 
+def test_what_the_dataset_has_read_in_another_layout_before_is_not_looked_at(
+    look: Callable[..., Facts], lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    (tmp_path / "exports").mkdir()
+    (tmp_path / "exports" / "t.jsonl").write_text('{"topic":"t","partition":0,"offset":0,"ts":0,"payload":"{}"}\n')
+    before = dataset("things")
+    land_batch(lake, before, plan_batch(lake, before, export=str(tmp_path / "exports")).batch)
+    facts = look((0, 0, [values(0, "a")]))
+    assert [one.offset for one in facts.record_batches or ()] == [0]
+
+
 def test_landed_bytes_that_are_gone_are_not_looked_at(look: Callable[..., Facts], lake: Lake, things: Dataset) -> None:
     look((0, 0, [values(0, "a")]))
     lake.storage.remove_below(f"sources/{things.source_id}/landed/")

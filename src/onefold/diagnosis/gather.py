@@ -21,6 +21,8 @@ from onefold.upsert.documents import Duplicates, Upserted
 
 EXPLAINED = 100
 """Of how many batches with duplicates it is looked up how they came about; of all others the reason is counted."""
+LANDINGS = 100
+"""In how many of the newest landings the newest segments are looked for."""
 
 
 def gather(lake: Lake, dataset: Dataset, now: datetime | None = None) -> Facts:
@@ -50,7 +52,8 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
         return newest_of_topics(client_settings(lake.settings, kafka.connection), cluster.topics)
     if dataset.source.layout != "segments":
         return None
-    manifests = (lake.get(Lake.manifest(one.source, one.batch), Manifest) for one in taken_plans(lake, dataset.name))
+    plans = [one for one in taken_plans(lake, dataset.name) if one.source == dataset.source_id]
+    manifests = (lake.get(Lake.manifest(one.source, one.batch), Manifest) for one in plans[-LANDINGS:])
     landed = [one for manifest in manifests if manifest for one in manifest.of_role("values")]
     return newest_of_segments(lake, dataset.source_id, landed)
 
