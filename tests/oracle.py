@@ -83,6 +83,24 @@ def rows(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
     return reduce(fold, (record for record in found if not _beaten(record, found)), {})
 
 
+def chain(records: Iterable[Decoded], rules: Rules, first: int = 1) -> tuple[dict[Any, Decoded], dict[Any, Decoded]]:
+    """Guard contiguous: of each key the winner at the end of the unbroken run from `first`; and the winners above a
+    gap, by (key, version). A function of the set."""
+    found = {record for record in records if record.usable and record.version >= first}
+    winners: dict[tuple[Any, int], Decoded] = {}
+    for record in found - {record for record in found if _beaten(record, found)}:
+        standing = winners.get((record.key, record.version))
+        if standing is None or rules.beats(record, standing):
+            winners[record.key, record.version] = record
+    heads = {}
+    for key in {key for key, _ in winners}:
+        version = first
+        while (key, version) in winners:
+            heads[key] = winners.pop((key, version))
+            version += 1
+    return heads, winners
+
+
 def live(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
     """The rows that readers see."""
     return {key: record for key, record in rows(records, rules).items() if not record.deleted}

@@ -16,6 +16,7 @@ from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.upsert import columns as U
+from onefold.upsert.chain import INSERT, REMOVE, chain_columns, judge_chain
 from onefold.upsert.judge import base_columns, judge
 from tests.oracle import Decoded
 from tests.property.generate import Arrival
@@ -57,14 +58,18 @@ def fold(session: SparkSession, arrivals: Sequence[Arrival], dataset: Dataset) -
             continue
         base = [row for table in tables.values() for row in table.rows.values()]
         rows = judge_batch(identified(session, staged, dataset), dataset, within=(CASE,))
-        judged = judge(rows, base_columns(state(session, base, dataset), dataset), dataset)
+        stood = state(session, base, dataset)
+        if dataset.chained:
+            judged = judge_chain(rows, chain_columns(stood, dataset), dataset)
+        else:
+            judged = judge(rows, base_columns(stood, dataset), dataset)
         found = judged.toArrow().to_pylist()
         by_case: dict[str, list[Row]] = {}
         for row in found:
-            by_case.setdefault(row[CASE], []).append(row)
+            by_case.setdefault(row[CASE] or row[C.KEY].decode().rpartition("|")[0], []).append(row)
         for arrival in arrivals:
             if number < len(arrival.batches):
-                _apply(tables[arrival.name], by_case.get(arrival.name, []))
+                (_link if dataset.chained else _apply)(tables[arrival.name], by_case.get(arrival.name, []))
     return [tables[arrival.name] for arrival in arrivals]
 
 
@@ -124,7 +129,8 @@ def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataF
     """State tables of all cases, as one."""
     levels = _levels(dataset)
     own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), U.STATE: pa.string(), CONTENT: pa.string()}
-    return _frame(session, rows, own | levels)
+    chained = {C.DELETED: pa.bool_()} if dataset.chained else {}
+    return _frame(session, rows, own | levels | chained)
 
 
 def key_of(case: str, record: Decoded) -> bytes:
@@ -161,4 +167,22 @@ def _apply(table: Table, judged: list[Row]) -> None:
         assert (row[U.ACTION] == "update") is (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
         table.rows[row[C.KEY]] = row | {U.STATE: "deleted" if row[C.DELETED] else "live"}
     usable = (row for row in judged if row[C.VERDICT] != "rejected")
+    table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]
+
+
+def _link(table: Table, judged: list[Row]) -> None:
+    """`_apply` where a key has a row a held version, too: what goes and what wakes must stand, what comes must not."""
+    table.judged.append(judged)
+    acts = [row for row in judged if row[U.ACTION]]
+    for row in sorted(acts, key=lambda row: row[U.ACTION] == INSERT):
+        place: Any = row[C.KEY], row[C.VERSION]
+        if row[U.ACTION] == INSERT:
+            assert place not in table.rows, f"insert of {place}"
+            table.rows[place] = row | {U.STATE: row[U.BECOMES]}
+        else:
+            assert table.rows[place][C.ORDER] == row[C.ORDER], f"{row[U.ACTION]} of {place}"
+            stood = table.rows.pop(place)
+            if row[U.ACTION] != REMOVE:
+                table.rows[place] = stood | {U.STATE: row[U.BECOMES]}
+    usable = (row for row in judged if row[C.SURVIVOR] is not None and row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]

@@ -7,6 +7,7 @@ import math
 import random
 from dataclasses import dataclass, replace
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from onefold.dataset import Dataset
@@ -15,7 +16,7 @@ from tests.oracle import Decoded, Rules
 POSITIONS = list(itertools.product(("a", "b"), ("t", "u"), (1, 2), (0, 1), (0, 1, 2)))
 TIMESTAMPS = (None, -1, 1, 2)
 KEYS = ("k", "k", "k", "l")
-VERSIONS = (1, 1, 2)
+VERSIONS = (1, 1, 2, 3)
 MESSAGE_IDS = BUSINESS_KEYS = (None, "1", "2")
 PRODUCERS = (None, "p", "p")
 CONTENTS = ("x", "y")
@@ -52,6 +53,20 @@ KINDS: dict[str, dict[str, object]] = {
     },
 }
 """Both modes, every deciding level and every tie, as keys of a dataset file."""
+CHAINS: dict[str, dict[str, object]] = {
+    f"contiguous, tie {tie}": {
+        **_UPSERT_KEYS,
+        "identity": _IDENTITY,
+        "apply": {
+            "mode": "upsert",
+            "key": ["key.id"],
+            "version": {"from": "long(header.v)", "guard": "contiguous", "tie": tie},
+            "delete_when": "tombstone",
+        },
+    }
+    for tie in ("conflict", "last", "first")
+}
+"""Guard contiguous, with every tie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +123,11 @@ def cases(number: int, largest: int = 8) -> st.SearchStrategy[list[tuple[list[in
     """`number` cases: record numbers of a log, and a seed for the ways in which it arrives."""
     log = st.lists(st.integers(0, _RECORDS - 1), min_size=1, max_size=largest)
     return st.lists(st.tuples(log, st.integers(0, 2**32 - 1)), min_size=number, max_size=number)
+
+
+def varied(drawn: list[tuple[list[int], int]]) -> None:
+    """Hypothesis begins with the simplest drawing, many times one log: Spark's time is too dear for it."""
+    assume(len({tuple(log) for log, _ in drawn}) > len(drawn) / 2)
 
 
 def log_of(numbers: list[int], dataset: Dataset) -> tuple[Decoded, ...]:

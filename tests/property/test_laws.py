@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -31,6 +31,7 @@ from tests.property.generate import (
     cases,
     log_of,
     rules_of,
+    varied,
     with_second_contents,
 )
 
@@ -67,7 +68,7 @@ def folded(request: pytest.FixtureRequest, plain: SparkSession, dataset: MakeDat
     @settings(max_examples=1)
     @given(drawn=cases(120))
     def draw(drawn: Cases) -> None:
-        _varied(drawn)
+        varied(drawn)
         drawings.append(drawn)
 
     draw()
@@ -153,7 +154,7 @@ def test_L7_verdicts_of_a_batch_do_not_follow_row_order_or_partitions(
     plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
 ) -> None:
     """The same records shuffled, in one partition and in seven: the same verdicts, and they are the oracle's."""
-    _varied(drawn)
+    varied(drawn)
     made = dataset(**KINDS[kind])
     batches = {str(n): log_of(log, made) * 2 + log_of(log, made)[:2] for n, (log, _) in enumerate(drawn)}
     rows = identified(plain, [(case, one, False) for case, batch in batches.items() for one in batch], made)
@@ -183,7 +184,7 @@ def test_L7_of_two_contents_at_one_position_the_smaller_stands_in_any_row_order(
     plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
 ) -> None:
     """`fold_positions` and the windows behind it give the oracle's survivors and conflicts."""
-    _varied(drawn)
+    varied(drawn)
     made, rules = dataset(**KINDS[kind]), rules_of(dataset(**KINDS[kind]))
     batches = {str(n): with_second_contents(log_of(log, made), seed) for n, (log, seed) in enumerate(drawn)}
     staged = [(case, one, False) for case, batch in batches.items() for one in batch]
@@ -209,11 +210,6 @@ def test_L7_of_two_contents_at_one_position_the_smaller_stands_in_any_row_order(
             if (survivors, found) != expected[case]:
                 wrong.append((batch, expected[case], (survivors, found)))
         _none_wrong(wrong)
-
-
-def _varied(drawn: Cases) -> None:
-    """Hypothesis begins with the simplest drawing, many times one log: Spark's time is too dear for it."""
-    assume(len({tuple(log) for log, _ in drawn}) > len(drawn) / 2)
 
 
 def _arrivals(drawn: Cases, dataset: Dataset) -> list[Arrival]:

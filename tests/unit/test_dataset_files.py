@@ -43,6 +43,7 @@ UPSERT = """\
   version: {from: long(header.version), guard: newer, tie: conflict}
   delete_when: tombstone
 """
+CHAIN = UPSERT.replace("newer", "contiguous")
 Write = Callable[[str], Path]
 
 
@@ -142,9 +143,6 @@ NOT_BUILT = [
     ("unknown fields stop", "", "  format: json\n  fields", "  format: json\n  unknown_fields: stop\n  fields", "stop"),
     ("increment", "", "mode: append", "mode: increment\n  key: [account]\n  add: {amount: amount}", "increment"),
     ("history", "", "mode: append", "mode: history\n  key: [account]", "history"),
-    ("contiguous", "", "  mode: append\n", UPSERT.replace("newer", "contiguous"), "contiguous"),
-    ("first", "", "  mode: append\n", UPSERT.replace("guard: newer", "guard: contiguous, first: 1"), "contiguous"),
-    ("composite", "", "  mode: append\n", UPSERT.replace("long(header.version)", "[offset, timestamp]"), "composite"),
 ]
 
 
@@ -252,7 +250,19 @@ REFUSED = [
     ("mode", "mode: append", "mode: replace", "apply", "no mode 'replace'"),
     ("upsert bare", "mode: append", "mode: upsert\n  key: [account]", "apply", "upsert needs a key and a version"),
     ("add", "  mode: append\n", UPSERT + "  add: {amount: amount}\n", "apply", "add belongs to mode increment"),
-    ("guard", "  mode: append\n", UPSERT.replace("newer", "older"), "apply.version", "no guard 'older'"),
+    ("guard", "  mode: append\n", UPSERT.replace("newer", "older"), "apply.version.guard", "'contiguous'"),
+    ("first", "  mode: append\n", UPSERT.replace("newer", "newer, first: 1"), "apply.version", "first belongs"),
+    ("no next", "  mode: append\n", CHAIN.replace("long(header.version)", "timestamp"), "apply", "cast with"),
+    ("of text", "  mode: append\n", CHAIN.replace("long(header.version)", "header.version"), "apply", "cast with"),
+    ("of two", "  mode: append\n", CHAIN.replace("long(header.version)", "[amount, at]"), "apply", "no next one"),
+    (
+        "of none",
+        "  mode: append\n",
+        UPSERT.replace("long(header.version)", "[]"),
+        "apply.version",
+        "the weightiest first",
+    ),
+    ("held", "max_duplicate_rate: 0.30", "max_held_age: 1d", "quality.max_held_age", "only guard contiguous"),
     ("tie", "  mode: append\n", UPSERT.replace("tie: conflict", "tie: maybe"), "apply.version.tie", "'conflict'"),
     ("table", "table: payments.entries", "table: entries", "target.table", "pattern"),
     ("table is SQL", "table: payments.entries", "table: 'a.b; drop'", "target.table", "pattern"),
@@ -293,7 +303,7 @@ def test_a_tombstone_holds_neither_value_nor_version(write: Write, change: tuple
         load_dataset(write(changed("  mode: append\n", upsert)))
 
 
-@pytest.mark.parametrize("version", ["offset", "timestamp", "long(header.version)"])
+@pytest.mark.parametrize("version", ["offset", "timestamp", "long(header.version)", "[timestamp, offset]"])
 def test_versions_that_a_tombstone_has(write: Write, version: str) -> None:
     upsert = changed("long(header.version)", version, UPSERT)
     assert load_dataset(write(changed("  mode: append\n", upsert))).apply.version

@@ -308,25 +308,39 @@ class Identity(_Model):
 class Version(_Model):
     """What orders the versions of a key."""
 
-    from_: ExpressionText = Field(alias="from", description="The version's expression")
-    guard: str = "newer"
+    from_: ExpressionText | list[ExpressionText] = Field(
+        alias="from", description="The version's expression; of several the first that differs decides"
+    )
+    guard: Literal["newer", "contiguous"] = Field(
+        default="newer", description="contiguous: a version is applied only behind the one before it"
+    )
     tie: Literal["conflict", "last", "first"] = "conflict"
-    first: int | None = None
+    first: int | None = Field(default=None, description="guard contiguous: the number of a key's first version; 1")
 
-    @model_validator(mode="before")
+    @field_validator("from_", mode="before")
     @classmethod
-    def _single(cls, given: Any) -> Any:
-        if isinstance(given, dict) and isinstance(given.get("from"), list):
-            raise not_built("a composite version")
+    def _some(cls, given: Any) -> Any:
+        if not isinstance(given, str) and not (isinstance(given, list) and given):
+            raise ValueError("it takes an expression, or a list of them, the weightiest first")
         return given
 
     @model_validator(mode="after")
-    def _built(self) -> Self:
-        if self.guard == "contiguous" or self.first is not None:
-            raise not_built("guard contiguous (newer is)")
-        if self.guard != "newer":
-            raise ValueError(f"no guard {self.guard!r} (newer)")
+    def _consistent(self) -> Self:
+        if self.guard == "newer" and self.first is not None:
+            raise ValueError("first belongs to guard contiguous")
+        if self.guard == "contiguous" and len(self.parts) > 1:
+            raise ValueError("guard contiguous counts one whole number: a version of several parts has no next one")
         return self
+
+    @property
+    def parts(self) -> list[str]:
+        """The expressions that make the version, the weightiest first."""
+        return self.from_ if isinstance(self.from_, list) else [self.from_]
+
+    @property
+    def begins(self) -> int:
+        """The number of a key's first version (guard contiguous)."""
+        return 1 if self.first is None else self.first
 
 
 class Apply(_Model):
@@ -402,6 +416,9 @@ class Quality(_Model):
     max_conflicts: int = Field(default=0, ge=0)
     min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
     freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")
+    max_held_age: Duration | None = Field(
+        default=None, description="Guard contiguous: how far the newest record may be ahead of the oldest that is held"
+    )
     loss: Literal["refused", "tolerated"] = Field(
         default="refused",
         description="Whether a batch may be published of which records were gone before they were landed",
@@ -443,6 +460,7 @@ class Dataset(_Model):
         if self.apply.delete_when == "tombstone":
             self._check_tombstones()
         self._check_periods()
+        self._check_chain()
         taken = [name for name, _ in self.key_columns if name in self.value.fields]
         if taken:
             raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
@@ -465,6 +483,18 @@ class Dataset(_Model):
         if self.apply.mode == "append" and self.deciding == "position":
             raise ValueError(f"{place}: only the position decides, and it needs no bound; declare a wider identity")
 
+    def _check_chain(self) -> None:
+        if self.quality.max_held_age and not self.chained:
+            raise ValueError("quality.max_held_age: only guard contiguous holds records")
+        if self.chained:
+            assert self.apply.version
+            [text] = self.apply.version.parts
+            kind = self.type_of(parse(text))
+            if not kind or kind.name not in ("int", "long"):
+                raise ValueError(
+                    f"apply.version.from: {text!r}: guard contiguous counts whole numbers; cast with long(…) or int(…)"
+                )
+
     def _check_column_names(self) -> None:
         """Names that differ only in case, or not at all, would be one column."""
         seen: dict[str, str] = {}
@@ -483,7 +513,7 @@ class Dataset(_Model):
         found += [("identity.within", self.identity.within)]
         found += [("apply.key", text) for text in self.apply.key or ()]
         if self.apply.version:
-            found.append(("apply.version.from", self.apply.version.from_))
+            found += [("apply.version.from", text) for text in self.apply.version.parts]
         if self.apply.delete_when != "tombstone":
             found.append(("apply.delete_when", self.apply.delete_when))
         return [(place, text) for place, text in found if text is not None]
@@ -533,7 +563,8 @@ class Dataset(_Model):
             raise ValueError("apply.delete_when: tombstone needs every key part from key.* (a null value holds none)")
         if self.within and any(path.root == "value" for path in paths(self.within)):
             raise ValueError("apply.delete_when: tombstone needs identity.within from key.* or header.*, too")
-        if any(path.root in ("value", "key") for path in paths(parse(self.apply.version.from_))):
+        parts = [path for text in self.apply.version.parts for path in paths(parse(text))]
+        if any(path.root in ("value", "key") for path in parts):
             raise ValueError(
                 "apply.delete_when: tombstone needs the version from header.*, timestamp or offset "
                 "(a null value holds none)"
@@ -574,6 +605,11 @@ class Dataset(_Model):
         """The levels below the deciding one, beside the position: they name the reason of a duplicate."""
         wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
         return self.levels[1:wide]
+
+    @property
+    def chained(self) -> bool:
+        """Whether a version is applied only behind the one before it (guard contiguous)."""
+        return bool(self.apply.version) and self.apply.version.guard == "contiguous"  # type: ignore[union-attr]
 
     def level_expressions(self, level: str) -> list[Expression]:
         """The expressions of a declared level (`position` has none)."""

@@ -27,9 +27,14 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
         *(_of_key(dataset, *one) for one in zip(dataset.key_expressions, keys, dataset.key_names, strict=True)),
     ]
     if dataset.apply.version:
-        version = compile_expression(parse(dataset.apply.version.from_))
-        columns[C.VERSION] = version.value
-        candidates.append(_null_or_wrong(version, "null_version", dataset.apply.version.from_))
+        parts = [compile_expression(parse(text)) for text in dataset.apply.version.parts]
+        columns[C.VERSION] = parts[0].value if len(parts) == 1 else _composite([part.value for part in parts])
+        for part, text in zip(parts, dataset.apply.version.parts, strict=True):
+            candidates.append(_null_or_wrong(part, "null_version", text))
+        if dataset.chained:
+            begins = dataset.apply.version.begins
+            said = f"the first version of a key is {begins}"
+            candidates.append(F.when(parts[0].value < begins, rejected("before_first", said)))
     for level in dataset.levels[1:]:
         if level in dataset.narrow or level == "producer":
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
@@ -44,11 +49,16 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     known = decoded.withColumns(columns)
     usable = F.col(REJECTED).isNull() & ~unjudged
     # Where no wider identity is declared, the position is the key.
-    parts = [key.value for key in keys] or [F.col(name) for name in E.POSITION]
-    named = {C.KEY: key_digest(key_text(part) for part in parts)}
+    identity = [key.value for key in keys] or [F.col(name) for name in E.POSITION]
+    named = {C.KEY: key_digest(key_text(part) for part in identity)}
     if dataset.within:
-        named[C.WITHIN] = parts[-1]
+        named[C.WITHIN] = identity[-1]
     return known.withColumns({name: F.when(usable, of) for name, of in named.items()}).drop(KEY_VARIANT)
+
+
+def _composite(parts: list[Column]) -> Column:
+    """A version of several parts, as one value that orders by the first, then the second, and so on."""
+    return F.struct(*(part.alias(f"v{number}") for number, part in enumerate(parts, 1)))
 
 
 def _of_key(dataset: Dataset, tree: Expression, key: Compiled, name: str) -> Column:

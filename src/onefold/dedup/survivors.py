@@ -1,7 +1,8 @@
 """Choose survivors: one exchange by the deciding identity, window functions over it, a verdict for every loser.
 
 Append: the smallest record in the total order stands. Upsert: per (key, version) the largest (tie `first`: the
-smallest), and of a key the highest version. Rejected and filtered records pass through with their verdict.
+smallest), and of a key the highest version; with guard contiguous every version. Rejected and filtered records pass
+through with their verdict.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from onefold.dedup.positions import INCONSISTENT
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 
-_SLOT = "_slot"
+SLOT = "_slot"
 
 
 def choose_survivors(identified: DataFrame, dataset: Dataset, slots: int = 1) -> DataFrame:
@@ -24,13 +25,18 @@ def choose_survivors(identified: DataFrame, dataset: Dataset, slots: int = 1) ->
     `slots` is how many parts each bucket of the target is shuffled into: records of one key share one slot,
     so that what a task writes falls into few buckets. Exactly one exchange.
     """
-    bucket = F.expr(f"{BUCKET_FUNCTION}({dataset.target.buckets}, {C.KEY})")
-    part = F.pmod(F.xxhash64(C.KEY), F.lit(slots)).cast("int")
     # Records without a key stay where they are spread; they meet nobody.
     spread = F.pmod(F.xxhash64(*E.POSITION, E.LINE), F.lit(dataset.target.buckets * slots)).cast("int")
-    slot = F.coalesce(bucket * F.lit(slots) + part, spread)
-    placed = identified.withColumn(_SLOT, slot).repartition(dataset.target.buckets * slots, _SLOT)
-    return judge_batch(placed, dataset, (_SLOT,)).drop(_SLOT)
+    return judge_batch(in_slots(identified, dataset, slots, spread), dataset, (SLOT,)).drop(SLOT)
+
+
+def in_slots(rows: DataFrame, dataset: Dataset, slots: int, spread: Column | None = None) -> DataFrame:
+    """Add `_slot` and shuffle by it: rows of one key share one; `spread` is that of rows without a key."""
+    bucket = F.expr(f"{BUCKET_FUNCTION}({dataset.target.buckets}, {C.KEY})")
+    part = F.pmod(F.xxhash64(C.KEY), F.lit(slots)).cast("int")
+    slot = bucket * F.lit(slots) + part
+    slot = slot if spread is None else F.coalesce(slot, spread)
+    return rows.withColumn(SLOT, slot).repartition(dataset.target.buckets * slots, SLOT)
 
 
 BUCKET_FUNCTION = "onefold.system.bucket"
@@ -114,12 +120,13 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     )
     head = F.when(F.col("_starts"), _struct_of(records, C.ORDER, C.HASH))
     ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
-    lost, tied = F.col("_number") > 1, ~F.col("_starts")
+    tied = ~F.col("_starts")
+    lost = tied if dataset.chained else F.col("_number") > 1  # of a chain every version is a link
     same = F.col(C.HASH) == F.col("_head.hash")
     reasons = [F.when(F.col("_repeats"), F.lit("position"))]
     resent = []
     for level in dataset.narrow:
-        if level in RETRIES:
+        if level in RETRIES and not dataset.chained:
             # The same id under one key with equal content is a retry, whatever its version.
             first = F.first(_struct_of(records, C.ORDER, C.HASH)).over(
                 Window.partitionBy(*within, C.KEY, *_level_columns(level)).orderBy(*preference)

@@ -31,7 +31,8 @@ def doc_of(dataset: Dataset) -> str:
     apply = dataset.apply
     mode = apply.mode
     if apply.key and apply.version:
-        mode += f" by {', '.join(apply.key)}: the newest {apply.version.from_} wins"
+        rule = "version by version, along" if dataset.chained else "the newest"
+        mode += f" by {', '.join(apply.key)}: {rule} {', '.join(apply.version.parts)}"
         mode += f"; deleted by {apply.delete_when}" if apply.delete_when else ""
     narrower = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]
     return _DOC.format(

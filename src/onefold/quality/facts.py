@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
+from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import count_quarantined, read_state
@@ -20,11 +21,11 @@ EXAMPLES = 20
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
-    """Counts of rows and keys: from `repeated_keys` to `unknown_columns` every one must be 0."""
+    """Counts of rows and keys: from `repeated_keys` to `unknown_columns` every one must be 0. `added`: net."""
 
     rows_before: int
     rows_after: int
-    inserted: int
+    added: int
     verdicts: int
     repeated_keys: int
     null_keys: int
@@ -39,8 +40,10 @@ class BranchFacts:
 def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
     """The branch's rows for the keys of the actions, with what the base had and what was meant.
 
-    Adds `_base_order` (and `_base_version`) and `_new_order`.
+    Adds `_base_order` (and `_base_version`) and `_new_order`; with guard contiguous what `chains.changed_chains` says.
     """
+    if dataset.chained:
+        return changed_chains(session, dataset, upserted)
     by = [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
     names = [*map(F.col, by), F.col(C.ORDER).alias("_new_order"), F.col(U.BASE + C.ORDER).alias("_base_order")]
     if dataset.apply.mode == "upsert":
@@ -57,16 +60,17 @@ def live_rows(rows: DataFrame) -> DataFrame:
 
 def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame) -> BranchFacts:
     """Count everything that the generated checks ask; `changed` is `changed_rows`, better cached."""
-    keys = changed.groupBy(C.KEY).count()
-    repeated = keys.where("count > 1")
-    stood = keys.agg(F.count("*").alias("keys"), F.count_if(F.col("count") > 1).alias("repeated")).first()
-    sums = changed.select(
-        F.count_if(_null_keys(dataset)).alias("null_keys"),
-        F.count_if(_worse(dataset)).alias("regressions"),
-        F.count_if(F.col(C.ORDER) != F.col("_new_order")).alias("unapplied"),
-    ).first()
-    assert sums is not None
+    keys = keys_of_chains(changed) if dataset.chained else changed.groupBy(C.KEY).agg(_repeated())
+    repeated = keys.where("repeated")
+    stood = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
+    null_keys = changed.agg(F.count_if(_null_keys(dataset))).first()
+    assert null_keys is not None
     assert stood is not None
+    if dataset.chained:
+        regressions, unapplied = chain_faults(session, dataset, upserted, changed)
+    else:
+        regressions, unapplied = _faults(dataset, changed)
+        unapplied += sum(upserted.changes.values()) - int(stood.keys)
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
 
     def rows_at(snapshot: int) -> int:
@@ -78,17 +82,29 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
     return BranchFacts(
         rows_before=rows_at(upserted.base),
         rows_after=rows_at(upserted.head),
-        inserted=upserted.changes.get("insert", 0),
+        added=upserted.changes.get("insert", 0) - upserted.changes.get("remove", 0),
         verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
         repeated_keys=int(stood.repeated),
-        null_keys=int(sums.null_keys),
-        regressions=int(sums.regressions),
-        unapplied=int(sums.unapplied) + (sum(upserted.changes.values()) - int(stood.keys)),
+        null_keys=int(null_keys[0]),
+        regressions=regressions,
+        unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
         quarantined=count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0,
         rejected=rejected,
         failing_keys=_failing(changed, repeated, dataset) if stood.repeated else [],
     )
+
+
+def _repeated() -> Column:
+    return (F.count("*") > 1).alias("repeated")
+
+
+def _faults(dataset: Dataset, changed: DataFrame) -> tuple[int, int]:
+    """Rows that went back, and rows that are not what was meant."""
+    meant = F.count_if(F.col(C.ORDER) != F.col("_new_order"))
+    sums = changed.agg(F.count_if(_worse(dataset)), meant).first()
+    assert sums is not None
+    return int(sums[0]), int(sums[1])
 
 
 def _null_keys(dataset: Dataset) -> Column:

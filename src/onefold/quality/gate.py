@@ -17,6 +17,7 @@ from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.offsets import size
 from onefold.landing.plan import find_plan
+from onefold.quality.chains import held_rows
 from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
 from onefold.quality.expectations import Outcome, expect
 from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows
@@ -34,10 +35,11 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     try:
         facts = facts_of(session, dataset, upserted, changed)
         landed = count_landed(session, lake, dataset, manifest_of(lake, dataset, upserted.batch))
+        held, oldest = held_rows(session, dataset, upserted.head) if dataset.chained else (0, None)
         checks = [
             *_spark_checks(facts),
             *_row_checks(dataset, changed),
-            *_account_checks(lake, dataset, upserted, facts, landed),
+            *_account_checks(lake, dataset, upserted, facts, landed, oldest),
             *_suite_checks(session, lake, dataset, upserted, changed),
         ]
     finally:
@@ -53,7 +55,8 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         green=not any(check.red for check in checks),
         checks=checks,
         loss=any(account.unexplained or (account.lost and refuses_loss(dataset)) for account in upserted.accounts),
-        facts={"landed": landed, "rows_before": facts.rows_before, "rows_after": facts.rows_after},
+        facts={"landed": landed, "rows_before": facts.rows_before, "rows_after": facts.rows_after}
+        | ({"held": held} if dataset.chained else {}),
         examples={"failing_keys": facts.failing_keys, **examples_of(session, dataset, upserted)},
         judged=datetime.now(UTC),
     )
@@ -65,7 +68,7 @@ def _spark_checks(facts: BranchFacts) -> list[Check]:
         ("every key at most once (plain Spark)", "L3", facts.repeated_keys, 0),
         ("no row went back in version and order", "L4", facts.regressions, 0),
         ("every action stands on the branch", "L5", facts.unapplied, 0),
-        ("rows after = rows before + inserted", "L2", facts.rows_after, facts.rows_before + facts.inserted),
+        ("rows after = rows before + inserted", "L2", facts.rows_after, facts.rows_before + facts.added),
         ("columns as published", "L1", facts.unknown_columns, 0),
         ("rejected records quarantined", "L6", facts.quarantined, facts.rejected),
     ]
@@ -107,7 +110,9 @@ def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     ]
 
 
-def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int) -> list[Check]:
+def _account_checks(
+    lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int, oldest: int | None
+) -> list[Check]:
     """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
     quality, counts = dataset.quality, upserted.counts
     fresh = upserted.landed - upserted.covered - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control"))
@@ -117,7 +122,14 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
     rates = WARNING if fresh < quality.min_records else BLOCKING
     line: dict[str, tuple[str, str, float, float | None, str, bool]] = {
         # name: (title, law, value, at most / exactly, severity, waivable)
-        "verdicts": ("records landed = verdicts given", "L2", facts.verdicts, landed, BLOCKING, False),
+        "verdicts": (
+            "records landed (and woken) = verdicts given" if upserted.woken else "records landed = verdicts given",
+            "L2",
+            facts.verdicts,
+            landed + upserted.woken,
+            BLOCKING,
+            False,
+        ),
         "unexplained": (
             "no unexplained offset",
             "L2",
@@ -164,6 +176,9 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
     if age is not None:
         wanted_age = quality.freshness.total_seconds() if quality.freshness else None
         line["age"] = ("age of the newest record, seconds", "", age, wanted_age, BLOCKING, True)
+    if quality.max_held_age and oldest is not None and upserted.newest is not None:
+        waited, longest = max(0.0, (upserted.newest - oldest) / 1000), quality.max_held_age.total_seconds()
+        line["held"] = ("age of the oldest held record, seconds", "", waited, longest, BLOCKING, True)
     asked = {name: row for name, row in line.items() if row[3] is not None}
     frame = pd.DataFrame({name: [float(row[2])] for name, row in asked.items()})
     exact = {"verdicts"}
@@ -270,11 +285,13 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
     )
     mine = staged.select(F.col(C.ORDER), F.col(C.HASH), fields.alias("fields")).dropDuplicates([C.ORDER])
     others = staged.where(C.SURVIVOR).select(F.col(C.ORDER).alias(U.OTHER), fields.alias("in_batch"))
-    stored = read_state(session, dataset, upserted.base).select(F.col(C.KEY), fields.alias("stored"))
+    stored = read_state(session, dataset, upserted.base).select(
+        C.KEY, F.col(C.ORDER).alias(U.OTHER), fields.alias("stored")
+    )
     rows = (
         judged.join(mine, C.ORDER, "left")
         .join(others.dropDuplicates([U.OTHER]), U.OTHER, "left")
-        .join(stored, C.KEY, "left")
+        .join(stored, [C.KEY, U.OTHER], "left")
         .orderBy(C.ORDER)
         .collect()
     )

@@ -130,22 +130,18 @@ def verdicts_of(
 
 
 def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]:
-    """Every published record that touched a key, in the total order, with its verdict and batch.
+    """Every published record that touched a key, in the total order, with its verdicts in the order of batches.
 
     The record that stands has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted).
     """
-    attempts = [record.attempt for record in records_of(lake, dataset)]
-    return _touching(lake, dataset, And(equal("key", digest), one_of("attempt", attempts))) if attempts else []
+    return _touching(lake, dataset, records_of(lake, dataset), equal("key", digest))
 
 
 def explain_position(lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
     """What became of one position: every published record that touched a key which a record there had, as `explain`
     tells it, and what had no key."""
-    attempts = [record.attempt for record in records_of(lake, dataset)]
-    if not attempts:
-        return []
     place = And(equal("topic", topic), And(equal("partition", partition), equal("offset", offset)))
-    there = _touching(lake, dataset, And(place, one_of("attempt", attempts)))
+    there = _touching(lake, dataset, records_of(lake, dataset), place)
     keys = {row["key"] for row in there if row["key"]}
     rows = [row for row in there if not row["key"]]
     for key in sorted(keys):
@@ -153,7 +149,12 @@ def explain_position(lake: Lake, dataset: Dataset, topic: str, partition: int, o
     return rows
 
 
-def _touching(lake: Lake, dataset: Dataset, wanted: BooleanExpression) -> list[dict[str, Any]]:
+def _touching(
+    lake: Lake, dataset: Dataset, records: list[CommitRecord], wanted: BooleanExpression
+) -> list[dict[str, Any]]:
+    if not records:
+        return []
+    batches = {record.batch: number for number, record in enumerate(reversed(records))}
     names = (
         "timestamp",
         "topic",
@@ -171,8 +172,10 @@ def _touching(lake: Lake, dataset: Dataset, wanted: BooleanExpression) -> list[d
         "batch",
         "key",
     )
+    published = And(wanted, one_of("attempt", [record.attempt for record in records]))
     rows = sorted(
-        _verdict_rows(lake, dataset, wanted, names), key=lambda row: (str(row["timestamp"] or ""), *position(row))
+        _verdict_rows(lake, dataset, published, names),
+        key=lambda row: (str(row["timestamp"] or ""), *position(row), batches[row["batch"]]),
     )
     standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]})
     for row in rows:

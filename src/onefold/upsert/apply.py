@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,6 +14,8 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused, Staged
 from onefold.dedup.reuse import identity_text
+from onefold.dedup.staging import slots_for
+from onefold.dedup.survivors import SLOT, in_slots
 from onefold.faults import fault_point
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.landing.land import manifest_of
@@ -22,6 +25,7 @@ from onefold.records import envelope as E
 from onefold.spark.tables import PROPERTIES, bucketed, scratch_table
 from onefold.upsert import columns as U
 from onefold.upsert.causes import duplicates_of
+from onefold.upsert.chain import INSERT, REMOVE, chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
@@ -35,13 +39,23 @@ SHOWN = 20
 
 
 def look_up(
-    session: SparkSession, dataset: Dataset, staged: DataFrame, base: int, periods: list[str] | None = None
+    session: SparkSession,
+    dataset: Dataset,
+    staged: DataFrame,
+    base: int,
+    periods: list[str] | None = None,
+    slots: int = 1,
 ) -> DataFrame:
     """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike.
 
-    Of the base, only files of `periods` (`Staged.within`) are read.
+    Of the base, only files of `periods` (`Staged.within`) are read. With guard contiguous the batch's winners are
+    shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys.
     """
-    known = base_columns(read_state(session, dataset, base, periods), dataset)
+    state = read_state(session, dataset, base, periods)
+    if dataset.chained:
+        place = partial(in_slots, dataset=dataset, slots=slots)
+        return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,))
+    known = base_columns(state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
     return judge(staged, known, dataset)
@@ -99,6 +113,7 @@ class ActionCounts:
     newest: int | None
     buckets: list[int]
     findings: int
+    woken: int
 
 
 def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
@@ -107,20 +122,24 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
     groups = actions.groupBy(C.VERDICT, C.REASON, U.COVERED, U.ACTION, touched)
     stored = F.count_if(F.col(U.FINDING)["scope"] == "stored")
-    told = F.count("*").alias("count"), F.max(f"{C.ORDER}.timestamp").alias("newest"), stored.alias("findings")
-    rows = groups.agg(*told).collect()
+    landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (guard contiguous)
+    newest = F.max(F.when(landed, F.col(f"{C.ORDER}.timestamp")))
+    told = F.count("*").alias("count"), newest.alias("newest"), stored.alias("findings")
+    rows = groups.agg(*told, F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken")).collect()
     verdicts: dict[str, dict[str, int]] = {}
     changes: dict[str, int] = {}
     covered = 0
     for row in sorted(rows, key=lambda row: (str(row[C.VERDICT]), str(row[C.REASON]))):
-        reasons = verdicts.setdefault(row[C.VERDICT], {})
-        reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
+        if row[C.VERDICT]:  # a row that only goes has none
+            reasons = verdicts.setdefault(row[C.VERDICT], {})
+            reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
         covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == "duplicate" else 0
         if row[U.ACTION]:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
-    newest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
+    latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
     buckets = sorted({row.bucket for row in rows if row.bucket is not None})
-    return ActionCounts(verdicts, covered, changes, newest, buckets, sum(row.findings for row in rows))
+    findings, woken = (sum(row[name] for row in rows) for name in ("findings", "woken"))
+    return ActionCounts(verdicts, covered, changes, latest, buckets, findings, woken)
 
 
 def verdict_table(dataset: Dataset) -> str:
@@ -146,7 +165,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
     )
     version = F.col(C.VERSION).cast("string") if C.VERSION in actions.columns else F.lit(None).cast("string")
     message = F.col(C.MESSAGE_ID) if C.MESSAGE_ID in actions.columns else F.lit(None).cast("string")
-    rows = actions.select(
+    rows = actions.where(F.col(C.VERDICT).isNotNull()).select(
         F.lit(batch).alias("batch"),
         F.lit(attempt).alias("attempt"),
         *(
@@ -215,14 +234,14 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
     """
     target = branch_table(dataset, upserted.branch)
     columns = session.table(target).columns
-    state = F.when(is_quarantined(), U.QUARANTINED).when(F.col(C.DELETED), "deleted").otherwise("live")
+    state = F.when(F.col(C.DELETED), "deleted").otherwise("live")
+    state = F.when(is_quarantined(), U.QUARANTINED).otherwise(F.col(U.BECOMES) if dataset.chained else state)
     changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull() | is_quarantined())
-    rows = changes.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)}).select(*columns)
-    if not upserted.changes.get("update"):
-        rows.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
+    rows = changes.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)})
+    if not upserted.changes.keys() - {INSERT}:
+        rows.select(*columns).writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
         return
     rows.createOrReplaceTempView("onefold_actions")
-    assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
     names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
     buckets = upserted.buckets
     wanted = ", ".join(str(bucket) for bucket in buckets)
@@ -232,12 +251,19 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
         condition += f" AND t.{C.WITHIN} = s.{C.WITHIN} AND {in_periods(dataset, upserted.within, 't')}"
     if len(buckets) < dataset.target.buckets:
         condition += f" AND {CATALOG}.system.bucket({dataset.target.buckets}, t.{C.KEY}) IN ({wanted})"
+    if dataset.chained:  # a held row that wakes keeps what it has: no payload is carried
+        condition += f" AND t.{C.VERSION} = s.{C.VERSION} AND t.{C.ORDER} = s.{C.ORDER} AND s.{U.ACTION} <> '{INSERT}'"
+        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{REMOVE}' THEN DELETE "
+        matched += f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE}"
+    else:
+        assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
+        matched = f"WHEN MATCHED THEN UPDATE SET {assignments}"
     setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
     session.conf.set(setting, upserted.attempt)
     try:
         session.sql(
-            f"MERGE INTO {target} t USING onefold_actions s ON {condition} "
-            f"WHEN MATCHED THEN UPDATE SET {assignments} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+            f"MERGE INTO {target} t USING onefold_actions s ON {condition} {matched} "
+            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
         )
     finally:
         session.conf.unset(setting)  # or it would name this record in every other table the session writes
@@ -261,7 +287,9 @@ def apply_batch(
         session, session.table(staged.table), covered_ranges(staged, before), covered_objects(staged, manifest, before)
     )
     rows = mark_reused(session, rows, staged.reused)
-    actions = write_actions(look_up(session, dataset, rows, base.snapshot, staged.within), dataset, attempt)
+    slots = slots_for(manifest, dataset.target.buckets)
+    judged = look_up(session, dataset, rows, base.snapshot, staged.within, slots)
+    actions = write_actions(judged, dataset, attempt)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []
@@ -276,6 +304,7 @@ def apply_batch(
         actions=actions,
         verdicts=verdicts,
         landed=staged.records,
+        woken=counts.woken,
         covered=counts.covered,
         counts=counts.verdicts,
         changes=counts.changes,

@@ -55,9 +55,12 @@ class Upserted(BaseModel):
     actions: str = ""
     verdicts: str = ""
     landed: int = 0
+    woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     covered: int = Field(default=0, description="Records at positions that the table had processed before")
     counts: dict[str, dict[str, int]] = {}
-    changes: dict[str, int] = Field(default={}, description="Rows inserted and updated")
+    changes: dict[str, int] = Field(
+        default={}, description="Rows inserted and updated; guard contiguous: inserted, removed, woken"
+    )
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
     within: list[str] | None = Field(default=None, description="The periods that its keys lie in; None: no bound")
     duplicates: list[Duplicates] = []

@@ -83,10 +83,10 @@ def compaction(facts: Facts) -> Iterator[Finding]:
         if apply.mode == "append":
             severity = "error" if wait is None or lag < wait else "warning"
             why = "An append keeps every record, and compaction removes all but a key's last before they are landed."
-        elif apply.version and apply.version.from_ != "offset":
+        elif apply.version and apply.version.parts != ["offset"]:
             severity = "warning"
             why = (
-                f"Compaction keeps a key's last record, not that of the highest {apply.version.from_}: "
+                f"Compaction keeps a key's last record, not that of the highest {', '.join(apply.version.parts)}: "
                 "an older one that comes late removes it."
             )
         else:

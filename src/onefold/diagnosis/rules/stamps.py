@@ -17,7 +17,7 @@ AHEAD = timedelta(days=1)
 def version_of_arrival(facts: Facts) -> Iterator[Finding]:
     """A version that is the broker's clock: a retry is a newer version."""
     version = facts.dataset.apply.version
-    if version is None or all(path.root != "timestamp" for path in used(parse(version.from_))):
+    if version is None or all(path.root != "timestamp" for text in version.parts for path in used(parse(text))):
         return
     told = {one.name for one in facts.topics if one.config.text("message.timestamp.type") is not None}
     by_broker = {one.name for one in facts.topics if one.config.text("message.timestamp.type") == "LogAppendTime"}

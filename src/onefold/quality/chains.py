@@ -1,0 +1,59 @@
+"""What is true of a branch with guard contiguous: of each key one head, held versions above a gap, nothing else."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.upsert import columns as U
+from onefold.upsert.chain import HELD, REMOVE, STANDS
+from onefold.upsert.documents import Upserted
+from onefold.upsert.state import read_state
+
+_BASE_VERSION = "_base_version"
+
+
+def changed_chains(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+    """All rows that the branch has of the keys of the actions: heads and held. Adds `_base_version`, of the head."""
+    by = [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
+    actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
+    keys = actions.groupBy(*by).agg(F.max(U.BASE + C.VERSION).alias(_BASE_VERSION))
+    return read_state(session, dataset, upserted.head, upserted.within).join(keys, by)
+
+
+def keys_of_chains(changed: DataFrame) -> DataFrame:
+    """A row a key: `repeated` where it has two heads, or a version twice."""
+    heads, versions = F.count_if(F.col(U.STATE).isin(*STANDS)), F.count_distinct(C.VERSION)
+    return changed.groupBy(C.KEY).agg(((heads > 1) | (versions < F.count("*"))).alias("repeated"))
+
+
+def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame) -> tuple[int, int]:
+    """Heads that went back (L4); and actions that are not on the branch, and held rows that have no gap below them."""
+    assert dataset.apply.version
+    below = F.lit(dataset.apply.version.begins - 1)
+    version, stands = F.col(C.VERSION), F.col(U.STATE).isin(*STANDS)
+    of_key = changed.groupBy(C.KEY, _BASE_VERSION).agg(
+        F.max(F.when(stands, version)).alias("head"), F.min(F.when(~stands, version)).alias("lowest")
+    )
+    head = F.coalesce("head", below)
+    back = F.col(_BASE_VERSION).isNotNull() & (head < F.col(_BASE_VERSION))
+    no_gap = F.col("lowest") <= head + 1
+    told = of_key.agg(F.count_if(back).alias("back"), F.count_if(no_gap).alias("no_gap")).first()
+    asked = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
+    found = changed.select(C.KEY, C.VERSION, C.ORDER, F.col(U.STATE).alias("found"))
+    met = asked.join(found, [C.KEY, C.VERSION, C.ORDER], "left")
+    gone, wanted = F.col(U.ACTION) == REMOVE, F.col("found").eqNullSafe(F.col(U.BECOMES))
+    wrong = met.agg(F.count_if(F.when(gone, F.col("found").isNotNull()).otherwise(~wanted))).first()
+    assert told is not None
+    assert wrong is not None
+    return int(told.back), int(wrong[0]) + int(told.no_gap)
+
+
+def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[int, int | None]:
+    """How many records are held in the table, and the timestamp (milliseconds) of the oldest."""
+    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == HELD)
+    found = held.agg(F.count("*").alias("count"), F.min(f"{C.ORDER}.timestamp").alias("oldest")).first()
+    assert found is not None
+    return int(found["count"]), None if found.oldest is None or found.oldest < 0 else int(found.oldest)

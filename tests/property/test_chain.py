@@ -1,0 +1,127 @@
+"""Guard contiguous: heads and held rows are a function of the set, whatever the split, order and overlap of batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.upsert import columns as U
+from tests import oracle
+from tests.property.fold import Table, fold, key_of, order_of
+from tests.property.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
+
+VERDICTS = {
+    "applied": {"insert", "update", "replace", "delete", "folded"},
+    "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
+    "superseded": {"stored", "same_version"},
+    "conflict": {"inconsistent_position", "same_version"},
+    "held": {"version_gap"},
+    "rejected": {"undecodable"},
+    "filtered": {"filter"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chained:
+    """Many logs, each in the ways in which it may arrive, and the tables that became of them."""
+
+    dataset: Dataset
+    pairs: list[tuple[Arrival, Table]]
+
+
+@pytest.fixture(scope="module", params=CHAINS)
+def chained(request: pytest.FixtureRequest, plain: SparkSession, dataset: Callable[..., Dataset]) -> Chained:
+    made, drawings = dataset(**CHAINS[request.param]), []
+
+    @settings(max_examples=1)
+    @given(drawn=cases(120))
+    def draw(drawn: list[tuple[list[int], int]]) -> None:
+        varied(drawn)
+        drawings.append(drawn)
+
+    draw()
+    ways = [
+        one for n, (numbers, seed) in enumerate(drawings[-1]) for one in arrivals(str(n), log_of(numbers, made), seed)
+    ]
+    return Chained(made, list(zip(ways, fold(plain, ways, made), strict=True)))
+
+
+def test_L1_heads_and_held_rows_are_a_function_of_the_set(chained: Chained) -> None:
+    wrong = []
+    for arrival, table in chained.pairs:
+        heads, held = oracle.chain(arrival.log, rules_of(chained.dataset))
+        states = {one: "deleted" if one.deleted else "live" for one in heads.values()} | dict.fromkeys(
+            held.values(), "held"
+        )
+        expected = {(key_of(arrival.name, one), one.version): (one.order, state) for one, state in states.items()}
+        found: Any = {place: (order_of(row), row[U.STATE]) for place, row in table.rows.items()}
+        if expected != found:
+            wrong.append((arrival, expected, found))
+    _none_wrong(wrong)
+
+
+def test_L2_every_record_and_every_one_that_wakes_gets_one_verdict(chained: Chained) -> None:
+    wrong = []
+    for arrival, table in chained.pairs:
+        for batch, judged in zip(arrival.batches, table.judged, strict=True):
+            landed = Counter(one.order for one in batch)
+            own = Counter(order_of(row) for row in judged if row[C.SURVIVOR] is not None)
+            told = (row for row in judged if row[C.VERDICT] or row[C.SURVIVOR] is not None)
+            unknown = [row for row in told if row[C.REASON] not in VERDICTS.get(row[C.VERDICT], ())]
+            woken = [row for row in judged if row[C.SURVIVOR] is None and row[C.VERDICT]]
+            if landed != own or unknown or any(row[C.VERDICT] != "applied" for row in woken):
+                wrong.append((arrival, landed, (own, unknown, woken)))
+    _none_wrong(wrong)
+
+
+def test_every_held_record_wakes_or_is_beaten_once_its_predecessors_are_there(chained: Chained) -> None:
+    """Of all verdicts that a record was ever given, at most one says that it was applied; a head was."""
+    wrong = []
+    for arrival, table in chained.pairs:
+        applied = Counter(
+            order_of(row)
+            for judged in table.judged
+            for row in judged
+            if row[C.VERDICT] == "applied" or row[U.WON] or (row[C.VERDICT] == "duplicate" and row[U.ACTION])
+        )
+        heads = {order_of(row) for row in table.rows.values() if row[U.STATE] != "held"}
+        if missing := heads - applied.keys():
+            wrong.append((arrival, missing, applied))
+    _none_wrong(wrong)
+
+
+def test_L4_no_batch_moves_a_head_back(chained: Chained) -> None:
+    wrong = []
+    for arrival, table in chained.pairs:
+        for judged in table.judged:
+            for row in judged:
+                if row[U.ACTION] and row[U.BECOMES] != "held" and row[U.ACTION] != "remove":
+                    before = row[U.BASE + C.VERSION]
+                    if before is not None and row[C.VERSION] < before:
+                        wrong.append((arrival, before, row))
+    _none_wrong(wrong)
+
+
+def test_the_drawings_hold_gaps_that_close(chained: Chained) -> None:
+    reasons = Counter(row[C.REASON] for _, table in chained.pairs for judged in table.judged for row in judged)
+    woken = sum(
+        row[C.SURVIVOR] is None and row[C.VERDICT] is not None
+        for _, table in chained.pairs
+        for judged in table.judged
+        for row in judged
+    )
+    assert min(reasons["version_gap"], reasons["folded"], reasons["key_version"], woken) > 5, (reasons, woken)
+
+
+def _none_wrong(wrong: list[tuple[Any, Any, Any]]) -> None:
+    if wrong:
+        given_, expected, found = min(wrong, key=lambda one: len(repr(one[0])))
+        pytest.fail(f"{len(wrong)} wrong; the smallest:\n{given_}\nexpected {expected}\nfound    {found}")

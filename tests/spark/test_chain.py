@@ -1,0 +1,129 @@
+"""Guard contiguous through the real steps: held in the table, woken by the predecessor, in any order of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.cli.run import BatchRun
+from onefold.dataset import Dataset
+from onefold.errors import GateRedError
+from onefold.lake import Lake
+from onefold.records.key import digest_of_key
+from onefold.report.ledger import explain, rows_of
+from onefold.upsert.state import state_table
+from tests import oracle
+from tests.property.generate import rules_of
+from tests.spark.pipeline import Sent, export, run
+from tests.spark.plans import last_statement, statements
+
+LOG = [
+    Sent(0, 0, 10, "a", 1, "1", {"owner": "A1"}),
+    Sent(0, 1, 11, "a", 2, "2", {"owner": "A2"}),
+    Sent(0, 2, 12, "a", 4, "3", {"owner": "A4"}),
+    Sent(0, 3, 13, "a", 3, "4", {"owner": "A3"}),
+    Sent(0, 4, 14, "b", 2, "5", None),  # a link that deletes
+    Sent(0, 5, 15, "b", 3, "6", {"owner": "B3"}),
+    Sent(0, 6, 16, "b", 1, "7", {"owner": "B1"}),
+    Sent(1, 0, 17, "c", 2, "8", {"owner": "C2"}),
+    Sent(1, 1, 18, "c", 1, "9", {"owner": "C1"}),
+    Sent(1, 2, 19, "c", 3, "a", None),
+    Sent(1, 3, 20, "d", 2, "b", {"owner": "D2"}),  # its first version never comes
+    Sent(1, 4, 21, "a", 4, "3", {"owner": "A4"}),  # sent again
+    Sent(1, 5, 22, "d", 5, "c", {"owner": "D5"}),
+]
+SPLITS: dict[str, Sequence[Sequence[int]]] = {
+    "at once": [range(13)],
+    "in order": [[0, 1, 4, 7], [2, 5, 8], [3, 6, 9, 10, 11, 12]],
+    "backwards": [[10, 11, 12, 9, 2], [5, 7, 3, 1], [0, 4, 6, 8]],
+}
+
+
+def chained(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
+    """Accounts whose versions count from 1; a tombstone deletes."""
+    version = {"from": "long(header.v)", "guard": "contiguous"}
+    return dataset(
+        "accounts",
+        key={"format": "json"},
+        value={"fields": {"owner": "string"}},
+        identity={"message_id": "header.m"},
+        apply={"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
+        target={"table": "tests.accounts", "buckets": 2},
+        **more,
+    )
+
+
+def counts(done: BatchRun) -> dict[str, int]:
+    assert done.published, done.red
+    told = done.published.counts.items()
+    return {f"{name}/{reason}": count for name, reasons in told for reason, count in reasons.items()}
+
+
+def held(session: SparkSession, made: Dataset) -> list[tuple[str, int]]:
+    rows = session.table(state_table(made)).where("_state = 'held'").select("id", "_version").collect()
+    return sorted((row[0], row[1]) for row in rows)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, split: str
+) -> None:
+    made = chained(dataset)
+    total = woken = 0
+    for number, numbers in enumerate(SPLITS[split]):
+        done = run(session, lake, made, export(tmp_path / str(number), [LOG[n] for n in numbers]))
+        told = counts(done)
+        total += sum(told.values())
+        woken += sum(told.values()) - len(numbers)
+    heads, waiting = oracle.chain([one.decoded(made) for one in LOG], rules_of(made))
+    sent = {one.decoded(made).position: one for one in LOG}
+    expected = [
+        {"id": key, **(sent[one.position].value or {})}  # type: ignore[dict-item]
+        for key, one in sorted(heads.items())
+        if not one.deleted
+    ]
+    assert sorted(rows_of(lake, made), key=lambda row: str(row["id"])) == expected
+    assert expected == [{"id": "a", "owner": "A4"}, {"id": "b", "owner": "B3"}]
+    assert held(session, made) == sorted(waiting) == [("d", 2), ("d", 5)]
+    assert total == len(LOG) + woken
+    assert (woken > 0) is (split != "at once")
+
+
+def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """L8 beside: the batch is shuffled once in the look-up and not at all in the merge, the table never."""
+    made = chained(dataset, quality={"max_held_age": "1h"})
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    first = [Sent(0, n, 10 + n, key, 1, f"m{n}", {"owner": key}) for n, key in enumerate("abcdefgh")]
+    late = [Sent(0, 8, 30, "a", 3, "x", {"owner": "A3"}), Sent(0, 9, 31, "a", 4, "y", {"owner": "A4"})]
+    assert counts(run(session, lake, made, export(tmp_path / "0", first))) == {"applied/insert": 8}
+    assert counts(run(session, lake, made, export(tmp_path / "1", late))) == {"held/version_gap": 2}
+    assert held(session, made) == [("a", 3), ("a", 4)]
+    assert {row["owner"] for row in rows_of(lake, made)} == set("abcdefgh")
+
+    before = last_statement(session)
+    closing = run(session, lake, made, export(tmp_path / "2", [Sent(0, 10, 40, "a", 2, "z", {"owner": "A2"})]))
+    assert counts(closing) == {"applied/folded": 2, "applied/update": 1}
+    writes = [one for one in statements(session, before) if one.writes]
+    _, actions, *_, merge = writes
+    assert (actions.exchanges, merge.writes, merge.exchanges) == (1, "WriteDelta", 0)
+    told = explain(lake, made, digest_of_key(made, {"id": "a"}))
+    assert [(one["offset"], one["verdict"], one["reason"]) for one in told] == [
+        (0, "applied", "insert"),
+        (8, "held", "version_gap"),
+        (8, "applied", "folded"),
+        (9, "held", "version_gap"),
+        (9, "applied", "update"),
+        (10, "applied", "folded"),
+    ]
+    assert [row["owner"] for row in rows_of(lake, made) if row["id"] == "a"] == ["A4"]
+
+    far = [Sent(0, 11, 50, "b", 7, "w", {"owner": "B7"}), Sent(0, 12, 50 + 3_601_000, "c", 2, "v", {"owner": "C2"})]
+    red = run(session, lake, made, export(tmp_path / "3", far))
+    assert isinstance(red.red, GateRedError)
+    assert "age of the oldest held record" in str(red.red)
