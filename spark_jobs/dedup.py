@@ -7,7 +7,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup.documents import Staged, staged_key
+from onefold.dedup.documents import Staged, TakenOut, staged_key
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.staging import (
@@ -19,6 +19,7 @@ from onefold.dedup.staging import (
     write_staging,
 )
 from onefold.dedup.survivors import choose_survivors
+from onefold.dedup.taken_out import take_out
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Manifest
@@ -29,20 +30,29 @@ from onefold.spark.job import main_of
 from onefold.spark.tables import drop
 
 
-def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Staged:
-    """Stage a landed batch, or find its staging."""
-    standing = lake.get(staged_key(lake, dataset, batch), Staged)
+def run(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Dataset,
+    batch: str,
+    attempt: str | None = None,
+    taken: TakenOut = TakenOut(),  # noqa: B008
+) -> Staged:
+    """Stage a landed batch, or find its staging; without the records that upsert found to be taken out by decisions."""
+    standing = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)
     if standing and session.catalog.tableExists(standing.table):  # else `maintain` has cleared it away
         return standing
     manifest = manifest_of(lake, dataset, batch)
     with objects_named(manifest):
-        staged = _stage(session, lake, dataset, manifest, attempt or new_attempt())
-    return commit_staging(session, lake, dataset, staged)
+        staged = _stage(session, lake, dataset, manifest, attempt or new_attempt(), taken)
+    return commit_staging(session, lake, dataset, staged.model_copy(update={"without": taken.digest}))
 
 
-def _stage(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest, attempt: str) -> Staged:
+def _stage(
+    session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest, attempt: str, taken: TakenOut
+) -> Staged:
     batch = manifest.batch
-    records = read_records(session, lake, dataset, manifest)
+    records = take_out(read_records(session, lake, dataset, manifest), taken)
     identified = identify(decode(records, dataset), dataset)
     slots = slots_for(manifest, dataset.target.buckets)
     judged = choose_survivors(needed(identified, dataset), dataset, slots)

@@ -8,15 +8,20 @@ from pyspark.sql import SparkSession
 
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
+from onefold.decisions import log_of, standing
+from onefold.decisions.log import pinned_skips
 from onefold.dedup.documents import staged_of
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
+from onefold.landing.land import manifest_of
 from onefold.spark.job import main_of
 from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, published_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import check_generation, claim_target
+from onefold.upsert.skips import Obeyed, taken_out_of
 from onefold.upsert.state import ensure_state
+from spark_jobs import dedup
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:
@@ -31,7 +36,16 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     if published := published_record(lake, dataset, base.record, batch):
         return Upserted(batch=batch, attempt=published.attempt, published=True)
     record = lake.get(lake.record(dataset, base.record), CommitRecord)
-    upserted = apply_batch(session, lake, dataset, staged, table, attempt, record)
+    log = log_of(lake, dataset.name, batch)
+    obeyed = Obeyed(
+        decided=len(log),
+        decision=standing(log),
+        skipped=record.skipped if record else {},
+        pinned=pinned_skips(lake, dataset.name),
+    )
+    if taken := taken_out_of(staged, manifest_of(lake, dataset, batch), obeyed):
+        staged = dedup.run(session, lake, dataset, batch, taken=taken)
+    upserted = apply_batch(session, lake, dataset, staged, table, attempt, record, obeyed)
     lake.put(lake.attempt(dataset, batch, attempt, "upsert"), upserted)
     lake.put(lake.latest(dataset, batch), upserted)
     fault_point("after_upsert")

@@ -229,6 +229,21 @@ def _load(properties: dict[str, str]) -> Catalog:
     return load_catalog(CATALOG, **properties)
 
 
+def drop_table(lake: Lake, name: str) -> None:
+    """Drop a table of one attempt by its full name, and its files; there may be none."""
+    identifier = tuple(name.removeprefix(f"{CATALOG}.").split("."))
+    catalog = open_catalog(lake)
+    try:
+        location = catalog.load_table(identifier).location()
+    except NoSuchTableError:
+        return
+    catalog.drop_table(identifier)
+    place = location.replace("file:///", "/").replace("file:/", "/").rstrip("/")
+    warehouse = lake.warehouse.replace("file:///", "/").replace("file:/", "/").rstrip("/")
+    if place.startswith(f"{warehouse}/"):  # else its files are orphans
+        lake.storage.remove_below(f"warehouse{place.removeprefix(warehouse)}/")
+
+
 def find_state(lake: Lake, dataset: Dataset, generation: str | None = None) -> StateTable | None:
     """The state table of a generation (default: the dataset's), or None while nothing was upserted."""
     try:

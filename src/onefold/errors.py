@@ -351,8 +351,12 @@ class GateRedError(TerminalError):
     def sentence(self) -> str:
         return (
             f"{self.dataset}: batch {self.batch} is red: {'; '.join(self.failed)}. The published table is "
-            f"untouched, the batch is kept on its branch. Report: {self.report}"
+            f"untouched, the batch is kept on its branch. Report: {self.report}. {self.advice()}"
         )
+
+    def advice(self) -> str:
+        """What a person can do."""
+        return decide_by(self.dataset, self.batch)
 
 
 @dataclass(eq=False)
@@ -360,6 +364,48 @@ class DataLossError(GateRedError):
     """Offsets are missing and nothing explains them."""
 
     exit_code: ClassVar[int] = 4
+
+    def advice(self) -> str:
+        return f"If what is missing can be had, bring it and run the batch again. {super().advice()}"
+
+
+def decide_by(dataset: str, batch: str) -> str:
+    """The sentence that names what a person can decide of a red batch."""
+    return (
+        f"Decide it: onefold release {dataset} {batch} (publish it as it is), onefold discard (back to landed, for the "
+        "next run) or onefold skip (cover it, use nothing of it), each with --reason."
+    )
+
+
+@dataclass(eq=False)
+class NotWaivableError(TerminalError):
+    """A batch that nobody can release: checks are red that guard a law, or that could not be made."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    batch: str
+    why: tuple[str, ...]
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: batch {self.batch} cannot be released: {'; '.join(self.why)}. Nothing was decided, the "
+            "published table is as it was. Mend the cause and run the batch again, or discard or skip it."
+        )
+
+
+@dataclass(eq=False)
+class DecidedMeanwhileError(TransientError):
+    """Somebody else decided on the batch at the same time."""
+
+    exit_code: ClassVar[int] = 5
+    dataset: str
+    batch: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: somebody else has just decided on batch {self.batch}. This decision was not recorded. "
+            f"Look at onefold decisions {self.dataset}, then decide again if it is still needed."
+        )
 
 
 @dataclass(eq=False)

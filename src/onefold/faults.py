@@ -24,7 +24,9 @@ RUN_POINTS = (
 )
 REBUILD_POINTS = ("before_swap", "after_swap")
 ROLLBACK_POINTS = ("before_rollback", "after_rollback")
-FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS
+DECISION_POINTS = ("before_decision", "after_decision")
+DISCARD_POINTS = (*DECISION_POINTS, "after_drop")
+FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS + DISCARD_POINTS
 
 
 def fault_point(name: str) -> None:

@@ -5,6 +5,7 @@ sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
 datasets/<dataset>/<generation>/…             staging, attempts, commit records
+datasets/<dataset>/decisions/<batch>/…        what people decided of it
 targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the account of a batch
 warehouse/, catalog.db                        the Iceberg tables
@@ -161,9 +162,14 @@ class Lake:
         return f"datasets/{dataset.name}/retired/{generation}.json"
 
     @staticmethod
+    def decisions(dataset: str) -> str:
+        """The prefix of what people decided: of a batch below its name, of the table beside them."""
+        return f"datasets/{dataset}/decisions/"
+
+    @staticmethod
     def decision(dataset: Dataset, name: str) -> str:
-        """The key of a decision that a person took."""
-        return f"datasets/{dataset.name}/decisions/{name}.json"
+        """The key of a decision that a person took on the table."""
+        return f"{Lake.decisions(dataset.name)}{name}.json"
 
     @staticmethod
     def target(table: str) -> str:

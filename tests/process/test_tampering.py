@@ -11,7 +11,7 @@ import pytest
 from onefold.catalog import MAIN, StateTable, find_state
 from onefold.errors import ForeignCommitError, GateRedError, StaleGateError, StepMissingError
 from onefold.landing.land import land_batch, plan_batch
-from onefold.publish import publish_batch
+from onefold.publish import decide, publish_batch
 from onefold.quality.documents import GateResult
 from onefold.upsert.documents import Upserted
 from tests.process.project import Here, Project, line, thing
@@ -166,4 +166,6 @@ def test_a_foreign_commit_stops_everything(begun: Project, session: SparkSession
     assert raised.value.exit_code == 3
     with pytest.raises(ForeignCommitError):
         begun.run(session)
+    with pytest.raises(ForeignCommitError):  # nobody can waive it
+        decide.release(lake, dataset, upserted.batch, [], "me", "please")
     assert main_of(begun) == main

@@ -20,7 +20,7 @@ from onefold.cli.console import with_ranges
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
     "validate", "run", "step", "show", "changes", "batches", "verdicts", "quarantine", "explain", "offsets",
-    "rebuild", "rollback", "maintain", "demo", "init", "doctor",
+    "rebuild", "rollback", "maintain", "demo", "init", "doctor", "release", "discard", "skip", "decisions",
 )  # fmt: skip
 
 
@@ -129,6 +129,12 @@ def test_the_installed_program_says_its_version() -> None:
         ("init", "orders", "--topic", "orders"),
         ("init", "orders", "--export", "nowhere"),
         ("explain", "accounts", "--key", "[1]"),
+        ("release", "export_000000000000"),
+        ("release", "export_000000000000", "--reason", "known"),
+        ("release", "accounts", "export_000000000000", "--reason", "known"),
+        ("discard", "accounts", "nonsense", "--reason", "no"),
+        ("skip", "accounts", "export_000000000000", "--reason", " "),
+        ("skip", "accounts", "export_000000000000", "more", "--reason", "no"),
         ("explain", "accounts", "--key", '{"id": 1}'),
         ("explain", "accounts", "--key", '{"account_id": 1, "more": 2}'),
     ],
@@ -255,6 +261,38 @@ def test_a_step_prints_its_document(onefold: Onefold) -> None:
     manifest = onefold("step", "land", "accounts", "--batch", row["batch"]).json
     assert manifest["batch"] == row["batch"]
     assert onefold("step", "land", "accounts", "--batch", row["batch"]).json == manifest
+
+
+def test_a_batch_that_is_only_landed_can_be_skipped_but_not_released(onefold: Onefold) -> None:
+    export = PROJECT / "sample" / "exports" / "kcat" / "1-first"
+    onefold("step", "plan", "accounts", "--export", str(export))
+    [row] = onefold("batches", "accounts", "--json").json
+    batch, why = row["batch"], ("--reason", "test data", "--who", "mia", "--dry-run", "--json")
+    skip = onefold("skip", "accounts", batch, *why)
+    assert (skip.code, "a landing, which has not run" in skip.err) == (2, True)
+    onefold("step", "land", "accounts", "--batch", batch)
+    release = onefold("release", batch, *why)
+    assert (release.code, "upsert, which has not run" in release.err) == (2, True)
+    [would] = onefold("skip", batch, *why).json
+    assert (would["decision"], would["by"], would["reason"], would["state"]) == (
+        "skip", "mia", "test data", "not recorded",
+    )  # fmt: skip
+    assert onefold("discard", batch, *why).json == [], "it is landed and nothing more"
+    assert onefold("decisions", "--json").json == onefold("decisions", "accounts", "--json").json == []
+
+
+def test_a_batch_of_two_datasets_must_be_named_with_one(onefold: Onefold, own: Path) -> None:
+    text = (PROJECT / "datasets" / "accounts.yaml").read_text()
+    (own / "accounts.yaml").write_text(text)
+    (own / "others.yaml").write_text(text.replace("name: accounts", "name: others").replace(".accounts", ".others"))
+    export = str(PROJECT / "sample" / "exports" / "kcat" / "1-first")
+    onefold("step", "plan", "accounts", "--export", export)
+    [row] = onefold("batches", "accounts", "--json").json
+    for name in ("accounts", "others"):
+        assert onefold("step", "land", name, "--batch", row["batch"]).code == 0
+    done = onefold("skip", row["batch"], "--reason", "no", "--dry-run")
+    assert (done.code, "is of accounts, others: name the dataset" in done.err) == (2, True), done
+    assert onefold("skip", "others", row["batch"], "--reason", "no", "--dry-run").code == 0
 
 
 def test_doctor_tells_what_an_export_cannot_be_asked(onefold: Onefold) -> None:

@@ -15,7 +15,8 @@ LIGHT = (
     "onefold.dataset", "onefold.landing.land", "onefold.spark.settings", "onefold.spark.result", "onefold.cli",
     "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.cli.run", "onefold.cli.steps",
     "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
-    "onefold.diagnosis", "onefold.landing.inspection",
+    "onefold.diagnosis", "onefold.landing.inspection", "onefold.decisions", "onefold.publish.decide",
+    "onefold.quality.waivers", "onefold.upsert.skips", "onefold.report.decisions",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
 from onefold.landing.plan import Interval
 from onefold.quality.documents import Check
@@ -540,3 +541,18 @@ def test_steps_are_done_up_to_where_the_batch_is() -> None:
 )
 def test_numbers_and_times_are_written_for_people(shown: str, wanted: str) -> None:
     assert shown.replace("\N{NARROW NO-BREAK SPACE}", " ") == wanted
+
+
+def test_a_decision_is_shown_with_who_why_and_what_it_waives() -> None:
+    waivers = [Waiver(check="duplicate rate", value="0.5")]
+    said = {"dataset": "accounts", "batch": "b", "number": 1, "by": EVIL, "reason": "a known retry", "at": WRITTEN}
+    rate = Check(name="duplicate rate", by="great_expectations", status="failed", observed="0.5", waived="by mia")
+    page = render(published(decision=Release(**said, waivers=waivers, attempt="cafe"), checks=[rate, UNIQUE]))
+    assert EVIL not in page
+    words = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert "Released by &lt;script&gt;alert(1)&lt;/script&gt; on 2026-03-09 06:12:44 UTC: a known retry" in words
+    assert "waived: duplicate rate = 0.5" in words
+    assert "Red, and waived by a recorded decision 1" in words
+    assert "2 checks, none stops the batch" in words
+    discarded = published(status="unpublished", attempt=None, decision=Discard(**said))
+    assert "Discarded by" in " ".join(re.sub(r"<[^>]+>", " ", render(discarded)).split())

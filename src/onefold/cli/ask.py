@@ -70,6 +70,7 @@ def _batch(row: dict[str, Any]) -> dict[str, Any]:
         "verdicts": ", ".join(f"{verdict} {count}" for verdict, count in row["verdicts"].items()),
         "gate": row["gate"],
         "published": "yes" if row["published"] else "no",
+        "decision": f"{row['decision']['kind']} by {row['decision']['by']}" if "decision" in row else "",
     }
 
 

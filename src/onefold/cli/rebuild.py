@@ -11,13 +11,14 @@ from onefold.cli.process import InProcess
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.model import LAYOUTS
+from onefold.decisions.log import pin_skips
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import ObjectsPlan, RangesPlan, taken_plans
-from onefold.upsert.commit_record import chain
+from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild
 
 
@@ -68,6 +69,7 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
     seen_today = _published(lake, dataset)
     ends = []
     for plan in _as_they_come(lake, dataset):
+        _pin_skips(lake, dataset)  # each time: the schedule goes on meanwhile, and so do people
         end = run_batch(lake, dataset, plan, spark, say, rebuilding=True)
         ends.append(end)
         if end.red and plan.batch in seen_today:
@@ -92,7 +94,17 @@ def _as_they_come(lake: Lake, dataset: Dataset) -> Iterator[RangesPlan | Objects
 
 
 def _published(lake: Lake, dataset: Dataset) -> set[str]:
+    return {one.batch for one in _chain_today(lake, dataset)}
+
+
+def _pin_skips(lake: Lake, dataset: Dataset) -> None:
+    """Keep what skips took out of the table that readers see: the rebuild goes in another order."""
+    if newest := next(_chain_today(lake, dataset), None):
+        pin_skips(lake, dataset.name, newest.skipped)
+
+
+def _chain_today(lake: Lake, dataset: Dataset) -> Iterator[CommitRecord]:
     published = lake.get(Lake.generation(dataset), Generation)
     assert published is not None
     table = find_state(lake, dataset, published.generation)
-    return {one.batch for one in chain(lake, dataset, table.main.record, published.generation)} if table else set()
+    return chain(lake, dataset, table.main.record, published.generation) if table else iter(())

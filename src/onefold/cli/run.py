@@ -8,6 +8,7 @@ from onefold.catalog import find_state
 from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
 from onefold.dataset import Dataset
+from onefold.decisions import log_of
 from onefold.errors import GateRedError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
@@ -34,7 +35,10 @@ class BatchRun:
 
 
 def unfinished(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]:
-    """Plans that the dataset took up and landed, whose process ended before they were published or judged red."""
+    """Plans that the dataset took up and landed, and that are neither published nor red.
+
+    Their process ended before; or a person has decided since they were judged.
+    """
     table = find_state(lake, dataset)
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
     plans = taken_plans(lake, dataset.name)
@@ -51,7 +55,7 @@ def unfinished(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]:
 def _red(lake: Lake, dataset: Dataset, batch: str) -> bool:
     latest = lake.get(lake.latest(dataset, batch), Upserted)
     gate = lake.get(lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
-    return gate is not None and not gate.green
+    return gate is not None and not gate.green and gate.decided == len(log_of(lake, dataset.name, batch))
 
 
 def run_batch(

@@ -97,11 +97,31 @@ class Staged(BaseModel):
     reused: list[Reused] = Field(default=[], description="Narrow identities under two deciding ones")
     producers: Producers | None = Field(default=None, description="None: no producer is known")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")
+    without: str = Field(default="", description="Digest of what recorded decisions take out of it; usually nothing")
 
 
-def staged_key(lake: Lake, dataset: Dataset, batch: str) -> str:
-    """Where the staging of a batch is committed, for the code that runs now."""
-    return f"{lake.batch(dataset, batch)}/staged-{code_digest()}.json"
+class TakenOut(BaseModel):
+    """Records of a batch that recorded decisions take out, before survivors are chosen."""
+
+    model_config = ConfigDict(frozen=True)
+
+    everything: bool = False
+    partitions: dict[str, list[Range]] = Field(default={}, description="By TopicPartition.key")
+    objects: list[str] = Field(default=[], description="Names of landed objects, where positions are inferred")
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.partitions) or bool(self.objects)
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits, or nothing where nothing is taken out."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12] if self else ""
+
+
+def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "") -> str:
+    """Where the staging of a batch is committed, for the code that runs now (and without what is taken out)."""
+    less = f"-without-{without}" if without else ""
+    return f"{lake.batch(dataset, batch)}/staged-{code_digest()}{less}.json"
 
 
 def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:

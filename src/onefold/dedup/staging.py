@@ -111,7 +111,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
 def commit_staging(session: SparkSession, lake: Lake, dataset: Dataset, staged: Staged) -> Staged:
     """Make a staging table the batch's; where another driver was first, its staging stands and ours goes."""
     fault_point("before_staged")
-    key = staged_key(lake, dataset, staged.batch)
+    key = staged_key(lake, dataset, staged.batch, staged.without)
     standing = lake.put_first(key, staged)
     if standing.table != staged.table and session.catalog.tableExists(standing.table):
         drop(session, staged.table)

@@ -57,6 +57,7 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
         .when(keyed, F.col(C.VERDICT))
     )
     of_the_log = F.when(fate == E.CONTROL, "marker").when(fate == E.OPEN, "open_transaction").otherwise("transaction")
+    of_the_log = F.when(fate == E.SKIPPED, "decision").otherwise(of_the_log)
     reason = (
         F.when(fate.isNotNull(), of_the_log)
         .when(refused, F.col(REJECTED)["reason"])

@@ -22,6 +22,7 @@ from tenacity import (
 
 from onefold.catalog import MainMovedError, StateTable
 from onefold.dataset import Dataset
+from onefold.decisions import Release, Skip, log_of
 from onefold.dedup.documents import code_digest
 from onefold.errors import (
     CommitOutcomeUnknownError,
@@ -53,6 +54,7 @@ class Published(BaseModel):
     record: str
     counts: dict[str, dict[str, int]]
     changes: dict[str, int] = {}
+    decision: Release | Skip | None = None
     already: bool = False
     at: datetime
 
@@ -134,6 +136,8 @@ def _check_gate(lake: Lake, dataset: Dataset, gate: GateResult, upserted: Upsert
     stands = (upserted.branch, upserted.head, upserted.base, upserted.staging)
     if judged != stands:
         raise StaleGateError(gate.batch, gate.attempt, "the gate judged another branch or staging")
+    if {gate.decided, upserted.decided} != {len(log_of(lake, dataset.name, gate.batch))}:
+        raise StaleGateError(gate.batch, gate.attempt, "a decision on the batch was recorded behind upsert or gate")
 
 
 def _rebase(lake: Lake, dataset: Dataset, batch: str, stale: str, launch: Launch) -> str:
@@ -158,6 +162,7 @@ def find_published(lake: Lake, dataset: Dataset, table: StateTable, batch: str) 
         snapshot=table.snapshot_of(record.name) or main.snapshot,
         record=record.name,
         counts=record.counts,
+        decision=record.decision,
         already=True,
         at=datetime.now(UTC),
     )

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
+from onefold.decisions.log import pin_skips
 from onefold.errors import ContentionError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
@@ -64,6 +65,7 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
         at=datetime.now(UTC),
     )
     if decision.undone and not dry_run:
+        pin_skips(lake, dataset.name, records[0].skipped)
         _move(lake, dataset, table, decision)
     return decision
 

@@ -24,11 +24,17 @@ class Check(BaseModel):
     expected: str = ""
     detail: str = ""
     waivable: bool = True
+    waived: str = Field(default="", description="The decision that lets it be red, with this value")
 
     @property
     def red(self) -> bool:
         """Whether it stops the batch. A check that could not be made always does."""
-        return self.status == "errored" or (self.status == "failed" and self.severity == BLOCKING)
+        return self.status == "errored" or (self.status == "failed" and self.severity == BLOCKING and not self.waived)
+
+    @property
+    def value(self) -> str:
+        """What it found, as a waiver names it."""
+        return self.observed or self.detail
 
 
 class GateResult(BaseModel):
@@ -45,6 +51,7 @@ class GateResult(BaseModel):
     code: str
     green: bool
     checks: list[Check]
+    decided: int = Field(default=0, description="Decisions on the batch that it obeyed")
     loss: bool = Field(default=False, description="Unexplained holes: exit code 4")
     facts: dict[str, Any] = {}
     examples: dict[str, list[dict[str, Any]]] = {}
@@ -59,4 +66,4 @@ def _sentence(check: Check) -> str:
     if check.status == "errored":
         return f"{check.name} could not be made: {check.detail}"
     wanted = f", wanted {check.expected}" if check.expected else ""
-    return f"{check.name}: found {check.observed or check.detail}{wanted}"
+    return f"{check.name}: found {check.value}{wanted}"

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.decisions import Skip, log_of, standing
 from onefold.dedup import columns as C
 from onefold.dedup.reuse import identity_text
 from onefold.lake import Lake
@@ -22,26 +23,36 @@ from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
 from onefold.quality.expectations import Outcome, expect
 from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows
 from onefold.quality.suites import load_suite
+from onefold.quality.waivers import under
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import read_state
 
+UNEXPLAINED, LOST = "no unexplained offset", "offsets gone before they were landed"
+"""The checks that are red because records are missing."""
+
 
 def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> GateResult:
-    """Run every check on an attempt's branch."""
+    """Run every check on an attempt's branch, and obey what was decided of the batch.
+
+    A skipped batch changes no row, so the user's suite, which speaks of rows, is not asked.
+    """
+    log = log_of(lake, dataset.name, upserted.batch)
+    decision = standing(log)
     changed = changed_rows(session, dataset, upserted).persist()
     try:
         facts = facts_of(session, dataset, upserted, changed)
         landed = count_landed(session, lake, dataset, manifest_of(lake, dataset, upserted.batch))
         held, oldest = held_rows(session, dataset, upserted.head) if dataset.chained else (0, None)
-        checks = [
+        found = [
             *_spark_checks(facts),
             *_row_checks(dataset, changed),
             *_account_checks(lake, dataset, upserted, facts, landed, oldest),
-            *_suite_checks(session, lake, dataset, upserted, changed),
+            *([] if isinstance(decision, Skip) else _suite_checks(session, lake, dataset, upserted, changed)),
         ]
+        checks = under(found, decision)
     finally:
         changed.unpersist()
     return GateResult(
@@ -54,7 +65,8 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         code=upserted.code,
         green=not any(check.red for check in checks),
         checks=checks,
-        loss=any(account.unexplained or (account.lost and refuses_loss(dataset)) for account in upserted.accounts),
+        decided=len(log),
+        loss=any(check.red and check.status == "failed" and check.name in (UNEXPLAINED, LOST) for check in checks),
         facts={"landed": landed, "rows_before": facts.rows_before, "rows_after": facts.rows_after}
         | ({"held": held} if dataset.chained else {}),
         examples={"failing_keys": facts.failing_keys, **examples_of(session, dataset, upserted)},
@@ -115,7 +127,11 @@ def _account_checks(
 ) -> list[Check]:
     """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
     quality, counts = dataset.quality, upserted.counts
-    fresh = upserted.landed - upserted.covered - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control"))
+    fresh = (
+        upserted.landed
+        - upserted.covered
+        - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control", "skipped"))
+    )
     duplicates = sum(counts.get("duplicate", {}).values()) - upserted.covered
     conflicts = counts.get("conflict", {})
     inconsistent = conflicts.get("inconsistent_position", 0)
@@ -131,7 +147,7 @@ def _account_checks(
             False,
         ),
         "unexplained": (
-            "no unexplained offset",
+            UNEXPLAINED,
             "L2",
             sum(size(one.unexplained) for one in upserted.accounts),
             0,
@@ -139,7 +155,7 @@ def _account_checks(
             False,
         ),
         "lost": (
-            "offsets gone before they were landed",
+            LOST,
             "",
             sum(one.lost for one in upserted.accounts),
             0,

@@ -9,13 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
+from onefold.decisions import Decision
 from onefold.dedup.documents import Producers, Staged, staged_key
+from onefold.errors import decide_by
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, find_plan
 from onefold.publish.publish import find_published
 from onefold.quality.documents import Check, GateResult
 from onefold.report.causes import Explained, causes_of
+from onefold.report.decisions import in_force
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Upserted
 
@@ -53,6 +56,7 @@ class Report(BaseModel):
         default=[],
         description="What planning and landing saw: open transactions, unknown holes, damage, records woken",
     )
+    decision: Decision | None = Field(default=None, description="Of a person, where one stands")
     snapshot: int | None
     landed: int | None
     covered: int = Field(description="Records at positions that the table had processed before")
@@ -94,8 +98,9 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         interval=plan.interval,
         attempt=attempt,
         status="published" if published else ("red" if gate and not gate.green else "unpublished"),
-        why=_why(published is not None, gate, upserted, manifest),
+        why=_why(dataset, batch, published is not None, gate, upserted, manifest),
         notes=(plan.notes if isinstance(plan, RangesPlan) else []) + (manifest.notes if manifest else []),
+        decision=published.decision if published else in_force(lake, dataset, batch, latest),
         snapshot=published.snapshot if published else None,
         landed=upserted.landed if upserted else (staged.records if staged else None),
         covered=upserted.covered if upserted else 0,
@@ -117,11 +122,18 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     )
 
 
-def _why(published: bool, gate: GateResult | None, upserted: Upserted | None, manifest: Manifest | None) -> list[str]:
+def _why(
+    dataset: Dataset,
+    batch: str,
+    published: bool,
+    gate: GateResult | None,
+    upserted: Upserted | None,
+    manifest: Manifest | None,
+) -> list[str]:
     if published:
         return []
     if gate and not gate.green:
-        return [*gate.failures(), "The batch is kept on its branch."]
+        return [*gate.failures(), "The batch is kept on its branch.", decide_by(dataset.name, batch)]
     steps = (("landed", manifest), ("upserted", upserted), ("gated", gate))
     missing = next((name for name, document in steps if document is None), "published")
     return [f"The batch has not been {missing} yet."]

@@ -18,6 +18,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, merged
 from onefold.landing.plan import read_plan, taken_plans
 from onefold.quality.documents import GateResult
+from onefold.report.decisions import in_force
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
 
@@ -62,7 +63,10 @@ def _not_published(dataset: Dataset, batch: str) -> UsageError:
 
 
 def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
-    """Every batch of the dataset, in the order of planning: counts, gate, whether it is published."""
+    """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
+
+    One that a person has decided has a `decision` beside what every row has.
+    """
     published = {record.batch: record for record in records_of(lake, dataset)}
     taken = taken_plans(lake, dataset.name)
     ours = {*published, *(plan.batch for plan in taken)}
@@ -81,6 +85,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         attempt = record.attempt if record else (latest.attempt if latest else None)
         gate = lake.get(lake.attempt(dataset, plan.batch, attempt, "gate"), GateResult) if attempt else None
         upserted = record or latest
+        decision = record.decision if record else in_force(lake, dataset, plan.batch, latest)
         counts = upserted.counts if upserted else {}
         interval = plan.interval.model_dump(mode="json") if plan.interval else None
         rows.append(
@@ -92,6 +97,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
                 "gate": None if gate is None else ("green" if gate.green else "red"),
                 "published": record is not None,
             }
+            | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
         )
     return rows
 

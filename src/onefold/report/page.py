@@ -146,7 +146,9 @@ def steps_of(report: Report) -> list[tuple[str, str]]:
 
 
 def outcome(check: Check) -> str:
-    """How a check is shown: errored, failed, warning, passed or not_applicable."""
+    """How a check is shown: errored, failed, waived, warning, passed or not_applicable."""
+    if check.waived:
+        return "waived"
     if check.status == "failed" and not check.red:
         return "warning"
     return check.status
@@ -154,8 +156,8 @@ def outcome(check: Check) -> str:
 
 def grouped(checks: list[Check]) -> dict[str, list[Check]]:
     """Checks by what they mean for the batch, red first; empty groups left out."""
-    order = {"errored": "red", "failed": "red", "warning": "warning", "passed": "passed"}
-    groups: dict[str, list[Check]] = {"red": [], "warning": [], "passed": [], "not_applicable": []}
+    order = {"errored": "red", "failed": "red", "waived": "waived", "warning": "warning", "passed": "passed"}
+    groups: dict[str, list[Check]] = {"red": [], "waived": [], "warning": [], "passed": [], "not_applicable": []}
     for check in checks:
         groups[order.get(outcome(check), "not_applicable")].append(check)
     return {name: found for name, found in groups.items() if found}

@@ -32,6 +32,7 @@ from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
+from onefold.upsert.skips import Obeyed, cover
 from onefold.upsert.state import branch_table, in_periods, read_state
 
 SHOWN = 20
@@ -80,6 +81,18 @@ def mark_covered(
         inside = inside & (at[name] == F.col(f"k_{name}"))
     joined = rows.join(F.broadcast(known), inside, "left")
     return joined.withColumn(U.COVERED, F.col("k_start").isNotNull()).drop(*known.columns)
+
+
+def mark_repeated(judged: DataFrame) -> DataFrame:
+    """What an earlier batch covers is a duplicate by its position, also where that batch was skipped."""
+    again = F.col(U.COVERED) & (F.col(C.VERDICT) == "skipped")
+    told = {
+        C.VERDICT: F.lit("duplicate"),
+        C.REASON: F.lit("position"),
+        U.SCOPE: F.lit("stored"),
+        U.OTHER: F.col(C.ORDER),
+    }
+    return judged.withColumns({name: F.when(again, of).otherwise(F.col(name)) for name, of in told.items()})
 
 
 def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) -> DataFrame:
@@ -205,7 +218,13 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
 
 
 def write_record(
-    lake: Lake, dataset: Dataset, upserted: Upserted, base: Head, coverage: Coverage, highest: list[Highest]
+    lake: Lake,
+    dataset: Dataset,
+    upserted: Upserted,
+    base: Head,
+    coverage: Coverage,
+    highest: list[Highest],
+    obeyed: Obeyed,
 ) -> CommitRecord:
     """Write the attempt's commit record; it means nothing until `main` points to it."""
     record = CommitRecord(
@@ -222,6 +241,8 @@ def write_record(
         counts=upserted.counts,
         coverage=coverage,
         highest=highest,
+        decision=obeyed.decision,
+        skipped=obeyed.skipped,
         written=datetime.now(UTC),
     )
     return lake.put_first(Lake.record(dataset, upserted.attempt), record)
@@ -278,18 +299,20 @@ def apply_batch(
     table: StateTable,
     attempt: str,
     record: CommitRecord | None,
+    obeyed: Obeyed,
 ) -> Upserted:
     """All of upsert behind the pinned base; `record` is the base's commit record."""
     base, before, seen = table.main, record.coverage if record else Coverage(), record.highest if record else []
     manifest = manifest_of(lake, dataset, staged.batch)
     own, accounts = account_for(dataset, staged, manifest, before)
+    own, skipped = cover(own, before, staged.batch, obeyed)
     rows = mark_covered(
         session, session.table(staged.table), covered_ranges(staged, before), covered_objects(staged, manifest, before)
     )
     rows = mark_reused(session, rows, staged.reused)
     slots = slots_for(manifest, dataset.target.buckets)
     judged = look_up(session, dataset, rows, base.snapshot, staged.within, slots)
-    actions = write_actions(judged, dataset, attempt)
+    actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []
@@ -315,9 +338,11 @@ def apply_batch(
         findings=len(staged.reused) + counts.findings,
         reused=staged.reused[:SHOWN],
         accounts=accounts,
-        newest=counts.newest,
+        newest=None if obeyed.skips else counts.newest,
+        decided=obeyed.decided,
     )
-    write_record(lake, dataset, upserted, base, before.with_(own), highest_after(sessions, seen))
+    after = obeyed.model_copy(update={"skipped": skipped})
+    write_record(lake, dataset, upserted, base, before.with_(own), highest_after(sessions, seen), after)
     table.cut_branch(upserted.branch, base.snapshot)
     fault_point("before_merge")
     merge(session, dataset, upserted)

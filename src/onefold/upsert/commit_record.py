@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import ROOT
 from onefold.dataset import Dataset
+from onefold.decisions import Release, Skip
 from onefold.errors import LandedBytesMissingError
 from onefold.lake import Lake
 from onefold.landing.offsets import Coverage
@@ -49,6 +50,8 @@ class CommitRecord(BaseModel):
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     coverage: Coverage
     highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
+    decision: Release | Skip | None = Field(default=None, description="Of a person: why it is published all the same")
+    skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
     written: datetime
 
     def by_verdict(self) -> dict[str, int]:

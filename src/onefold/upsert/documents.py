@@ -69,6 +69,7 @@ class Upserted(BaseModel):
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
+    decided: int = Field(default=0, description="Decisions on the batch that were on record")
 
 
 def upserted_of(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:

@@ -1,0 +1,162 @@
+"""The commands by which a person decides a red gate: release, discard, skip; and what was decided."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Annotated, Any
+
+import typer
+
+from onefold.cli.app import AsJson, app, open_dataset
+from onefold.cli.batches import ended, say_step
+from onefold.cli.console import NOTES, answer, note, print_json, print_rows
+from onefold.dataset import Dataset, dataset_files, load_dataset
+from onefold.decisions import Decision
+from onefold.errors import InvalidDatasetError, UsageError
+from onefold.lake import Lake
+from onefold.landing.plan import taken_plans
+from onefold.settings import load_settings
+
+Words = Annotated[
+    list[str], typer.Argument(metavar="[DATASET] BATCH", help="The batch id; with its dataset where several have it")
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded and shown")]
+Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Who decides [default: you]")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be decided; change nothing")]
+
+
+def find_batch(words: list[str]) -> tuple[Lake, Dataset, str]:
+    """The lake, the dataset and the batch that `[DATASET] BATCH` names.
+
+    Raises:
+        UsageError: no dataset has the batch, or several have.
+    """
+    if len(words) == 2:
+        return *open_dataset(words[0]), words[1]
+    if len(words) != 1:
+        raise UsageError("name one batch, and its dataset before it where several have it")
+    [batch] = words
+    lake, having = Lake(load_settings()), []
+    for file in dataset_files(lake.settings.datasets_folder):
+        try:
+            dataset = load_dataset(file)
+        except InvalidDatasetError:
+            continue  # another dataset's file
+        if any(plan.batch == batch for plan in taken_plans(lake, dataset.name)):
+            having.append(dataset)
+    if len(having) == 1:
+        return lake, having[0], batch
+    if not having:
+        raise UsageError(f"no dataset has a batch {batch!r} (see `onefold batches DATASET`)")
+    raise UsageError(f"batch {batch} is of {', '.join(one.name for one in having)}: name the dataset before it")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        raise UsageError("nobody knows who you are here: say --who. Nothing was decided.") from None
+
+
+@app.command()
+def release(
+    words: Words,
+    reason: Reason,
+    waive: Annotated[
+        list[str] | None, typer.Option("--waive", metavar="CHECK=VALUE", help="A red check, with what it found")
+    ] = None,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish a red batch all the same: its red checks are waived by name and value, and audited again."""
+    from onefold.publish import decide
+
+    lake, dataset, batch = find_batch(words)
+    by = who or _user()
+    made = decide.release(lake, dataset, batch, waive or [], by, reason, dry_run=dry_run)
+    _carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def skip(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Cover a batch without using a record of it: each gets the verdict skipped, and no row changes."""
+    from onefold.publish import decide
+
+    lake, dataset, batch = find_batch(words)
+    made = decide.skip(lake, dataset, batch, who or _user(), reason, dry_run=dry_run)
+    _carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def discard(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Return a batch to landed: its attempts go, and the next run does it anew."""
+    from onefold.publish import decide
+    from onefold.report import report_batch
+
+    lake, dataset, batch = find_batch(words)
+    made = decide.discard(lake, dataset, batch, who or _user(), reason, dry_run=dry_run)
+    if made and not dry_run:
+        report_batch(lake, dataset, batch)
+    if made is None:
+        note(f"{dataset.name}: batch {batch} is landed and nothing more: there is nothing to discard")
+    rows = [decided(made, "recorded")] if made else []
+    title = f"{dataset.name}: {'would discard' if dry_run else 'discarded'}"
+    answer(title, rows, as_json, _shown, "nothing")
+
+
+def _carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as_json: bool) -> None:
+    """Run the batch's steps under the decision that is on record, and say how it ended."""
+    if dry_run:
+        answer(f"{dataset.name}: would decide", [decided(made, "not recorded")], as_json, _shown)
+        return
+    from onefold.cli.process import InProcess
+    from onefold.cli.run import run_batch
+    from onefold.landing.plan import find_plan
+    from onefold.publish.decide import check_carried_out
+
+    spark = InProcess(lake)
+    try:
+        with NOTES.status(f"{dataset.name} {made.batch}") as status:
+            say = say_step(status, dataset.name, 1, 1)
+            end = run_batch(lake, dataset, find_plan(lake, dataset, made.batch), spark, say, rebuilding=True)
+    finally:
+        spark.close()
+    row = ended(end) | {"decision": made.model_dump(mode="json")}
+    if as_json:
+        print_json(row)
+    else:
+        print_rows(f"{dataset.name}: {made.sentence}", [ended(end)])
+    if end.red:
+        raise end.red
+    check_carried_out(lake, made, end.published)
+
+
+@app.command()
+def decisions(
+    name: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Default: all")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What people decided: releases, discards, skips and rollbacks, oldest first."""
+    from onefold.report.decisions import decisions_of
+
+    if name:
+        pairs = [open_dataset(name)]
+    else:
+        lake = Lake(load_settings())
+        pairs = [(lake, load_dataset(file)) for file in dataset_files(lake.settings.datasets_folder)]
+    rows = [row for lake, dataset in pairs for row in decisions_of(lake, dataset)]
+    rows.sort(key=lambda row: row["at"])
+    answer(name or "decisions", rows, as_json, _shown, "nothing was decided")
+
+
+def decided(made: Decision, state: str) -> dict[str, Any]:
+    """A decision as `onefold decisions` lists it."""
+    from onefold.report.decisions import row_of
+
+    return row_of(made, state)
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    waived = "; ".join(f"{one['check']} = {one['value']}" for one in row["waived"])
+    return {**row, "at": row["at"][:19], "waived": waived}

@@ -1,0 +1,88 @@
+"""A decision of a person on one batch: immutable, numbered within its batch; the last one stands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from onefold.landing.offsets import Coverage
+
+
+class Waiver(BaseModel):
+    """A red check that may be red, but only with this value."""
+
+    model_config = ConfigDict(frozen=True)
+
+    check: str
+    value: str = Field(description="What the check found when it was waived")
+
+    @property
+    def words(self) -> str:
+        """As `--waive` takes it."""
+        return f"{self.check}={self.value}"
+
+
+class _Decision(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    batch: str
+    number: int = Field(description="1 is the batch's first decision; the last one stands")
+    by: str
+    reason: str
+    at: datetime
+
+
+class Release(_Decision):
+    """Publish the batch although these checks are red, as long as they are red with these values."""
+
+    kind: Literal["release"] = "release"
+    waivers: list[Waiver]
+    attempt: str = Field(description="Whose gate was looked at")
+
+    @property
+    def sentence(self) -> str:
+        """Who released what."""
+        waived = ", ".join(f"{one.check} = {one.value}" for one in self.waivers)
+        return f"released by {self.by}: {self.reason} (waived: {waived})"
+
+
+class Discard(_Decision):
+    """Return the batch to landed: what was decided before, and every attempt, counts for nothing."""
+
+    kind: Literal["discard"] = "discard"
+    failures: list[str] = Field(default=[], description="What was red")
+
+    @property
+    def sentence(self) -> str:
+        """Who discarded it."""
+        return f"discarded by {self.by}: {self.reason}"
+
+
+class Skip(_Decision):
+    """Cover the batch without using a record of it."""
+
+    kind: Literal["skip"] = "skip"
+
+    @property
+    def sentence(self) -> str:
+        """Who skipped it."""
+        return f"skipped by {self.by}: {self.reason}"
+
+
+Decision = Annotated[Release | Discard | Skip, Field(discriminator="kind")]
+DECISION: TypeAdapter[Release | Discard | Skip] = TypeAdapter(Decision)
+
+
+class Pinned(BaseModel):
+    """What a published skip took out of the table: a rebuild, or a batch that runs again behind a rollback, takes out
+    the same, whatever comes before it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    number: int = Field(description="The decision's")
+    covered: Coverage

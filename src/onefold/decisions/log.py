@@ -1,0 +1,76 @@
+"""The log of a batch's decisions: documents 0001, 0002, …, each put only where there is none.
+
+`datasets/<dataset>/decisions/<batch>/<number>.json`; beside a skip that was published `<number>.skipped.json`.
+Numbers are a compare-and-set: who looked at a log of two writes the third, or learns that another has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from onefold.decisions.documents import DECISION, Discard, Pinned, Release, Skip
+from onefold.errors import DecidedMeanwhileError
+from onefold.faults import fault_point
+from onefold.lake import Lake
+from onefold.landing.offsets import Coverage
+
+_PINNED = ".skipped.json"
+
+
+def log_of(lake: Lake, dataset: str, batch: str) -> list[Release | Discard | Skip]:
+    """The decisions on a batch, oldest first."""
+    found: list[Release | Discard | Skip] = []
+    while data := lake.storage.read(_key(dataset, batch, len(found) + 1)):
+        found.append(DECISION.validate_json(data))
+    return found
+
+
+def standing(log: list[Release | Discard | Skip]) -> Release | Skip | None:
+    """The decision that steps obey; a discard leaves none."""
+    last = log[-1] if log else None
+    return None if isinstance(last, Discard) else last
+
+
+def record(lake: Lake, decision: Release | Discard | Skip) -> None:
+    """Put a decision on record, as the next of its batch.
+
+    Raises:
+        DecidedMeanwhileError: another one has that number.
+    """
+    fault_point("before_decision")
+    key = _key(decision.dataset, decision.batch, decision.number)
+    data = decision.model_dump_json(indent=1).encode()
+    if not lake.storage.put_if_absent(key, data) and lake.storage.read(key) != data:
+        raise DecidedMeanwhileError(decision.dataset, decision.batch)
+    fault_point("after_decision")
+
+
+def every_decision(lake: Lake, dataset: str) -> Iterator[Release | Discard | Skip]:
+    """The decisions on all batches of a dataset, by batch and number."""
+    for info in lake.storage.list(Lake.decisions(dataset)):
+        below = info.key.removeprefix(Lake.decisions(dataset))
+        if "/" in below and not below.endswith(_PINNED) and (data := lake.storage.read(info.key)):
+            yield DECISION.validate_json(data)
+
+
+def pin_skips(lake: Lake, dataset: str, skipped: Mapping[str, Coverage]) -> None:
+    """Keep, once, what published skips took out, by batch; called before the chain that says so is left."""
+    for batch, covered in skipped.items():
+        number = len(log_of(lake, dataset, batch))
+        if number:
+            key = _key(dataset, batch, number, _PINNED)
+            lake.put_first(key, Pinned(batch=batch, number=number, covered=covered))
+
+
+def pinned_skips(lake: Lake, dataset: str) -> dict[str, Coverage]:
+    """What skips that still stand took out when they were published, by batch; of those that were pinned."""
+    found = {}
+    for info in lake.storage.list(Lake.decisions(dataset)):
+        pinned = lake.get(info.key, Pinned) if info.key.endswith(_PINNED) else None
+        if pinned and len(log := log_of(lake, dataset, pinned.batch)) == pinned.number and standing(log):
+            found[pinned.batch] = pinned.covered
+    return found
+
+
+def _key(dataset: str, batch: str, number: int, ending: str = ".json") -> str:
+    return f"{Lake.decisions(dataset)}{batch}/{number:04d}{ending}"

@@ -1,0 +1,202 @@
+"""What a person can decide of a batch that is not published: release, skip or discard it.
+
+Each checks, and puts one document on record. A release and a skip are carried out by the batch's ordinary steps, which
+obey what is on record: there is no second way around the gate. The same decision once more finds itself on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from onefold.catalog import drop_table, find_state
+from onefold.dataset import Dataset
+from onefold.decisions import Decision, Discard, Release, Skip, log_of, record, standing
+from onefold.dedup.documents import Staged
+from onefold.errors import StepMissingError, UsageError
+from onefold.faults import fault_point
+from onefold.lake import Lake
+from onefold.landing.land import manifest_of
+from onefold.landing.plan import find_plan
+from onefold.publish.publish import Published, find_published
+from onefold.quality.documents import GateResult
+from onefold.quality.waivers import waivers_of
+from onefold.upsert.documents import Upserted, upserted_of
+from onefold.upsert.generation import check_generation
+
+
+def release(
+    lake: Lake, dataset: Dataset, batch: str, waive: Sequence[str], by: str, reason: str, *, dry_run: bool = False
+) -> Release:
+    """Record that a red batch shall be published although the checks that `waive` names are red (`check=value` each).
+
+    Raises:
+        NotWaivableError: a check is red that guards a law, or that could not be made.
+        UsageError: the batch is not red, is published, or `waive` is not what the gate found.
+        ForeignCommitError: the table has a head that nobody can answer for.
+        DecidedMeanwhileError: somebody else decided at the same time.
+    """
+    given = _reason(reason)
+    found = _published(lake, dataset, batch)
+    if found and isinstance(found.decision, Release) and _same(found.decision, waive):
+        return found.decision
+    _refuse_published(dataset, batch, found)
+    log = log_of(lake, dataset.name, batch)
+    stands = standing(log)
+    if isinstance(stands, Release) and _same(stands, waive):
+        return stands
+    attempt = upserted_of(lake, dataset, batch).attempt
+    gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult)
+    if gate is None:
+        raise StepMissingError(batch, "release", "a gate")
+    if gate.green:
+        raise UsageError(
+            f"{dataset.name}: batch {batch} is green: there is nothing to release. It is published by running it."
+        )
+    decision = Release(
+        dataset=dataset.name,
+        batch=batch,
+        number=len(log) + 1,
+        by=by,
+        reason=given,
+        at=datetime.now(UTC),
+        waivers=waivers_of(dataset.name, batch, gate.checks, waive),
+        attempt=attempt,
+    )
+    if not dry_run:
+        record(lake, decision)
+    return decision
+
+
+def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> Skip:
+    """Record that a landed batch shall be covered without using a record of it.
+
+    Raises:
+        UsageError: the batch is published.
+        StepMissingError: it is not landed.
+        DecidedMeanwhileError: somebody else decided at the same time.
+    """
+    given = _reason(reason)
+    found = _published(lake, dataset, batch)
+    if found and isinstance(found.decision, Skip):
+        return found.decision
+    _refuse_published(dataset, batch, found)
+    manifest_of(lake, dataset, batch)
+    log = log_of(lake, dataset.name, batch)
+    stands = standing(log)
+    if isinstance(stands, Skip):
+        return stands
+    decision = Skip(dataset=dataset.name, batch=batch, number=len(log) + 1, by=by, reason=given, at=datetime.now(UTC))
+    if not dry_run:
+        record(lake, decision)
+    return decision
+
+
+def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> Discard | None:
+    """Return a batch to landed: its attempts, their branches and staging go. None: there is nothing to discard.
+
+    Raises:
+        UsageError: the batch is published.
+        DecidedMeanwhileError: somebody else decided at the same time.
+    """
+    given = _reason(reason)
+    _refuse_published(dataset, batch, _published(lake, dataset, batch))
+    log = log_of(lake, dataset.name, batch)
+    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    last = log[-1] if log else None
+    begun = next(iter(lake.storage.list(f"{lake.batch(dataset, batch)}/")), None) is not None
+    if isinstance(last, Discard) and (latest is None or latest.decided < last.number):
+        decision = last  # a process that recorded it ended before it was done
+    elif begun or standing(log):
+        gate = lake.get(lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
+        decision = Discard(
+            dataset=dataset.name,
+            batch=batch,
+            number=len(log) + 1,
+            by=by,
+            reason=given,
+            at=datetime.now(UTC),
+            failures=list(gate.failures()) if gate else [],
+        )
+        if not dry_run:
+            record(lake, decision)
+    else:
+        return None
+    if not dry_run:
+        _drop(lake, dataset, batch)
+    return decision
+
+
+def _drop(lake: Lake, dataset: Dataset, batch: str) -> None:
+    """Branches and tables first, the documents that name them last: interrupted, the next call goes on."""
+    folder = f"{lake.batch(dataset, batch)}/"
+    attempts, tables = [], []
+    for one in _documents(lake, folder):
+        if isinstance(one, Upserted):
+            attempts.append(one.branch)
+            tables += [one.actions, one.staging]
+        else:
+            tables.append(one.table)
+    if table := find_state(lake, dataset):
+        for branch in dict.fromkeys(attempts):
+            table.drop_branch(branch)
+    for name in dict.fromkeys(name for name in tables if name):
+        drop_table(lake, name)
+    fault_point("after_drop")
+    lake.storage.remove_below(folder)
+
+
+def _documents(lake: Lake, folder: str) -> Iterator[Upserted | Staged]:
+    for info in lake.storage.list(folder):
+        name = info.key.rsplit("/", 1)[-1]
+        found: Upserted | Staged | None = None
+        if name in ("upsert.json", "latest.json"):
+            found = lake.get(info.key, Upserted)
+        elif name.startswith("staged-"):
+            found = lake.get(info.key, Staged)
+        if found:
+            yield found
+
+
+def check_carried_out(lake: Lake, decision: Decision, published: Published | None) -> None:
+    """Whether what was published is what was decided; another process may have been faster.
+
+    Raises:
+        UsageError: the batch was published as it was, before the decision, which is taken back.
+    """
+    if published is None or published.decision is not None:
+        return
+    number, reason = decision.number + 1, "the batch was published before it could be carried out"
+    back = {"number": number, "by": decision.by, "reason": reason, "at": datetime.now(UTC)}
+    record(lake, Discard(dataset=decision.dataset, batch=decision.batch, **back))
+    raise UsageError(
+        f"{decision.dataset}: batch {decision.batch} was published meanwhile, and the decision taken back. To undo the "
+        f"publication: onefold rollback {decision.dataset}."
+    )
+
+
+def _published(lake: Lake, dataset: Dataset, batch: str) -> Published | None:
+    check_generation(lake, dataset, rebuilding=True)
+    find_plan(lake, dataset, batch)
+    table = find_state(lake, dataset)
+    return find_published(lake, dataset, table, batch) if table else None
+
+
+def _refuse_published(dataset: Dataset, batch: str, found: Published | None) -> None:
+    if found is None:
+        return
+    how = f" ({found.decision.sentence})" if found.decision else ""
+    raise UsageError(
+        f"{dataset.name}: batch {batch} is published{how}: there is nothing to decide. Readers are led back by "
+        f"onefold rollback {dataset.name}."
+    )
+
+
+def _same(release: Release, waive: Sequence[str]) -> bool:
+    return {one.words for one in release.waivers} == set(waive)
+
+
+def _reason(reason: str) -> str:
+    if not reason.strip():
+        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    return reason.strip()

@@ -1,0 +1,76 @@
+"""What people decided, as it is listed and shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onefold.catalog import find_state
+from onefold.dataset import Dataset
+from onefold.decisions import Decision, Discard, Release, every_decision, log_of
+from onefold.lake import Lake
+from onefold.publish.rollback import RolledBack
+from onefold.upsert.commit_record import chain
+from onefold.upsert.documents import Upserted
+
+
+def in_force(lake: Lake, dataset: Dataset, batch: str, latest: Upserted | None) -> Decision | None:
+    """The last decision on a batch that is not published; a discard only until the batch is run again."""
+    log = log_of(lake, dataset.name, batch)
+    last = log[-1] if log else None
+    return None if isinstance(last, Discard) and latest and latest.decided >= last.number else last
+
+
+def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
+    """Every decision on the dataset's batches and table, oldest first.
+
+    The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision; of others `done`.
+    """
+    table = find_state(lake, dataset)
+    records = chain(lake, dataset, table.main.record) if table else iter(())
+    published = {(one.batch, one.decision.number) for one in records if one.decision}
+    made = list(every_decision(lake, dataset.name))
+    last = {one.batch: one.number for one in made}
+    rows = []
+    for one in made:
+        if (one.batch, one.number) in published:
+            state = "published"
+        elif one.number < last[one.batch]:
+            state = "overruled"
+        else:
+            state = "done" if isinstance(one, Discard) else "waiting"
+        rows.append(row_of(one, state))
+    return sorted([*rows, *_rollbacks(lake, dataset)], key=lambda row: str(row["at"]))
+
+
+def row_of(one: Decision, state: str) -> dict[str, Any]:
+    """A decision as a row."""
+    waivers = one.waivers if isinstance(one, Release) else []
+    return {
+        "dataset": one.dataset,
+        "batch": one.batch,
+        "decision": one.kind,
+        "by": one.by,
+        "reason": one.reason,
+        "at": one.at.isoformat(),
+        "waived": [waiver.model_dump() for waiver in waivers],
+        "state": state,
+    }
+
+
+def _rollbacks(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
+    prefix = Lake.decisions(dataset.name)
+    keys = [info.key for info in lake.storage.list(prefix) if "/" not in info.key.removeprefix(prefix)]
+    found = [one for key in keys if (one := lake.get(key, RolledBack))]
+    return [
+        {
+            "dataset": one.dataset,
+            "batch": one.to,
+            "decision": one.kind,
+            "by": one.by,
+            "reason": one.reason,
+            "at": one.at.isoformat(),
+            "waived": [],
+            "state": "done" if one.undone else "overruled",
+        }
+        for one in found
+    ]

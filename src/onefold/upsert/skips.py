@@ -1,0 +1,85 @@
+"""What skipped batches have taken out of a table, as coverage: so that rows depend on no order of batches (L1).
+
+A record that a skip took out is taken out wherever it turns up. Only the skipped batch covers it: what another
+batch holds of it, before the skipped one has come (in a rebuild, or behind a rollback), is left to that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from pydantic import BaseModel, ConfigDict
+
+from onefold.decisions import Release, Skip
+from onefold.dedup.documents import Staged, TakenOut
+from onefold.landing.manifest import Manifest
+from onefold.landing.offsets import Coverage, Present, meet, minus
+
+
+class Obeyed(BaseModel):
+    """What an attempt obeys: how many decisions the batch had, the one that stands, and what skips took out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    decided: int = 0
+    decision: Release | Skip | None = None
+    skipped: dict[str, Coverage] = {}
+    """By batch: of the table's commit record."""
+    pinned: dict[str, Coverage] = {}
+    """By batch: on record, whether or not the table has the skipped batch."""
+
+    @property
+    def skips(self) -> bool:
+        """Whether the batch itself is skipped."""
+        return isinstance(self.decision, Skip)
+
+    def elsewhere(self, batch: str) -> Coverage:
+        """What skips of other batches took out."""
+        known = self.pinned | self.skipped
+        return _union(known[name] for name in known if name != batch)
+
+
+def _union(coverages: Iterable[Coverage]) -> Coverage:
+    return reduce(Coverage.with_, coverages, Coverage())
+
+
+def taken_out_of(staged: Staged, manifest: Manifest, obeyed: Obeyed) -> TakenOut:
+    """The records of a batch that its own skip, or those of others, take out."""
+    if obeyed.skips:
+        return TakenOut(everything=True)
+    others = obeyed.elsewhere(staged.batch)
+    partitions = {}
+    for key, offsets in staged.partitions.items():
+        landed = [*offsets.present, *offsets.quarantined, *offsets.undecided]
+        if found := meet(landed, others.partitions.get(key, Present()).present):
+            partitions[key] = found
+    digests = {one.name: one.digest for one in manifest.of_role("values")}
+    objects = sorted(name for name in staged.objects if digests.get(name) in others.objects)
+    return TakenOut(partitions=partitions, objects=objects)
+
+
+def cover(own: Coverage, before: Coverage, batch: str, obeyed: Obeyed) -> tuple[Coverage, dict[str, Coverage]]:
+    """What the batch adds to the coverage, of what it holds; and what the table's skips took out after it, by batch."""
+    if not obeyed.skips:
+        return less(own, less(obeyed.elsewhere(batch), before)), obeyed.skipped
+    if batch not in obeyed.pinned:
+        return own, obeyed.skipped | {batch: without_holes(less(own, before))}
+    pinned = obeyed.pinned[batch]
+    return less(own, less(own, pinned)), obeyed.skipped | {batch: pinned}
+
+
+def less(one: Coverage, other: Coverage) -> Coverage:
+    """What of `one` was landed without being landed in `other`; its holes stay."""
+    partitions = {
+        key: Present(present=minus(found.present, other.partitions.get(key, Present()).present), holes=found.holes)
+        for key, found in one.partitions.items()
+    }
+    objects = {digest: records for digest, records in one.objects.items() if digest not in other.objects}
+    return Coverage(partitions=partitions, objects=objects)
+
+
+def without_holes(one: Coverage) -> Coverage:
+    """What was landed, only."""
+    partitions = {key: Present(present=found.present) for key, found in one.partitions.items() if found.present}
+    return Coverage(partitions=partitions, objects=one.objects)
