@@ -258,10 +258,10 @@ def test_without_any_id_and_exact_positions_all_required_fields_decide_loudly(tm
     assert loaded(draft, tmp_path).deciding == "business_key"
 
 
-def test_producer_headers_are_only_mentioned() -> None:
+def test_producer_headers_are_only_mentioned(tmp_path: Path) -> None:
     draft = drafted(record(i, {"n": i}, producer="p", sequence=str(i)) for i in range(5))
-    assert "headers producer and sequence" in notes(draft)
-    assert "producer is not_supported_yet" in notes(draft)
+    assert "perhaps, too: producer: {name: header.producer, sequence: header.sequence}" in notes(draft)
+    assert loaded(draft, tmp_path).identity.producer is None
     assert entry(draft, "apply.mode")[0] == "append"
 
 

@@ -140,8 +140,11 @@ class _File:
         if not entries:
             notes.append(self._no_identity())
         if self.choices.producer:
-            named = " and ".join(self.choices.producer)
-            notes.append(f"headers {named} look like a producer's name and sequence: producer is not_supported_yet")
+            name, sequence = self.choices.producer
+            notes.append(
+                f"perhaps, too: producer: {{name: header.{name}, sequence: header.{sequence}}} (it names the reason of "
+                "a retry, if a producer counts on when it is started again)"
+            )
         return [Entry((*at,), None, note) for note in notes] + entries
 
     def _no_identity(self) -> str:
