@@ -10,6 +10,8 @@ The rule knows what came before only where the offsets are without a hole: behin
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -17,7 +19,7 @@ from onefold.dedup import columns as C
 from onefold.dedup.documents import WRAP, Anomaly, Producers, Session
 from onefold.landing.offsets import TopicPartition
 
-ACCEPTED, REPEAT, GAP, FENCED = "accepted", "repeat", "gap", "fenced"
+_OUTCOMES = ACCEPTED, REPEAT, GAP, FENCED = "accepted", "repeat", "gap", "fenced"
 SHOWN = 1_000
 """Sessions of producers that are listed: those with anomalies first, then the largest."""
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
@@ -31,7 +33,9 @@ def diagnose(records: DataFrame) -> DataFrame:
     (sequences that a gap leaves out) and `place` (the sequence without wraps, from the first of its epoch). One
     exchange, by partition.
     """
-    log = Window.partitionBy(*_PARTITION).orderBy("offset")
+    # Digests are sorted several times faster than the texts that they stand for; a producer counts for each log anew.
+    records = records.withColumn("log", F.xxhash64(*_PARTITION))
+    log = Window.partitionBy("log").orderBy("offset")
     before = F.lag("offset").over(log)
     distinct = records.withColumn("before", before).where(
         F.col("before").isNull() | (F.col("before") != F.col("offset"))
@@ -41,10 +45,11 @@ def diagnose(records: DataFrame) -> DataFrame:
     known = (
         distinct.withColumn("run", run)
         .where(F.col("producer").isNotNull())
-        .select(*_PARTITION, "run", "offset", "producer.*")
+        .select(*_PARTITION, "log", "run", "offset", "producer.*")
+        .withColumn("who", F.xxhash64("log", "name"))
     )
-    of_producer = Window.partitionBy(*_PARTITION, "run", "name").orderBy("offset")
-    of_epoch = Window.partitionBy(*_PARTITION, "run", "name", "epoch").orderBy("offset")
+    of_producer = Window.partitionBy("who", "log", "run").orderBy("offset")
+    of_epoch = Window.partitionBy("who", "log", "run", "epoch").orderBy("offset")
     earlier = (Window.unboundedPreceding, -1)
     stepped = known.withColumns(
         {
@@ -83,36 +88,50 @@ def producers_of(staged: DataFrame) -> Producers:
         staged.where(F.col(f"{C.ORDER}.offset").isNotNull()).select(*at, F.col(C.PRODUCER).alias("producer"))
     )
     odd = F.col("outcome") != ACCEPTED
-    anomaly = F.when(odd, F.struct("offset", "outcome", "sequence", "missing"))
-    sessions = judged.groupBy(*_PARTITION, "name", "epoch").agg(
-        F.count("*").alias("records"),
-        F.min("offset").alias("start"),
-        (F.max("offset") + 1).alias("end"),
-        F.min_by("sequence", "place").alias("lowest"),
-        F.max_by("sequence", "place").alias("highest"),
-        F.max_by("offset", "place").alias("highest_at"),
-        *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in (ACCEPTED, REPEAT, GAP, FENCED)),
-        F.sum("missing").alias("missing"),
-        F.min(anomaly).alias("first_anomaly"),
-        F.count_if(odd).alias("anomalies"),
+    # Numbers alone: a text or a struct among them would be aggregated by sorting all records.
+    first_odd = {name: F.min_by(of, F.when(odd, F.col("offset"))) for name, of in _anomaly().items()}
+    sessions = (
+        judged.groupBy(*_PARTITION, "name", "epoch")
+        .agg(
+            F.count("*").alias("records"),
+            F.min("offset").alias("start"),
+            (F.max("offset") + 1).alias("end"),
+            F.min_by("sequence", "place").alias("lowest"),
+            F.max_by("sequence", "place").alias("highest"),
+            F.max_by("offset", "place").alias("highest_at"),
+            *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in _OUTCOMES),
+            F.sum("missing").alias("missing"),
+            *(of.alias(f"first_{name}") for name, of in first_odd.items()),
+            F.count_if(odd).alias("anomalies"),
+        )
+        .persist()  # few rows, asked twice
     )
-    counted = (ACCEPTED, REPEAT, GAP, FENCED, "missing", "records")
-    sums = sessions.agg(F.count("*").alias("sessions"), *(F.sum(name).alias(name) for name in counted)).first()
-    assert sums is not None
-    order = (F.desc("anomalies"), F.desc("records"), *_PARTITION, "name", "epoch")
-    return Producers(
-        sessions=sums.sessions,
-        outcomes={name: sums[name] or 0 for name in counted[:4]},
-        missing=sums.missing or 0,
-        listed=[_session(row.asDict()) for row in sessions.orderBy(*order).limit(SHOWN).collect()]
-        if sums.sessions
-        else [],
-    )
+    counted = (*_OUTCOMES, "missing", "records")
+    try:
+        sums = sessions.agg(F.count("*").alias("sessions"), *(F.sum(name).alias(name) for name in counted)).first()
+        assert sums is not None
+        order = (F.desc("anomalies"), F.desc("records"), *_PARTITION, "name", "epoch")
+        return Producers(
+            sessions=sums.sessions,
+            outcomes={name: sums[name] or 0 for name in _OUTCOMES},
+            missing=sums.missing or 0,
+            listed=[_session(row.asDict()) for row in sessions.orderBy(*order).limit(SHOWN).collect()]
+            if sums.sessions
+            else [],
+        )
+    finally:
+        sessions.unpersist()
 
 
-def _session(row: dict[str, object]) -> Session:
+def _anomaly() -> dict[str, Column]:
+    """What is told of a record that is not accepted, as numbers."""
+    outcome = F.array_position(F.array(*map(F.lit, _OUTCOMES)), F.col("outcome")) - 1
+    return {"offset": F.col("offset"), "outcome": outcome} | {name: F.col(name) for name in ("sequence", "missing")}
+
+
+def _session(row: dict[str, Any]) -> Session:
     where = TopicPartition.model_validate({name: row[name] for name in _PARTITION})
-    first = row["first_anomaly"]
+    first = {name: row[f"first_{name}"] for name in ("offset", "sequence", "missing")}
     return Session.model_validate(
         {
             **{
@@ -121,7 +140,7 @@ def _session(row: dict[str, object]) -> Session:
             },
             "producer": row["name"],
             "partition": where.key,
-            "outcomes": {name: row[name] for name in (ACCEPTED, REPEAT, GAP, FENCED)},
-            "first_anomaly": None if first is None else Anomaly.model_validate(first.asDict()),  # type: ignore[attr-defined]
+            "outcomes": {name: row[name] for name in _OUTCOMES},
+            "first_anomaly": Anomaly(outcome=_OUTCOMES[row["first_outcome"]], **first) if row["anomalies"] else None,
         }
     )
