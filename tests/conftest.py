@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.settings import Settings
+from tests.jvm import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,8 +114,11 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def session(session_on: Callable[[Lake], SparkSession], lake: Lake) -> SparkSession:
-    """A session on the `lake` of this test."""
-    return session_on(lake)
+    """A session on the `lake` of this test, for small batches."""
+    made = session_on(lake)
+    for name, value in INTERPRETED.items():
+        made.conf.set(name, value)
+    return made
 
 
 def _lake(folder: Path, conf: dict[str, str] = SMALL) -> Lake:

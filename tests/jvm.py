@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For many small batches: their plans are new each time, so compiling them costs more than it gives. The readers of
+layouts, the asserted plans, the DAGs and the lesson run compiled, as users do.
+"""
+
 
 def short_lived() -> dict[str, str]:
     """The environment of a process that starts Spark: no optimising compiler."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.jvm import INTERPRETED
+
 
 @pytest.fixture(scope="session")
 def plain(spark: SparkSession) -> SparkSession:
     """The shared SparkSession, without code generation and adaptive execution."""
     session = spark.newSession()
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
     return session
