@@ -57,7 +57,7 @@ airflow-demo: setup ## The same datasets as DAGs in a real Airflow; Ctrl-C stops
 
 .PHONY: test
 test: setup $(KAFKA) $(CLASSES) ## Everything that CI runs
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 .PHONY: test-quick
 test-quick: setup ## Unit and property tests

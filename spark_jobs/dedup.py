@@ -7,7 +7,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup.documents import Staged, TakenOut, staged_key
+from onefold.dedup.documents import NOTHING, Staged, TakenOut, staged_key
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.staging import (
@@ -36,7 +36,7 @@ def run(
     dataset: Dataset,
     batch: str,
     attempt: str | None = None,
-    taken: TakenOut = TakenOut(),  # noqa: B008
+    taken: TakenOut = NOTHING,
 ) -> Staged:
     """Stage a landed batch, or find its staging; without the records that upsert found to be taken out by decisions."""
     standing = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)

@@ -5,6 +5,7 @@ The oracles are a consumer of another library (with and without uncommitted reco
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -77,11 +78,19 @@ class Log:
         assert producer.flush(30) == 0
 
     def copy(self, to: Path) -> list[Path]:
-        """The folder as it is on the broker's disk; its segments."""
+        """The folder as it is on the broker's disk; its segments. Copied anew where the cleaner came between."""
         assert self.broker._home
         folder = self.broker._home / "data" / f"{self.name}-0"
-        shutil.copytree(folder, to / folder.name)
-        return sorted((to / folder.name).glob("*.log"))
+        copied, deadline = to / folder.name, time.monotonic() + 60
+        while True:
+            before = {one.name: one.stat().st_ino for one in folder.glob("*.log")}
+            with contextlib.suppress(shutil.Error, FileNotFoundError):
+                shutil.copytree(folder, copied)
+                if before == {one.name: one.stat().st_ino for one in folder.glob("*.log")}:
+                    return sorted(copied.glob("*.log"))
+            assert time.monotonic() < deadline, "the folder changes all the time"
+            shutil.rmtree(copied, ignore_errors=True)
+            time.sleep(1)
 
     def read(self, isolation: str) -> dict[int, tuple[Any, ...]]:
         """What a consumer sees: offset to key, value, timestamp and headers."""

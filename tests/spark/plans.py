@@ -65,7 +65,7 @@ def statements(session: SparkSession, before: int) -> Iterator[Executed]:
 
 
 def _splits(store: Any, execution: int) -> dict[str, int]:
-    """Splits read by the scans of state tables."""
+    """Splits read by the scans of state tables; of several scans of one table the most."""
     values, nodes = store.executionMetrics(execution), store.planGraph(execution).allNodes()
     found = {}
     for place in range(nodes.size()):
@@ -77,5 +77,6 @@ def _splits(store: Any, execution: int) -> dict[str, int]:
             metric = node.metrics().apply(index)
             if metric.name() == "number of file splits read":
                 value = values.get(metric.accumulatorId())
-                found[found_in[1]] = int(value.get()) if value.isDefined() else 0
+                read = int(value.get()) if value.isDefined() else 0
+                found[found_in[1]] = max(read, found.get(found_in[1], 0))
     return found

@@ -377,6 +377,19 @@ def test_records_that_no_verdict_accounts_for_break_the_batchs_equation() -> Non
     assert "landed 80 = Σ verdicts 80 holds" in said(published(counts={"applied": {"insert": 80}}))
 
 
+def test_what_waited_in_the_table_is_counted_beside_what_landed() -> None:
+    chain = {"counts": {"applied": {"insert": 81, "update": 1}}, "changes": {"insert": 3}}
+    woken = said(published(**chain, woken=2, held=5))
+    assert "landed and woken 82 = Σ verdicts 82 holds" in woken
+    assert re.search(r"Woken 2 .*Held 5 .*Rows written 3 ", woken)
+    still = said(published(**chain | {"landed": 82}, held=0))
+    assert "landed 82 = Σ verdicts 82 holds" in still
+    assert re.search(r"Woken 0 .*Held 0 ", still)
+    newer = said(published())
+    assert "Rows inserted 4" in newer
+    assert "Held" not in newer
+
+
 def test_an_inexact_layout_is_accounted_by_object_and_says_why() -> None:
     text = said(inexact())
     assert "Reconciliation by object" in text

@@ -118,6 +118,9 @@ class TakenOut(BaseModel):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12] if self else ""
 
 
+NOTHING = TakenOut()
+
+
 def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "") -> str:
     """Where the staging of a batch is committed, for the code that runs now (and without what is taken out)."""
     less = f"-without-{without}" if without else ""

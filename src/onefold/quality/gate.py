@@ -290,20 +290,25 @@ def _rejected(session: SparkSession, upserted: Upserted) -> list[dict[str, Any]]
 
 
 def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
-    """Both sides of each conflict: the record judged, and the one that stands (in the batch or in the base)."""
+    """Both sides of each conflict: the record judged, and the one that stands (in the batch or in the base).
+
+    Of the base, payload is read only of files that may hold the keys that are shown (L8).
+    """
     staged, fields = session.table(upserted.staging), _fields(dataset)
-    judged = (
+    conflicts = (
         session.table(upserted.actions)
         .where(F.col(C.VERDICT) == "conflict")
         .select(C.KEY, C.ORDER, C.REASON, U.SCOPE, U.OTHER, U.WON)
         .orderBy(C.ORDER)
         .limit(EXAMPLES)
     )
+    shown = conflicts.collect()
+    judged = session.createDataFrame(shown, conflicts.schema)
+    keys = list({bytes(row[C.KEY]) for row in shown if row[C.KEY]})
     mine = staged.select(F.col(C.ORDER), F.col(C.HASH), fields.alias("fields")).dropDuplicates([C.ORDER])
     others = staged.where(C.SURVIVOR).select(F.col(C.ORDER).alias(U.OTHER), fields.alias("in_batch"))
-    stored = read_state(session, dataset, upserted.base).select(
-        C.KEY, F.col(C.ORDER).alias(U.OTHER), fields.alias("stored")
-    )
+    base = read_state(session, dataset, upserted.base, upserted.within).where(F.col(C.KEY).isin(keys))
+    stored = base.select(C.KEY, F.col(C.ORDER).alias(U.OTHER), fields.alias("stored"))
     rows = (
         judged.join(mine, C.ORDER, "left")
         .join(others.dropDuplicates([U.OTHER]), U.OTHER, "left")

@@ -59,6 +59,8 @@ class Report(BaseModel):
     decision: Decision | None = Field(default=None, description="Of a person, where one stands")
     snapshot: int | None
     landed: int | None
+    woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
+    held: int | None = Field(default=None, description="Records that the table holds then; None: its guard holds none")
     covered: int = Field(description="Records at positions that the table had processed before")
     objects: list[LandedLine]
     ignored: list[str]
@@ -103,6 +105,8 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         decision=published.decision if published else in_force(lake, dataset, batch, latest),
         snapshot=published.snapshot if published else None,
         landed=upserted.landed if upserted else (staged.records if staged else None),
+        woken=upserted.woken if upserted else 0,
+        held=gate.facts.get("held") if gate else None,
         covered=upserted.covered if upserted else 0,
         objects=[
             LandedLine(name=one.name, size=one.size, records=records.get(one.name, 0) if staged else None)

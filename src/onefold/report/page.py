@@ -90,7 +90,7 @@ def render(report: Report) -> str:
         judged=judged,
         sums=sums,
         total=total,
-        balance=Balance(report.landed, total) if judged and report.landed is not None else None,
+        balance=Balance(report.landed + report.woken, total) if judged and report.landed is not None else None,
         lines=lines_of(report.accounts),
         landed_balance=balance_of_objects(report.objects, report.landed),
         steps=steps_of(report),

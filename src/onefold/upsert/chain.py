@@ -59,7 +59,7 @@ def judge_chain(
     return judged.unionByName(others, allowMissingColumns=True)
 
 
-_BASE = "_is_base"
+_BASE, _CONTENT = "_is_base", "_content"
 _HEAD, _TWIN, _FIRST, _RUN, _END = "_chain_head", "_chain_twin", "_chain_first", "_chain_run", "_chain_end"
 
 
@@ -164,14 +164,13 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
     """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
-    named = {C.ORDER: "_at", C.HASH: "_content"}
-    stood = base.select(*by, *(F.col(name).alias(other) for name, other in named.items()))
-    met = [rows[name] == stood[name] for name in by]
-    found = rows.join(stood, [*met, rows[C.ORDER] == stood["_at"], rows[U.COVERED]], "left").select(
-        *(rows[name] for name in rows.columns), *named.values()
-    )
+    found = rows.withColumn(_CONTENT, F.lit(None).cast("binary"))
+    if dataset.source.exact:  # an inferred position contradicts nothing, and may be that of several rows
+        stood = base.select(*by, F.col(C.ORDER).alias("_at"), F.col(C.HASH).alias(_CONTENT))
+        met = [*(rows[name] == stood[name] for name in by), rows[C.ORDER] == stood["_at"], rows[U.COVERED]]
+        found = rows.join(stood, met, "left").select(*(rows[name] for name in rows.columns), _CONTENT)
     stands = F.col(U.COVERED) & F.col(C.KEY).isNotNull()
-    contradicts = F.coalesce(F.col("_content") != F.col(C.HASH), F.lit(False)) & F.lit(dataset.source.exact)
+    contradicts = F.coalesce(F.col(_CONTENT) != F.col(C.HASH), F.lit(False))
     repeated = F.when(contradicts, "inconsistent_position").otherwise("position")
     return found.withColumns(
         {
@@ -185,7 +184,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
             U.ACTION: F.lit(None).cast("string"),
             U.BECOMES: F.lit(None).cast("string"),
         }
-    ).drop(*named.values())
+    ).drop(_CONTENT)
 
 
 def _narrowest(dataset: Dataset, twin: Column, rows: DataFrame) -> Column:
