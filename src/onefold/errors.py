@@ -324,6 +324,22 @@ class StepMissingError(TerminalError):
 
 
 @dataclass(eq=False)
+class SumOverflowError(TerminalError):
+    """Mode increment: what a batch adds makes a sum larger than its column can hold."""
+
+    dataset: str
+    columns: str
+    keys: tuple[str, ...]
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: {self.columns} would be larger than the column holds for {', '.join(self.keys)}. The "
+            "published table is untouched, and the batch is landed and kept. Declare a decimal, or a wider one, in value.fields "
+            f"and run onefold rebuild {self.dataset}; or leave the whole batch out: onefold skip {self.dataset}."
+        )
+
+
+@dataclass(eq=False)
 class StaleGateError(TerminalError):
     """The gate judged another staging, branch or head than the one that would be published."""
 

@@ -18,7 +18,7 @@ from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
 from onefold.dataset import Dataset
-from onefold.dataset.model import Origin
+from onefold.dataset.source import Origin
 from onefold.errors import ExportChangedError, LakeUnavailableError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.dataset.model import Origin
+from onefold.dataset.source import Origin
 from onefold.errors import ObjectTooLargeError
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.dataset.model import Origin
+from onefold.dataset.source import Origin
 from onefold.records import envelope as E
 from onefold.records.kcat import read_kcat
 

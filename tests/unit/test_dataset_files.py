@@ -44,6 +44,9 @@ UPSERT = """\
   delete_when: tombstone
 """
 CHAIN = UPSERT.replace("newer", "contiguous")
+INCREMENT = ENTRIES.replace("  business_key: [transfer, account]\n", "").replace(
+    "  mode: append\n", "  mode: increment\n  key: [key.id, account]\n  add: {balance: amount}\n"
+)
 Write = Callable[[str], Path]
 
 
@@ -141,7 +144,6 @@ NOT_BUILT = [
         for kind in ("binary", "list<binary>", "struct<a: binary?>")
     ],
     ("unknown fields stop", "", "  format: json\n  fields", "  format: json\n  unknown_fields: stop\n  fields", "stop"),
-    ("increment", "", "mode: append", "mode: increment\n  key: [account]\n  add: {amount: amount}", "increment"),
     ("history", "", "mode: append", "mode: history\n  key: [account]", "history"),
 ]
 
@@ -152,6 +154,41 @@ def test_what_is_not_built_yet_says_so(write: Write, old: str, new: str, said: s
         load_dataset(write(changed(old, new)))
     assert raised.value.exit_code == 2
     assert raised.value.line is not None
+
+
+def test_an_increment_publishes_its_key_and_what_is_added_to_it(write: Write) -> None:
+    dataset = load_dataset(write(INCREMENT))
+    assert (dataset.deciding, dataset.key_names, dataset.narrow) == ("message_id", ["message-id"], ())
+    assert (dataset.row_key_names, dataset.published_columns) == (["id", "account"], ["id", "account", "balance"])
+    assert {name: (field, str(kind)) for name, (field, kind) in dataset.sums.items()} == {
+        "balance": ("amount", "decimal(28,2)")
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  add: {balance: amount}\n", "", "increment needs a key, and add"),
+        ("  key: [key.id, account]\n", "", "increment needs a key, and add"),
+        ("{balance: amount}", "{balance: amont}", "names no field of value.fields"),
+        ("{balance: amount}", "{balance: transfer}", "what is added is a field of type int, long or decimal"),
+        ("{balance: amount}", "{balance: offset}", "what is added is a field of type int, long or decimal"),
+        ("decimal(18,2)", "decimal(28,2)", "p at most 27"),
+        ("{balance: amount}", "{Amount: amount}", "amount and Amount would be one column"),
+        ("{balance: amount}", "{_balance: amount}", "Onefold's own"),
+        (
+            "  message_id: header.message-id\n",
+            "  producer: {name: header.p, sequence: header.s}\n",
+            "message id decides",
+        ),
+        ("  message_id", "  business_key: [transfer]\n  message_id", "message id decides"),
+        ("  mode: increment\n", "  mode: increment\n  delete_when: tombstone\n", "no version or delete_when"),
+        ("  message_id", "  within: day(at)\n  message_id", "not_supported_yet: identity.within in mode increment"),
+    ],
+)
+def test_an_increment_that_cannot_be_is_refused(write: Write, old: str, new: str, said: str) -> None:
+    with pytest.raises(InvalidDatasetError, match=re.escape(said)):
+        load_dataset(write(changed(old, new, INCREMENT)))
 
 
 def test_a_plain_mistake_is_told_before_what_is_not_built(write: Write) -> None:

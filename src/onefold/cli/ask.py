@@ -136,7 +136,7 @@ def explain_key(
 ) -> None:
     """Every published record that touched a key (or the key of a position), in order: verdict, batch, and the row."""
     from onefold.records.key import digest_of_key
-    from onefold.report.ledger import explain, explain_position
+    from onefold.report.ledger import explain, explain_position, explain_sum
 
     lake, dataset = open_dataset(name)
     if (key is None) == (at is None):
@@ -155,7 +155,8 @@ def explain_key(
         raise UsageError(f"--key {key!r} is not JSON: {error}") from None
     if not isinstance(parts, dict):
         raise UsageError(f"--key {key!r} is no JSON object")
-    rows = explain(lake, dataset, digest_of_key(dataset, parts))
+    of_sum = dataset.sums and set(parts) == set(dataset.row_key_names)
+    rows = explain_sum(lake, dataset, parts) if of_sum else explain(lake, dataset, digest_of_key(dataset, parts))
     answer(f"{name} {key}", rows, as_json, _touched, "no published record touched this key")
 
 

@@ -10,7 +10,7 @@ import typer
 
 from onefold.cli.app import AsJson, app
 from onefold.cli.console import NOTES, note, print_json, print_rows
-from onefold.dataset.model import LAYOUTS
+from onefold.dataset.source import LAYOUTS
 from onefold.errors import DatasetExistsError, UsageError
 from onefold.settings import Settings, load_settings
 

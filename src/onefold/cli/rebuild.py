@@ -10,7 +10,7 @@ from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
-from onefold.dataset.model import LAYOUTS
+from onefold.dataset.source import LAYOUTS
 from onefold.decisions.log import pin_skips
 from onefold.errors import UsageError
 from onefold.faults import fault_point

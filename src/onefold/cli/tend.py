@@ -13,7 +13,7 @@ from onefold.cli.app import AsJson, Name, app, open_dataset
 from onefold.cli.batches import Say, ended, planned, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import dataset_files, find_dataset
-from onefold.dataset.model import duration
+from onefold.dataset.base import duration
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.settings import load_settings

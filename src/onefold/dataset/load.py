@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from onefold.dataset.model import Dataset, NotBuiltError
+from onefold.dataset.base import NotBuiltError
+from onefold.dataset.model import Dataset
 from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
 
 

@@ -4,229 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, Self
 
 from croniter import croniter
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
 from onefold.dataset.expressions import CASTS, PERIODS, ROOTS, Call, Expression, Path, calls, parse, paths, used
+from onefold.dataset.source import Source
 from onefold.dataset.types import FieldType, parse_type
 
-SAFE_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
-Name = Annotated[str, Field(pattern=SAFE_NAME, max_length=64)]
 
-
-class NotBuiltError(ValueError):
-    """What is asked for stands in the language but is not built yet."""
-
-
-def not_built(what: str) -> NotBuiltError:
-    """The error for a key or value that a later version will know."""
-    return NotBuiltError(f"not_supported_yet: {what}")
-
-
-def _readable(text: Any) -> Any:
-    if isinstance(text, str):
-        parse(text)
-    return text
-
-
-ExpressionText = Annotated[str, BeforeValidator(_readable)]
-
-
-def duration(text: Any) -> timedelta:
-    """A duration of a dataset file or a command, such as 30s, 10m, 2h or 1d."""
-    units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-    if isinstance(text, str) and text[:-1].isdigit() and text[-1:] in units:
-        return timedelta(**{units[text[-1]]: int(text[:-1])})
-    if isinstance(text, timedelta):
-        return text
-    raise ValueError(f"{text!r} is no duration such as 30s, 10m, 2h or 1d")
-
-
-Duration = Annotated[timedelta, BeforeValidator(duration)]
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
-
-
-class Origin(_Model):
-    """What an export does not say of itself: the cluster, and which incarnation of its topics."""
-
-    cluster: Name = Field(description="The Kafka cluster's name in positions")
-    incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created anew")
-
-
-LAYOUTS = {"kcat": True, "connect": False, "aiven": True, "parquet": True, "segments": True}
-"""The layouts of export files, and whether each of their records carries its own offset."""
-_NOT_BUILT = {"avro": ": Avro objects of Kafka Connect are layout connect"}
-
-
-class Columns(_Model):
-    """Which columns of a Parquet export are what Kafka had (layout parquet); names as Kafka and Spark's source say."""
-
-    topic: str = Field(default="topic", min_length=1, description="Text")
-    partition: str = Field(default="partition", min_length=1, description="A whole number")
-    offset: str = Field(default="offset", min_length=1, description="A whole number")
-    timestamp: str | None = Field(
-        default="timestamp", min_length=1, description="A timestamp, or whole milliseconds since 1970; null: none"
-    )
-    key: str | None = Field(default="key", min_length=1, description="Binary or text; null: none")
-    value: str = Field(default="value", min_length=1, description="Binary, text, or a struct")
-    headers: str | None = Field(
-        default="headers", min_length=1, description="A list of structs of key and value, or a map; null: none"
-    )
-
-    def required(self, role: str) -> bool:
-        """Whether an object must have this column: all but timestamp, key and headers under their usual names."""
-        usual = type(self).model_fields[role].default
-        return role in ("topic", "partition", "offset", "value") or getattr(self, role) != usual
-
-
-class Encoding(_Model):
-    """How Aiven's sink was told to write bytes (layout aiven)."""
-
-    key: Literal["none", "base64"] = Field(default="none", description="base64: of a ByteArrayConverter")
-    value: Literal["none", "base64"] = Field(default="none", description="base64: of a ByteArrayConverter")
-    headers: Literal["none", "base64"] = Field(default="none", description="base64: of a ByteArrayConverter")
-
-
-class Exports(_Model):
-    """Export files as a source."""
-
-    path: str = Field(min_length=1, description="A folder, or s3://bucket/prefix/")
-    layout: str = Field(description=" | ".join(LAYOUTS))
-    origin: Origin
-    columns: Columns = Field(default=Columns(), description="Layout parquet: which column is what")
-    encoding: Encoding = Field(default=Encoding(), description="Layout aiven: what is base64")
-    holes: Literal["none", "transactional", "compacted"] = Field(
-        default="none", description="What explains a missing offset"
-    )
-
-    @model_validator(mode="after")
-    def _built(self) -> Self:
-        if self.layout in _NOT_BUILT:
-            raise not_built(f"layout {self.layout} ({', '.join(LAYOUTS)} are){_NOT_BUILT[self.layout]}")
-        if self.layout not in LAYOUTS:
-            raise ValueError(f"no layout {self.layout!r} ({', '.join(LAYOUTS)})")
-        for name, layout in _OF_ONE_LAYOUT.items():
-            if getattr(self, name) != type(self).model_fields[name].default and self.layout != layout:
-                raise ValueError(f"{name} belongs to layout {layout}, not to {self.layout}")
-        if self.layout == "segments" and self.holes == "transactional":
-            raise ValueError("holes: segments hold markers and aborted records themselves (none, compacted)")
-        return self
-
-    @property
-    def meaning(self) -> dict[str, Any]:
-        """What of an export can change a row; the path cannot."""
-        own = {name: getattr(self, name).model_dump() for name, of in _OF_ONE_LAYOUT.items() if of == self.layout}
-        return {"origin": self.origin.model_dump(), "layout": self.layout, "holes": self.holes, **own}
-
-
-_OF_ONE_LAYOUT = {"columns": "parquet", "encoding": "aiven"}
-"""Keys of an export that mean something in one layout only."""
-
-
-_TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-
-
-class Kafka(_Model):
-    """Live topics as a source."""
-
-    connection: str = Field(
-        default="kafka_default",
-        pattern=r"^[A-Za-z0-9_.-]+$",
-        description="The Airflow connection, or the entry of the setting `kafka`, that says how to reach the cluster",
-    )
-    topics: list[str] = Field(min_length=1, description="Topic names; one that starts with ^ is a regular expression")
-
-    @field_validator("topics")
-    @classmethod
-    def _names(cls, topics: list[str]) -> list[str]:
-        for topic in topics:
-            if topic.startswith("^"):
-                try:
-                    re.compile(topic)
-                except re.error as error:
-                    raise ValueError(f"{topic!r} is no regular expression: {error}") from None
-            elif not _TOPIC.fullmatch(topic):
-                raise ValueError(f"{topic!r} is no topic's name (a pattern starts with ^)")
-        if len(set(topics)) < len(topics):
-            raise ValueError("a topic stands there twice")
-        return topics
-
-
-class Source(_Model):
-    """Where the records come from."""
-
-    exports: Exports | None = None
-    kafka: Kafka | None = None
-    filter: ExpressionText | None = Field(default=None, description="Records that are wanted")
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.exports is None) == (self.kafka is None):
-            raise ValueError("name one source: exports or kafka")
-        return self
-
-    @property
-    def layout(self) -> str:
-        """How the landed bytes are laid out: one of `LAYOUTS`, or kafka for live topics."""
-        return self.exports.layout if self.exports else "kafka"
-
-    @property
-    def exact(self) -> bool:
-        """Whether each record carries its own offset."""
-        return LAYOUTS.get(self.layout, True)
-
-    @property
-    def shows_log(self) -> bool:
-        """Whether record batches are seen as the broker wrote them, with producer, epoch and sequence."""
-        return self.layout == "segments"
-
-    @property
-    def holes(self) -> str | None:
-        """What the file says explains an offset that an export does not hold; None: nothing does."""
-        return None if self.exports is None or self.exports.holes == "none" else self.exports.holes
-
-    @property
-    def place(self) -> str:
-        """Where it lies, for people."""
-        if self.kafka:
-            return f"{self.kafka.connection}: {', '.join(self.kafka.topics)}"
-        assert self.exports
-        return self.exports.path
-
-    @property
-    def meaning(self) -> dict[str, Any]:
-        """What of the source can change a row: neither a connection's name nor a path."""
-        if self.kafka:
-            return {"layout": self.layout, "topics": sorted(self.kafka.topics)}
-        assert self.exports
-        return self.exports.meaning
-
-    @cached_property
-    def id(self) -> str:
-        """Names the source: datasets that read the same one share its landing."""
-        words: list[Any]
-        if self.kafka:
-            name = re.sub(r"[^A-Za-z0-9_-]+", "_", min(self.kafka.topics)).strip("_")
-            words = ["kafka", self.kafka.connection, sorted(self.kafka.topics)]
-        else:
-            assert self.exports
-            name = FilePath(self.exports.path.rstrip("/")).name
-            words = [self.exports.path, self.exports.layout, self.exports.origin.model_dump()]
-            if self.exports.layout == "segments":  # its landing says which transactions are decided, and holes matter
-                words.append(self.exports.holes)
-        return f"{name or 'root'}-{hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:8]}"
-
-
-class Schedule(_Model):
+class Schedule(Model):
     """When Airflow runs it."""
 
     cron: str = Field(description="Five cron fields, UTC")
@@ -254,13 +45,13 @@ class Schedule(_Model):
         return cron
 
 
-class KeyFormat(_Model):
+class KeyFormat(Model):
     """How the Kafka key is read."""
 
     format: Literal["json", "string", "bytes"] = "string"
 
 
-class Value(_Model):
+class Value(Model):
     """How the value is read."""
 
     format: str = "json"
@@ -287,14 +78,14 @@ class Value(_Model):
         return self
 
 
-class NamedProducer(_Model):
+class NamedProducer(Model):
     """A producer's name and the sequence that it counts for a partition, where records carry them."""
 
     name: ExpressionText = Field(description="The producer's name, such as header.producer")
     sequence: ExpressionText = Field(description="A whole number that the producer raises by one a record")
 
 
-class Identity(_Model):
+class Identity(Model):
     """What makes two records the same message; position is always on."""
 
     producer: NamedProducer | None = Field(default=None, description="Of a source that does not show the log's own")
@@ -305,7 +96,7 @@ class Identity(_Model):
     )
 
 
-class Version(_Model):
+class Version(Model):
     """What orders the versions of a key."""
 
     from_: ExpressionText | list[ExpressionText] = Field(
@@ -343,19 +134,21 @@ class Version(_Model):
         return 1 if self.first is None else self.first
 
 
-class Apply(_Model):
+class Apply(Model):
     """What a record does to the table."""
 
     mode: str
     key: list[ExpressionText] | None = Field(default=None, min_length=1)
     version: Version | None = None
     delete_when: str | None = Field(default=None, description="tombstone, or an expression")
-    add: dict[str, str] | None = None
+    add: dict[Name, ExpressionText] | None = Field(
+        default=None, min_length=1, description="increment: a column of the table to the field that is added to it"
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if self.mode in ("increment", "history"):
-            raise not_built(f"mode {self.mode} (append and upsert are)")
+        if self.mode == "history":
+            raise not_built("mode history (append, upsert and increment are)")
         if self.mode == "append":
             if self.key or self.version or self.delete_when or self.add:
                 raise ValueError("append takes no key, version, delete_when or add: its identity decides")
@@ -366,12 +159,17 @@ class Apply(_Model):
                 raise ValueError("add belongs to mode increment")
             if self.delete_when not in (None, "tombstone"):
                 parse(str(self.delete_when))
+        elif self.mode == "increment":
+            if not self.key or not self.add:
+                raise ValueError("increment needs a key, and add: what is added to which column")
+            if self.version or self.delete_when:
+                raise ValueError("increment takes no version or delete_when: what was added once stays added")
         else:
-            raise ValueError(f"no mode {self.mode!r} (append, upsert)")
+            raise ValueError(f"no mode {self.mode!r} (append, upsert, increment)")
         return self
 
 
-class Target(_Model):
+class Target(Model):
     """Where readers find it."""
 
     table: str = Field(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$", description="namespace.name")
@@ -405,10 +203,13 @@ _IDENTIFYING = (
     "apply.key",
 )
 
+_ADDED_DIGITS = 27
+"""Of a decimal that is added up: with ten more, Spark still adds without rounding."""
+
 Rate = Annotated[float, Field(ge=0, le=1)]
 
 
-class Quality(_Model):
+class Quality(Model):
     """What the gate asks."""
 
     max_duplicate_rate: Rate | None = Field(default=None, description="Of the records not covered before")
@@ -426,7 +227,7 @@ class Quality(_Model):
     suite: str | None = Field(default=None, pattern=r"^[\w.-]+\.ya?ml$", description="A file in expectations/")
 
 
-class Dataset(_Model):
+class Dataset(Model):
     """One dataset file."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
@@ -461,6 +262,7 @@ class Dataset(_Model):
             self._check_tombstones()
         self._check_periods()
         self._check_chain()
+        self._check_sums()
         taken = [name for name, _ in self.key_columns if name in self.value.fields]
         if taken:
             raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
@@ -495,12 +297,35 @@ class Dataset(_Model):
                     f"apply.version.from: {text!r}: guard contiguous counts whole numbers; cast with long(…) or int(…)"
                 )
 
+    def _check_sums(self) -> None:
+        if self.apply.mode != "increment":
+            return
+        if not self.identity.message_id or self.identity.business_key:
+            raise ValueError(
+                "identity: in mode increment the message id decides what is added once; "
+                "declare message_id, and no business_key"
+            )
+        if self.within:
+            raise not_built("identity.within in mode increment")
+        for name, text in (self.apply.add or {}).items():
+            tree = parse(text)
+            plain = isinstance(tree, Path) and tree.root == "value" and not tree.inner
+            kind = self.type_of(tree) if plain else None
+            if not kind or kind.name not in ("int", "long", "decimal") or kind.precision > _ADDED_DIGITS:
+                raise ValueError(
+                    f"apply.add.{name}: {text!r}: what is added is a field of type int, long or decimal(p,s), "
+                    f"p at most {_ADDED_DIGITS}"
+                )
+            if name.startswith("_"):
+                raise ValueError(f"apply.add.{name}: names that start with _ are Onefold's own")
+
     def _check_column_names(self) -> None:
         """Names that differ only in case, or not at all, would be one column."""
         seen: dict[str, str] = {}
-        for name in (*self.value.fields, *(name for name, _ in self.key_columns)):
+        for name in (*self.value.fields, *(name for name, _ in self.key_columns), *(self.apply.add or ())):
             if other := seen.get(name.lower()):
-                raise ValueError(f"value.fields: {other} and {name} would be one column of the table")
+                place = "apply.add" if name in (self.apply.add or ()) else "value.fields"
+                raise ValueError(f"{place}: {other} and {name} would be one column of the table")
             seen[name.lower()] = name
 
     def expressions(self) -> list[tuple[str, str]]:
@@ -512,6 +337,7 @@ class Dataset(_Model):
         found += [("identity.business_key", text) for text in self.identity.business_key or ()]
         found += [("identity.within", self.identity.within)]
         found += [("apply.key", text) for text in self.apply.key or ()]
+        found += [(f"apply.add.{name}", text) for name, text in (self.apply.add or {}).items()]
         if self.apply.version:
             found += [("apply.version.from", text) for text in self.apply.version.parts]
         if self.apply.delete_when != "tombstone":
@@ -597,7 +423,7 @@ class Dataset(_Model):
 
     @cached_property
     def deciding(self) -> str:
-        """The level that decides: append: the widest declared; upsert: (key, version)."""
+        """The level that decides: append: the widest declared; upsert: (key, version); increment: the message id."""
         return "key_version" if self.apply.mode == "upsert" else self._declared[-1]
 
     @cached_property
@@ -643,6 +469,31 @@ class Dataset(_Model):
     def key_names(self) -> list[str]:
         """The names of the key's parts, as `explain --key` takes them; the last is that of `within`, if declared."""
         return [next(iter(paths(tree))).column for tree in self.key_expressions]
+
+    @cached_property
+    def row_key_names(self) -> list[str]:
+        """The names of what a published row is unique by: of increment the key that is added to, not the message."""
+        if self.sums:
+            return list(dict.fromkeys(next(iter(paths(parse(text)))).column for text in self.apply.key or ()))
+        return self.key_names
+
+    @cached_property
+    def sums(self) -> dict[str, tuple[str, FieldType]]:
+        """Mode increment: of each column that is added to, the field and the sum's type: ten digits wider."""
+        found = {}
+        for name, text in (self.apply.add or {}).items():
+            field = next(iter(paths(parse(text)))).name
+            kind = self.fields[field]
+            wide = FieldType("decimal", precision=kind.precision + 10, scale=kind.scale)
+            found[name] = field, (wide if kind.name == "decimal" else FieldType("long"))
+        return found
+
+    @cached_property
+    def published_columns(self) -> list[str]:
+        """The columns that readers see."""
+        if self.sums:
+            return [*self.row_key_names, *self.sums]
+        return [*(name for name, _ in self.key_columns), *self.fields]
 
     @cached_property
     def meaning(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Expression, parse
+from onefold.dataset.types import FieldType
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.records.canonical import content_hash, key_digest, key_text
@@ -35,6 +36,11 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
             begins = dataset.apply.version.begins
             said = f"the first version of a key is {begins}"
             candidates.append(F.when(parts[0].value < begins, rejected("before_first", said)))
+    if dataset.sums:
+        added_to = [(text, compile_expression(parse(text))) for text in dataset.apply.key or ()]
+        candidates += [_null_or_wrong(part, "null_key", text) for text, part in added_to]
+        for field, _ in dataset.sums.values():
+            candidates.append(F.when(F.col(field).isNull(), rejected("null_value", f"{field} is null: nothing to add")))
     for level in dataset.levels[1:]:
         if level in dataset.narrow or level == "producer":
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
@@ -45,7 +51,6 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     judged = F.when(unjudged, F.col(REJECTED)).otherwise(F.coalesce(*candidates))
     columns[REJECTED] = judged.cast(REJECTED_TYPE)
     columns[C.ORDER] = E.order_struct()
-    columns[C.HASH] = content_hash(dataset.fields, F.col(C.DELETED))
     known = decoded.withColumns(columns)
     usable = F.col(REJECTED).isNull() & ~unjudged
     # Where no wider identity is declared, the position is the key.
@@ -53,7 +58,16 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     named = {C.KEY: key_digest(key_text(part) for part in identity)}
     if dataset.within:
         named[C.WITHIN] = identity[-1]
-    return known.withColumns({name: F.when(usable, of) for name, of in named.items()}).drop(KEY_VARIANT)
+    added = {name: F.when(usable, of) for name, of in named.items()} | {C.HASH: _content(dataset)}
+    return known.withColumns(added).drop(KEY_VARIANT)
+
+
+def _content(dataset: Dataset) -> Column:
+    """The digest of what a record says. Where the key is not the identity, what is added to which key is content."""
+    fields = dict(dataset.fields)
+    if dataset.sums:
+        fields |= {name: dataset.type_of(tree) or FieldType("string") for name, tree in dataset.key_columns}
+    return content_hash(fields, F.col(C.DELETED))
 
 
 def _composite(parts: list[Column]) -> Column:

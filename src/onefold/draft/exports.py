@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Any
 
-from onefold.dataset.model import LAYOUTS, Encoding
+from onefold.dataset.source import LAYOUTS, Encoding
 from onefold.draft.sample import LARGEST, Sample, Span, sample_of
 from onefold.errors import NoDraftError
 from onefold.formats.aiven import read_line

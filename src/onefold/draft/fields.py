@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from onefold.dataset.model import SAFE_NAME
+from onefold.dataset.base import SAFE_NAME
 from onefold.dataset.types import UnsupportedTypeError, parse_type
 from onefold.draft.types import Scalar, infer, type_text
 from onefold.draft.values import Message

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onefold.dataset.model import Encoding
+from onefold.dataset.source import Encoding
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?Z")

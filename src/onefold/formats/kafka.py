@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from onefold.dataset.model import Columns
+from onefold.dataset.source import Columns
 from onefold.formats.parquet import open_parquet, plain_values, shape_of
 from onefold.formats.shapes import FormatError, Shape, encoded, writer
 

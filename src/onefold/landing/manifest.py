@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
-from onefold.dataset.model import Origin
+from onefold.dataset.source import Origin
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.offsets import HoleKind, Range, TopicPartition
 from onefold.landing.transactions import Transactions

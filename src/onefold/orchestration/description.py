@@ -34,6 +34,8 @@ def doc_of(dataset: Dataset) -> str:
         rule = "version by version, along" if dataset.chained else "the newest"
         mode += f" by {', '.join(apply.key)}: {rule} {', '.join(apply.version.parts)}"
         mode += f"; deleted by {apply.delete_when}" if apply.delete_when else ""
+    if apply.key and apply.add:
+        mode += f" by {', '.join(apply.key)}: {', '.join(f'{name} + {field}' for name, field in apply.add.items())}"
     narrower = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]
     return _DOC.format(
         name=dataset.name,

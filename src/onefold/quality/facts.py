@@ -11,9 +11,11 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
+from onefold.quality.sums import sum_faults
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import count_quarantined, read_state
+from onefold.upsert.sums import ENTER, INSERT, REMOVE
 
 EXAMPLES = 20
 """At most so many examples of each kind are shown."""
@@ -21,7 +23,7 @@ EXAMPLES = 20
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
-    """Counts of rows and keys: from `repeated_keys` to `unknown_columns` every one must be 0. `added`: net."""
+    """Counts of rows and keys: from `repeated_keys` to `unequal_sums` every one must be 0. `added`: net."""
 
     rows_before: int
     rows_after: int
@@ -32,6 +34,7 @@ class BranchFacts:
     regressions: int
     unapplied: int
     unknown_columns: int
+    unequal_sums: int | None
     quarantined: int
     rejected: int
     failing_keys: list[dict[str, str]]
@@ -52,10 +55,9 @@ def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     return read_state(session, dataset, upserted.head, upserted.within).join(actions, by)
 
 
-def live_rows(rows: DataFrame) -> DataFrame:
+def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
     """Live rows, the published columns only."""
-    named = [name for name in rows.columns if not name.startswith("_")]
-    return rows.where(F.col(U.STATE) == "live").select(*named)
+    return rows.where(F.col(U.STATE) == "live").select(*dataset.published_columns)
 
 
 def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame) -> BranchFacts:
@@ -70,7 +72,7 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
         regressions, unapplied = chain_faults(session, dataset, upserted, changed)
     else:
         regressions, unapplied = _faults(dataset, changed)
-        unapplied += sum(upserted.changes.values()) - int(stood.keys)
+        unapplied += sum(n for action, n in upserted.changes.items() if action != REMOVE) - int(stood.keys)
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
 
     def rows_at(snapshot: int) -> int:
@@ -82,13 +84,14 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
     return BranchFacts(
         rows_before=rows_at(upserted.base),
         rows_after=rows_at(upserted.head),
-        added=upserted.changes.get("insert", 0) - upserted.changes.get("remove", 0),
+        added=sum(upserted.changes.get(one, 0) for one in (INSERT, ENTER)) - upserted.changes.get(REMOVE, 0),
         verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
         repeated_keys=int(stood.repeated),
         null_keys=int(null_keys[0]),
         regressions=regressions,
         unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
+        unequal_sums=sum_faults(session, dataset, upserted) if dataset.sums else None,
         quarantined=count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0,
         rejected=rejected,
         failing_keys=_failing(changed, repeated, dataset) if stood.repeated else [],
@@ -120,14 +123,14 @@ def _null_keys(dataset: Dataset) -> Column:
 def key_columns(dataset: Dataset) -> list[str]:
     """The parts of the key that are columns; of the period, where it begins."""
     seen = {*dataset.fields, *(name for name, _ in dataset.key_columns)}
-    names = dataset.key_names[:-1] if dataset.within else dataset.key_names
+    names = dataset.row_key_names[:-1] if dataset.within else dataset.row_key_names
     return [*(name for name in names if name in seen), *([C.WITHIN] if dataset.within else [])]
 
 
 def _worse(dataset: Dataset) -> Column:
-    """(version, order) went down for a key (L4); append: the order went up, for the smaller stands there."""
+    """(version, order) went down for a key (L4); elsewhere the order went up, for the smaller stands there."""
     base = F.col("_base_order")
-    if dataset.apply.mode == "append":
+    if dataset.apply.mode != "upsert":
         return base.isNotNull() & (F.col(C.ORDER) > base)
     assert dataset.apply.version
     first = dataset.apply.version.tie == "first"

@@ -82,6 +82,7 @@ def _spark_checks(facts: BranchFacts) -> list[Check]:
         ("every action stands on the branch", "L5", facts.unapplied, 0),
         ("rows after = rows before + inserted", "L2", facts.rows_after, facts.rows_before + facts.added),
         ("columns as published", "L1", facts.unknown_columns, 0),
+        *([] if facts.unequal_sums is None else [("sums moved as their entries", "L1", facts.unequal_sums, 0)]),
         ("rejected records quarantined", "L6", facts.quarantined, facts.rejected),
     ]
     return [
@@ -109,10 +110,10 @@ def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     wanted: list[tuple[str, str, str, dict[str, Any]]] = [
         ("key digest unique", "L3", "expect_column_values_to_be_unique", {"column": "key_digest"})
     ]
-    if len(keys) == len(dataset.key_names) and len(keys) > 1:
+    if len(keys) == len(dataset.row_key_names) and len(keys) > 1:
         kwargs = {"column_list": keys, "ignore_row_if": "never"}
         wanted.append((f"({', '.join(keys)}) unique", "L3", "expect_compound_columns_to_be_unique", kwargs))
-    elif len(keys) == len(dataset.key_names) == 1:  # none: the position is the key
+    elif len(keys) == len(dataset.row_key_names) == 1:  # none: the position is the key
         wanted.append((f"{keys[0]} unique", "L3", "expect_column_values_to_be_unique", {"column": keys[0]}))
     wanted += [(f"{key} not null", "", "expect_column_values_to_not_be_null", {"column": key}) for key in keys]
     outcomes = expect(rows, [(type_, kwargs) for _, _, type_, kwargs in wanted])
@@ -253,7 +254,7 @@ def _suite_checks(
         if not asked:
             continue
         rows = changed if over == "changed" else read_state(session, dataset, upserted.head)
-        outcomes = expect(live_rows(rows), [(one.type, one.kwargs) for one in asked])
+        outcomes = expect(live_rows(rows, dataset), [(one.type, one.kwargs) for one in asked])
         for one, outcome in zip(asked, outcomes, strict=True):
             arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in one.kwargs.items())
             name = f"{one.type}({arguments})"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.dataset.model import Encoding, Origin
+from onefold.dataset.source import Encoding, Origin
 from onefold.formats.aiven import Line, read_line
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.dataset.model import Origin
+from onefold.dataset.source import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro

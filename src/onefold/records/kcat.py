@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from onefold.dataset.model import Origin
+from onefold.dataset.source import Origin
 from onefold.records import envelope as E
 from onefold.records.json import LARGEST, one_object
 from onefold.records.landed import literal

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from onefold.dataset.model import Columns, Origin
+from onefold.dataset.source import Columns, Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ExportColumnError, UnreadableObjectError
 from onefold.formats.parquet import open_parquet, plain_values, shape_of, with_enums

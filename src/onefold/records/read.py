@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dataset.model import Columns, Encoding, Origin
+from onefold.dataset.source import Columns, Encoding, Origin
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import LandedObject, Manifest

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from onefold.dataset.model import Origin
+from onefold.dataset.source import Origin
 from onefold.landing.segments import SegmentIndex
 from onefold.landing.transactions import OfProducer, Transactions
 from onefold.records import envelope as E

@@ -67,7 +67,8 @@ def changes_of(lake: Lake, dataset: Dataset, since: str | None = None) -> Change
     records = list(chain(lake, dataset, head.record))
     until = Mark(None if head.record == ROOT else records[0].batch, head.snapshot)
     start = _mark(lake, dataset, table, records, since) if since else None
-    return Changes(start, until, list(_differences(table, start.snapshot if start else None, head.snapshot)))
+    before = start.snapshot if start else None
+    return Changes(start, until, list(_differences(table, dataset.published_columns, before, head.snapshot)))
 
 
 def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:
@@ -118,12 +119,11 @@ Tasks = dict[str, FileScanTask]
 """Files of one snapshot to be read, by path."""
 
 
-def _differences(table: StateTable, start: int | None, end: int) -> Iterable[dict[str, Any]]:
+def _differences(table: StateTable, names: list[str], start: int | None, end: int) -> Iterable[dict[str, Any]]:
     """The net changes, partition by partition: a key stays in its own."""
     before, after = _files(table, start) if start else {}, _files(table, end)
     stands = {path for path in before.keys() & after.keys() if _deletes(before[path]) == _deletes(after[path])}
     old, new = (_by_partition(files, stands) for files in (before, after))
-    names = [name for name in table.table.schema().column_names if not name.startswith("_") and "." not in name]
     for one in sorted(old.keys() | new.keys()):
         yield from _in_partition(table, start, end, old.get(one, {}), new.get(one, {}), names)
 

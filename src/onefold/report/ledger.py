@@ -41,7 +41,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     if table is None:
         return []
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
-    names = [name for name in table.table.schema().column_names if not name.startswith("_") and "." not in name]
+    names = dataset.published_columns
     found = table.table.scan(
         row_filter=equal("_state", "live"), selected_fields=tuple(names), snapshot_id=snapshot, limit=limit
     )
@@ -141,6 +141,21 @@ def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]
     The record that stands has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted).
     """
     return _touching(lake, dataset, records_of(lake, dataset), equal("key", digest))
+
+
+def explain_sum(lake: Lake, dataset: Dataset, key: dict[str, Any]) -> list[dict[str, Any]]:
+    """Mode increment: every published record of the messages that a key's sum is made of, as `explain` tells them."""
+    table = find_state(lake, dataset)
+    if table is None:
+        return []
+    wanted = equal("_state", "entry")
+    for name, value in key.items():
+        wanted = And(wanted, equal(name, str(value)))
+    entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=table.main.snapshot)
+    digests = entries.to_arrow()["_key"].to_pylist()
+    if not digests:
+        return []
+    return _touching(lake, dataset, records_of(lake, dataset), one_of("key", digests))
 
 
 def explain_position(lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:

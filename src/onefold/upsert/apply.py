@@ -33,7 +33,8 @@ from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.skips import Obeyed, cover
-from onefold.upsert.state import branch_table, in_periods, read_state
+from onefold.upsert.state import branch_table, in_periods, read_state, sum_columns
+from onefold.upsert.sums import ENTER, ENTRY, append_sums, entered
 
 SHOWN = 20
 """Reused identities that are shown, of those that are counted."""
@@ -56,10 +57,11 @@ def look_up(
     if dataset.chained:
         place = partial(in_slots, dataset=dataset, slots=slots)
         return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,))
-    known = base_columns(state, dataset)
+    known = base_columns(state.where(F.col(U.STATE) == ENTRY) if dataset.sums else state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
-    return judge(staged, known, dataset)
+    judged = judge(staged, known, dataset)
+    return entered(judged) if dataset.sums else judged
 
 
 def mark_covered(
@@ -111,8 +113,10 @@ def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
     """Write what the look-up said, once; payload only of rows that change. The table's full name."""
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     changes = F.col(U.ACTION).isNotNull()
+    columns = {name: F.when(changes, F.col(name)) for name in payload}
+    columns |= {field.name: F.lit(None).cast(field.dataType) for field in sum_columns(dataset)}
     table = scratch_table(dataset.name, "actions", attempt)
-    bucketed(judged.withColumns({name: F.when(changes, F.col(name)) for name in payload}), table, dataset)
+    bucketed(judged.withColumns(columns), table, dataset)
     return table
 
 
@@ -135,7 +139,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
     groups = actions.groupBy(C.VERDICT, C.REASON, U.COVERED, U.ACTION, touched)
     stored = F.count_if(F.col(U.FINDING)["scope"] == "stored")
-    landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (guard contiguous)
+    landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (contiguous), and sums
     newest = F.max(F.when(landed, F.col(f"{C.ORDER}.timestamp")))
     told = F.count("*").alias("count"), newest.alias("newest"), stored.alias("findings")
     rows = groups.agg(*told, F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken")).collect()
@@ -255,11 +259,12 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
     """
     target = branch_table(dataset, upserted.branch)
     columns = session.table(target).columns
-    state = F.when(F.col(C.DELETED), "deleted").otherwise("live")
-    state = F.when(is_quarantined(), U.QUARANTINED).otherwise(F.col(U.BECOMES) if dataset.chained else state)
+    told = F.when(F.col(C.DELETED), "deleted").otherwise("live")
+    told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
+    state = F.when(is_quarantined(), U.QUARANTINED).otherwise(told)
     changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull() | is_quarantined())
     rows = changes.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)})
-    if not upserted.changes.keys() - {INSERT}:
+    if not upserted.changes.keys() - {INSERT, ENTER}:
         rows.select(*columns).writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
         return
     rows.createOrReplaceTempView("onefold_actions")
@@ -278,7 +283,8 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
         matched += f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE}"
     else:
         assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
-        matched = f"WHEN MATCHED THEN UPDATE SET {assignments}"
+        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{REMOVE}' THEN DELETE " if dataset.sums else ""
+        matched += f"WHEN MATCHED THEN UPDATE SET {assignments}"
     setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
     session.conf.set(setting, upserted.attempt)
     try:
@@ -313,6 +319,8 @@ def apply_batch(
     slots = slots_for(manifest, dataset.target.buckets)
     judged = look_up(session, dataset, rows, base.snapshot, staged.within, slots)
     actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
+    if dataset.sums:
+        append_sums(session, dataset, actions, read_state(session, dataset, base.snapshot), attempt, slots)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []

@@ -2,17 +2,22 @@
 
 The *actions* table has one row a record of the batch: the staging columns with the final verdict, and for a
 row that changes its key `_action` (insert | update) with the payload. With guard contiguous it has a row for each
-row of the base that changes, too (`onefold.upsert.chain`).
+row of the base that changes, too (`onefold.upsert.chain`), and in mode increment for each sum that does.
 
 The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
 `_hash`, `_message_id` (where declared), `_state` (live | deleted), `_quarantine`, the key's columns, the value's
-fields. With guard contiguous it has `_is_delete`, too, and beside the row of a key a row for each version of it that is
-held. Beside them it has the rejected records (`onefold.upsert.quarantine`): no key, `_state` quarantined.
+fields. With guard contiguous it has `_is_delete`, too, and beside the row of a key a row for each version of it that
+is held. In mode increment (`onefold.upsert.sums`) it has an entry a message id (`_state` entry) and a sum a key
+(live), with `_entries` and the columns that are added to. Beside them it has the rejected records
+(`onefold.upsert.quarantine`): no key, `_state` quarantined.
 """
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"
 BECOMES = "_becomes"
-"""Guard contiguous: the `_state` of the row that an action makes or wakes: live, deleted or held."""
+"""Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted, held,
+entry."""
+ENTRIES = "_entries"
+"""Mode increment: of a sum, the messages that it is made of."""
 QUARANTINE = "_quarantine"
 """struct<batch, reason, detail, object, line, key, value, headers>; null but for quarantined records."""
 QUARANTINED = "quarantined"

@@ -35,7 +35,13 @@ def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     known = {field.name: field for field in staged.schema.fields}
     own = [known[name] for name in named if name in known]
     state = T.StructField(U.STATE, T.StringType())
-    return [*own, state, quarantine_field(), *(known[name] for name in payload)]
+    return [*own, state, quarantine_field(), *(known[name] for name in payload), *sum_columns(dataset)]
+
+
+def sum_columns(dataset: Dataset) -> list[T.StructField]:
+    """Mode increment: what a sum has beside the key, and entries do not have."""
+    ddl = {name: kind.sql for name, (_, kind) in dataset.sums.items()} | ({U.ENTRIES: "bigint"} if dataset.sums else {})
+    return [T.StructField(name, T._parse_datatype_string(kind)) for name, kind in ddl.items()]
 
 
 def ensure_state(session: SparkSession, dataset: Dataset, staged: DataFrame) -> None:
@@ -45,7 +51,7 @@ def ensure_state(session: SparkSession, dataset: Dataset, staged: DataFrame) -> 
     columns = state_columns(staged, dataset)
     if not session.catalog.tableExists(table):
         _create(session.createDataFrame([], T.StructType(columns)), table, dataset)
-    ensure_view(session, dataset, columns)
+    ensure_view(session, dataset)
 
 
 def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
@@ -57,9 +63,9 @@ def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
             raise
 
 
-def ensure_view(session: SparkSession, dataset: Dataset, columns: list[T.StructField]) -> None:
+def ensure_view(session: SparkSession, dataset: Dataset) -> None:
     """The published name: live rows without Onefold's own columns; and its quarantine. They stay where they are."""
-    session.sql(f"CREATE VIEW IF NOT EXISTS {_view(dataset, [field.name for field in columns])}")
+    session.sql(f"CREATE VIEW IF NOT EXISTS {_view(dataset)}")
     session.sql(f"CREATE VIEW IF NOT EXISTS {quarantine_view(dataset, state_table(dataset))}")
 
 
@@ -68,12 +74,12 @@ def swap_view(session: SparkSession, dataset: Dataset) -> None:
 
     The quarantine's view follows it.
     """
-    session.sql(f"CREATE OR REPLACE VIEW {_view(dataset, session.table(state_table(dataset)).columns)}")
+    session.sql(f"CREATE OR REPLACE VIEW {_view(dataset)}")
     session.sql(f"CREATE OR REPLACE VIEW {quarantine_view(dataset, state_table(dataset))}")
 
 
-def _view(dataset: Dataset, columns: list[str]) -> str:
-    names = ", ".join(f"`{name}`" for name in columns if not name.startswith("_"))
+def _view(dataset: Dataset) -> str:
+    names = ", ".join(f"`{name}`" for name in dataset.published_columns)
     return f"{CATALOG}.{dataset.target.table} AS SELECT {names} FROM {state_table(dataset)} WHERE {U.STATE} = 'live'"
 
 

@@ -1,0 +1,37 @@
+"""Mode increment: the sums moved by what the ledger moved, by two snapshots and not by the actions.
+
+By induction: an empty ledger has no sums, and where base and branch differ by the same in both, each sum of the branch
+is the sum over its entries if each of the base was.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.upsert import columns as U
+from onefold.upsert.documents import Upserted
+from onefold.upsert.state import read_state
+from onefold.upsert.sums import ENTRY, LIVE, moves_of, standing
+
+
+def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted) -> int:
+    """Keys whose sum, or the number of its messages, did not move by what their entries moved.
+
+    Of both snapshots only rows of the batch's keys count; they are read without an exchange.
+    """
+    touched = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(C.KEY)
+    moved = []
+    for snapshot, sign in ((upserted.head, 1), (upserted.base, -1)):
+        rows = read_state(session, dataset, snapshot).join(touched, C.KEY, "left_semi")
+        entries, sums = (rows.where(F.col(U.STATE) == state) for state in (ENTRY, LIVE))
+        moved += [moves_of(entries, dataset, sign), standing(sums, dataset, -sign)]
+    balance = reduce(DataFrame.unionByName, (one.drop(*dataset.row_key_names) for one in moved))
+    sides = [name for name in balance.columns if name != C.KEY]
+    summed = balance.groupBy(C.KEY).agg(*(F.try_sum(name).alias(name) for name in sides))
+    unmoved = reduce(Column.__and__, (F.coalesce(F.col(name) == 0, F.lit(False)) for name in sides))
+    return summed.where(~unmoved).count()

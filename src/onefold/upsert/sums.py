@@ -1,0 +1,156 @@
+"""Mode increment: what is added to a key is added once a message, whatever arrives in which order.
+
+The state table is ledger and sums in one. Each message id has an *entry* (`_state` entry: its key, its fields, its
+place in the total order), judged as in append: the smallest record in the order stands. Each key has a *sum* (`_state`
+live: the columns added to, and `_entries`, how many entries it is made of). What a batch changes in the ledger, +new,
+or -old +new where a smaller record takes over, is added up by key and moves the sums; both go to the branch in one
+merge, so a snapshot in which they differ cannot be. A key whose last entry went has no sum.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dataset.types import FieldType
+from onefold.dedup import columns as C
+from onefold.dedup.survivors import SLOT, in_slots
+from onefold.errors import SumOverflowError
+from onefold.records.canonical import content_hash, key_digest, key_text
+from onefold.spark.tables import bucketed, drop, scratch_table
+from onefold.upsert import columns as U
+
+ENTRY, LIVE = "entry", "live"
+ENTER, EXCHANGE = "enter", "exchange"
+"""What an action does to the ledger: a new entry; a smaller record of the same message takes the entry's place."""
+INSERT, UPDATE, REMOVE = "insert", "update", "remove"
+"""What an action does to a sum."""
+_MOVE = "_move_"
+"""Prefix of what a batch adds to a column."""
+_SHOWN = 5
+
+
+def entered(judged: DataFrame) -> DataFrame:
+    """Judged rows (`onefold.upsert.judge`) with the words of the ledger, and `_becomes`."""
+    action = F.col(U.ACTION)
+    added = (F.col(C.VERDICT) == "applied") & (F.col(C.REASON) == "insert")
+    return judged.withColumns(
+        {
+            U.ACTION: F.when(action == "insert", ENTER).when(action == "update", EXCHANGE),
+            C.REASON: F.when(added, "add").otherwise(F.col(C.REASON)),
+            U.BECOMES: F.when(action.isNotNull(), ENTRY),
+        }
+    )
+
+
+def sum_key(dataset: Dataset) -> Column:
+    """`_key` of the sum that a row belongs to. No message id has such a digest: it is one part, this has one more."""
+    return key_digest([F.lit("sum"), *(key_text(F.col(name)) for name in dataset.row_key_names)])
+
+
+def moves_of(entries: DataFrame, dataset: Dataset, sign: int) -> DataFrame:
+    """What each entry moves: `_key` of its sum, the key's columns, `_entries`, `_move_*`; times `sign`, 1 or -1."""
+    moved = {name: F.col(field).cast(_wide(kind)) for name, (field, kind) in dataset.sums.items()}
+    return _signed(entries, dataset, sum_key(dataset), F.lit(1).cast("bigint"), moved, sign)
+
+
+def standing(sums: DataFrame, dataset: Dataset, sign: int) -> DataFrame:
+    """Sums in the shape of `moves_of`: what all that they are made of moved."""
+    moved = {name: F.col(name).cast(_wide(kind)) for name, (_, kind) in dataset.sums.items()}
+    return _signed(sums, dataset, F.col(C.KEY), F.col(U.ENTRIES), moved, sign)
+
+
+def _signed(
+    rows: DataFrame, dataset: Dataset, key: Column, entries: Column, moved: dict[str, Column], sign: int
+) -> DataFrame:
+    named = {C.KEY: key, **{name: F.col(name) for name in dataset.row_key_names}}
+    numbers = {U.ENTRIES: entries, **{_MOVE + name: of for name, of in moved.items()}}
+    signed = {name: of if sign > 0 else -of for name, of in numbers.items()}
+    return rows.select(*(of.alias(name) for name, of in (named | signed).items()))
+
+
+def added_up(moves: DataFrame, dataset: Dataset, *by: str) -> DataFrame:
+    """`moves_of` by key (and `by`): `_entries` and `_move_*` added up; null where its digits do not suffice."""
+    names = [F.any_value(name).alias(name) for name in dataset.row_key_names]
+    summed = {name: F.try_sum(_MOVE + name).try_cast(_wide(kind)) for name, (_, kind) in dataset.sums.items()}
+    sums = [of.alias(_MOVE + name) for name, of in summed.items()]
+    return moves.groupBy(*by, C.KEY).agg(*names, F.sum(U.ENTRIES).alias(U.ENTRIES), *sums)
+
+
+def append_sums(
+    session: SparkSession, dataset: Dataset, actions: str, base: DataFrame, attempt: str, slots: int = 1
+) -> None:
+    """Append to the actions what they make of the sums; `base` are the base's rows.
+
+    The batch's moves are shuffled once, the table not at all: of it, the sums of the batch's keys are read, and the
+    entries that another record replaces.
+
+    Raises:
+        SumOverflowError: a sum does not fit its type; nothing but the actions was written.
+    """
+    entries = session.table(actions).where(F.col(U.ACTION).isNotNull())
+    replaced = entries.where(F.col(U.ACTION) == EXCHANGE).select(C.KEY)
+    found = moves_of(entries, dataset, 1)
+    if not replaced.isEmpty():
+        before = base.where(F.col(U.STATE) == ENTRY).join(replaced, C.KEY, "left_semi")
+        found = found.unionByName(moves_of(before, dataset, -1))
+    summed = added_up(in_slots(found, dataset, slots), dataset, SLOT).drop(SLOT)
+    still = reduce(Column.__and__, (F.coalesce(F.col(_MOVE + name) == 0, F.lit(False)) for name in dataset.sums))
+    table = scratch_table(dataset.name, "moves", attempt)
+    bucketed(summed.where(~still | (F.col(U.ENTRIES) != 0)), table, dataset)
+    sums = session.table(table).join(_known(base, dataset), C.KEY, "left")
+    columns = session.table(actions).schema
+    rows = sums.withColumns(_moved(dataset)).withColumn(C.HASH, content_hash(_content(dataset), F.lit(False)))
+    rows.select(
+        *(
+            F.col(one.name) if one.name in _written(dataset) else F.lit(None).cast(one.dataType).alias(one.name)
+            for one in columns
+        )
+    ).writeTo(actions).append()
+    drop(session, table)
+    _check_overflow(session.table(actions), dataset)
+
+
+def _wide(kind: FieldType) -> str:
+    """Wide enough to add up in any order. With 38 digits Spark would round what is added."""
+    return f"decimal(37,{kind.scale})"
+
+
+def _known(base: DataFrame, dataset: Dataset) -> DataFrame:
+    known = base.where(F.col(U.STATE) == LIVE)
+    known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (U.ENTRIES, *dataset.sums)))
+    return F.broadcast(known) if known.isEmpty() else known  # a scan without files tells no buckets
+
+
+def _moved(dataset: Dataset) -> dict[str, Column]:
+    """The sums after the batch: null where one does not fit."""
+    entries = F.coalesce(U.BASE + U.ENTRIES, F.lit(0)) + F.col(U.ENTRIES)
+    new = F.col(U.BASE + U.ENTRIES).isNull()
+    action = F.when(entries == 0, F.when(~new, REMOVE)).otherwise(F.when(new, INSERT).otherwise(UPDATE))
+    sums = {}
+    for name, (_, kind) in dataset.sums.items():
+        before = F.coalesce(F.col(U.BASE + name).cast(_wide(kind)), F.lit(0).cast(_wide(kind)))
+        sums[name] = F.try_add(before, F.col(_MOVE + name)).try_cast(kind.sql)
+    return {U.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(LIVE), U.COVERED: F.lit(False), **sums}
+
+
+def _content(dataset: Dataset) -> dict[str, FieldType]:
+    return {name: kind for name, (_, kind) in dataset.sums.items()}
+
+
+def _written(dataset: Dataset) -> set[str]:
+    """The columns of the actions that the row of a sum has."""
+    own = {C.KEY, C.HASH, U.ENTRIES, U.ACTION, U.BECOMES, U.COVERED}
+    return own | set(dataset.published_columns)
+
+
+def _check_overflow(actions: DataFrame, dataset: Dataset) -> None:
+    unfit = reduce(Column.__or__, (F.col(name).isNull() for name in dataset.sums))
+    moved = (F.col(U.BECOMES) == LIVE) & (F.col(U.ACTION) != REMOVE)
+    names = [F.col(name).cast("string").alias(name) for name in dataset.row_key_names]
+    shown = actions.where(moved & unfit).select(F.to_json(F.struct(*names)).alias("key")).limit(_SHOWN).collect()
+    if shown:
+        raise SumOverflowError(dataset.name, ", ".join(dataset.sums), tuple(row["key"] for row in shown))

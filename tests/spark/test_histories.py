@@ -1,0 +1,319 @@
+"""Drawn histories of a table: whatever happens to its batches, its rows are the oracle's function of what is covered.
+
+In every mode: batches of any part of a log in any order, overlapping and again; crashes at each point, batches that
+meet, skips, releases, discards, rollbacks, maintenance, rebuilds. The model knows which batch holds which records, and
+asks nothing of Onefold. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn a mode (a night: 50); without it one
+is, always the same.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import Verbosity, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from pyspark.sql import SparkSession
+
+from onefold.catalog import StateTable
+from onefold.cli.rebuild import rebuild
+from onefold.cli.run import BatchRun, run_batch
+from onefold.dataset import Dataset
+from onefold.faults import RUN_POINTS
+from onefold.lake import Lake
+from onefold.landing.land import plan_batch
+from onefold.landing.plan import ObjectsPlan, RangesPlan
+from onefold.maintenance.keep import Keep
+from onefold.publish import decide
+from onefold.publish.rollback import roll_back
+from onefold.report.ledger import rows_of
+from tests import oracle
+from tests.spark.pipeline import InSession, Sent, export
+
+HISTORIES = int(os.environ.get("ONEFOLD_TEST_HISTORIES", "0"))
+STEPS = 7
+VERSION = {"from": "long(header.v)"}
+UPSERT = {"mode": "upsert", "key": ["key.id"], "delete_when": "tombstone"}
+MODES: dict[str, dict[str, Any]] = {
+    "append": {"apply": {"mode": "append"}, "identity": {"message_id": "header.m", "business_key": ["id"]}},
+    "newer": {"apply": UPSERT | {"version": VERSION}},
+    "newer, first": {"apply": UPSERT | {"version": VERSION | {"tie": "first"}}},
+    "contiguous": {"apply": UPSERT | {"version": VERSION | {"guard": "contiguous", "tie": "last"}}},
+    "increment": {"apply": {"mode": "increment", "key": ["key.id"], "add": {"sum": "credit"}}},
+}
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one export held. `skips`: it is covered without its records."""
+
+    plan: RangesPlan | ObjectsPlan
+    records: frozenset[int]
+    skips: bool = False
+
+
+class History(RuleBasedStateMachine):
+    """One table from its first batch on."""
+
+    session: SparkSession
+    lake: Lake
+    made: Callable[[str], Dataset]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = f"h{uuid.uuid4().hex[:8]}"
+        self.dataset = self.made(self.name)
+        self.spark = InSession(self.lake, self.session)
+        self.log: list[Sent] = []
+        self.exports = 0
+        self.waiting: list[Batch] = []
+        self.published: list[Batch] = []
+        self.taken: dict[str, frozenset[int]] = {}
+
+    # What happens.
+
+    @initialize(seed=st.integers(0, 10**6))
+    def begin(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self._send(12)
+        self._run(self._export(), self.dataset)
+
+    def _send(self, count: int) -> None:
+        for _ in range(count):
+            draw, offset = self.draw, len(self.log)
+            again = draw.choice(self.log) if self.log and draw.random() < 0.3 else None
+            key, version = f"k{draw.randrange(5)}", draw.randrange(1, 5)
+            value: Any = {"id": key, "owner": draw.choice("ab"), "credit": f"{draw.randrange(-9, 9)}.50"}
+            value = draw.choice([value, value, value, value, None, "{not JSON"])
+            one = Sent(0, offset, draw.randrange(20), key, version, f"m{draw.randrange(40)}", value)
+            if again:  # as it was, or with another content
+                value = draw.choice([again.value, again.value, value])
+                value = value | {"id": again.id} if isinstance(value, dict) else value
+                one = Sent(0, offset, draw.randrange(20), again.id, again.version, again.message_id, value)
+            self.log.append(one)
+
+    def _export(self) -> Batch:
+        """Any part of the log, in one or two objects."""
+        self._send(self.draw.randrange(6))
+        count = self.draw.randrange(1, len(self.log) + 1)
+        some = self.draw.sample(self.log, count) if self.draw.random() < 0.5 else self.log[-count:]
+        folder = self.lake.settings.home / f"{self.name}-{self.exports}"
+        self.exports += 1
+        plan = plan_batch(self.lake, self.dataset, export=str(export(folder, some, self.draw.randrange(1, 3))))
+        return Batch(plan, frozenset(one.offset for one in some))
+
+    def _run(self, batch: Batch, dataset: Dataset, spark: InSession | None = None) -> BatchRun:
+        done = run_batch(self.lake, dataset, batch.plan, spark or self.spark)
+        if done.published:
+            self.waiting = [one for one in self.waiting if one.plan.batch != done.batch]
+            if done.batch not in {one.plan.batch for one in self.published}:
+                if batch.skips and done.batch not in self.taken:
+                    self.taken[done.batch] = batch.records - self._covered()
+                self.published.append(batch)
+        return done
+
+    def _covered(self) -> frozenset[int]:
+        """Offsets that the table has processed."""
+        taken = self._taken
+        of_batches = (self.taken[one.plan.batch] if one.skips else one.records - taken for one in self.published)
+        return frozenset[int]().union(*of_batches)
+
+    @property
+    def _taken(self) -> frozenset[int]:
+        """Offsets that skips took out, wherever they turn up."""
+        return frozenset[int]().union(*self.taken.values())
+
+    @rule()
+    def run(self) -> None:
+        note("run")
+        assert self._run(self._export(), self.dataset).published
+
+    @rule(point=st.sampled_from([one for one in RUN_POINTS if one not in ("after_plan", "after_publish")]))
+    def crash_and_run_again(self, point: str) -> None:
+        note(f"crash at {point}")
+        batch = self._export()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ONEFOLD_FAULT", point)
+            patch.setattr(os, "kill", _killed)
+            with pytest.raises(KilledError):
+                run_batch(self.lake, self.dataset, batch.plan, self.spark)
+        assert self._run(batch, self.dataset).published
+
+    @rule()
+    def two_batches_meet(self) -> None:
+        note("two meet")
+        other = self._export()
+        assert self._run(self._export(), self.dataset, Meeting(self, other)).published
+
+    @rule()
+    def run_one_again(self) -> None:
+        note("again")
+        batch, before = self.draw.choice(self.published), StateTable(self.lake, self.dataset).main
+        done = self._run(batch, self.dataset)
+        assert done.published
+        assert (done.published.already, StateTable(self.lake, self.dataset).main) == (True, before)
+
+    @rule(decision=st.sampled_from(["skip", "release", "discard", "leave"]))
+    def judge_strictly_and_decide(self, decision: str) -> None:
+        """Rejected records and conflicts make it red; a person decides."""
+        note(f"red: {decision}")
+        strict = self.dataset.quality.model_copy(
+            update={"max_rejected_rate": 0.0, "max_conflicts": 0, "max_duplicate_rate": 0.0, "min_records": 0}
+        )
+        judged, batch = self.dataset.model_copy(update={"quality": strict}), self._export()
+        red = self._run(batch, judged).red
+        if red is None:
+            return
+        self.waiting.append(batch)
+        if decision == "skip":
+            decide.skip(self.lake, judged, batch.plan.batch, "ada", "not wanted")
+            batch = Batch(batch.plan, batch.records, skips=True)
+        elif decision == "release":
+            waived = [f"{check.name}={check.value}" for check in _checks(self.lake, judged, batch) if check.red]
+            decide.release(self.lake, judged, batch.plan.batch, waived, "ada", "known")
+        elif decision == "discard":
+            decide.discard(self.lake, judged, batch.plan.batch, "ada", "to be looked at")
+            assert self._run(batch, judged).red
+            return
+        else:
+            return
+        assert self._run(batch, judged).published
+
+    @precondition(lambda self: self.waiting)
+    @rule()
+    def run_one_that_waits(self) -> None:
+        note("one that waits")
+        assert self._run(self.waiting[0], self.dataset).published
+
+    @precondition(lambda self: len(self.published) > 1)
+    @rule()
+    def roll_back(self) -> None:
+        place = self.draw.randrange(len(self.published) - 1)
+        note(f"roll back to {place}")
+        roll_back(self.lake, self.dataset, self.published[place].plan.batch, "ada", "wrong data")
+        self.published, undone = self.published[: place + 1], self.published[place + 1 :]
+        self.waiting += undone
+
+    @rule()
+    def maintain(self) -> None:
+        note("maintain")
+        self.spark.maintain(self.dataset, Keep(), dry_run=False)
+
+    @rule()
+    def rebuild(self) -> None:
+        """With another number of buckets: every landed batch is folded anew, in the order of planning."""
+        note("rebuild")
+        target = {"table": self.dataset.target.table, "buckets": self.dataset.target.buckets % 3 + 1}
+        self.dataset = Dataset.model_validate(self.dataset.model_dump(by_alias=True) | {"target": target})
+        ends = rebuild(self.lake, self.dataset, self.spark)
+        assert ends.swapped
+        known = {one.plan.batch: one for one in (*self.published, *self.waiting)}
+        self.published = [known[end.batch] for end in ends.batches if end.published]
+        self.waiting = []
+
+    # What must be true.
+
+    @invariant()
+    def rows_are_those_of_the_oracle(self) -> None:
+        decoded = (self.log[offset].decoded(self.dataset) for offset in sorted(self._covered() - self._taken))
+        of_upsert = self.dataset.apply.mode == "upsert"
+        usable = [one for one in decoded if not one.rejected and (of_upsert or not one.deleted)]
+        wanted = self._wanted(usable)
+        note(f"{len(self.published)} batches, {len(usable)} records, {len(wanted)} rows")
+        assert {row["id"]: _plain(row) for row in rows_of(self.lake, self.dataset)} == wanted
+
+    def _wanted(self, usable: list[oracle.Decoded]) -> dict[str, Any]:
+        rules = oracle.Rules(mode="append" if self.dataset.sums else self.dataset.apply.mode, tie=self._tie)
+        if self.dataset.sums:
+            entries = oracle.rows((_by(one, one.message_id) for one in usable), rules)
+            sums: dict[str, Decimal] = {}
+            for one in entries.values():
+                sent = self.log[one.position[-1]]
+                assert isinstance(sent.value, dict)
+                sums[sent.id] = sums.get(sent.id, Decimal(0)) + Decimal(sent.value["credit"])
+            return {key: f"{value:.2f}" for key, value in sums.items()}
+        heads = oracle.chain(usable, rules)[0] if self.dataset.chained else oracle.rows(usable, rules)
+        return {one.key: _plain(self.log[one.position[-1]].value) for one in heads.values() if not one.deleted}
+
+    @property
+    def _tie(self) -> str:
+        return self.dataset.apply.version.tie if self.dataset.apply.version else "conflict"
+
+
+class Meeting(InSession):
+    """While one batch is judged, another is published."""
+
+    def __init__(self, history: History, other: Batch) -> None:
+        super().__init__(history.lake, history.session)
+        self.history, self.other = history, other
+
+    def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
+        done = super().run(step, dataset, batch, attempt)
+        if step == "gate" and self.other:
+            other, self.other = self.other, None  # type: ignore[assignment]
+            assert self.history._run(other, dataset).published
+        return done
+
+
+def _killed(process: int, sign: int) -> None:
+    assert (process, sign) == (os.getpid(), signal.SIGKILL)
+    raise KilledError
+
+
+def _by(one: oracle.Decoded, key: Any) -> oracle.Decoded:
+    return oracle.Decoded(one.position, one.timestamp, key, (one.key, one.content))
+
+
+def _plain(row: Any) -> Any:
+    return row["sum"] if "sum" in row else (row["owner"], row["credit"])
+
+
+def _checks(lake: Lake, dataset: Dataset, batch: Batch) -> list[Any]:
+    from onefold.quality.documents import GateResult
+    from onefold.upsert.documents import upserted_of
+
+    attempt = upserted_of(lake, dataset, batch.plan.batch).attempt
+    gate = lake.get(lake.attempt(dataset, batch.plan.batch, attempt, "gate"), GateResult)
+    assert gate
+    return gate.checks
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_L1_whatever_happens_rows_are_a_function_of_what_is_covered(
+    mode: str, session: SparkSession, lake: Lake, dataset: Callable[..., Dataset]
+) -> None:
+    def made(name: str) -> Dataset:
+        fields = {"owner": "string", "credit": "decimal(9,2)"} | ({"id": "string"} if mode == "append" else {})
+        given = {"key": {"format": "json"}, "value": {"fields": fields}, "identity": {"message_id": "header.m"}}
+        quality = {"max_rejected_rate": 1.0, "max_conflicts": 1000}
+        table = {"table": f"histories.{name}", "buckets": 2}
+        return dataset(name, **(given | MODES[mode] | {"target": table, "quality": quality}))
+
+    here = type("HistoryHere", (History,), {"session": session, "lake": lake, "made": staticmethod(made)})
+    drawn = settings(
+        max_examples=HISTORIES or 1,
+        derandomize=not HISTORIES,
+        stateful_step_count=STEPS,
+        verbosity=Verbosity.normal,
+        print_blob=False,
+    )
+    run_state_machine_as_test(here, settings=drawn)

@@ -1,0 +1,186 @@
+"""Mode increment: sums are those of messages counted once, whatever the order, split and overlap of batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.cli.run import BatchRun, run_batch
+from onefold.dataset import Dataset
+from onefold.errors import SumOverflowError
+from onefold.lake import CATALOG, Lake
+from onefold.landing.land import plan_batch
+from onefold.quality.sums import sum_faults
+from onefold.report.changes import changes_of
+from onefold.report.ledger import explain_sum, rows_of
+from onefold.upsert.documents import Upserted
+from onefold.upsert.state import state_table
+from tests.spark.pipeline import InSession, Sent, export, run
+from tests.spark.plans import last_statement, statements
+
+Kinds = dict[str, str]
+
+
+@pytest.fixture
+def stock(dataset: Callable[..., Dataset]) -> Dataset:
+    """`stock` and `worth` of an article are what its movements add up to."""
+    return made(dataset, {"delta": "long", "worth": "decimal(9,2)"}, {"stock": "delta", "worth_in_all": "worth"})
+
+
+def made(dataset: Callable[..., Dataset], fields: Kinds, add: Kinds) -> Dataset:
+    """Increments by the id in the record's key."""
+    return dataset(
+        "stock",
+        key={"format": "json"},
+        value={"fields": fields},
+        identity={"message_id": "header.m"},
+        apply={"mode": "increment", "key": ["key.id"], "add": add},
+    )
+
+
+def moved(offset: int, article: str, message: str, delta: Any, worth: str = "0", at: int | None = None) -> Sent:
+    """A movement; its timestamp is its offset unless given."""
+    return Sent(0, offset, offset if at is None else at, article, 0, message, {"delta": delta, "worth": worth})
+
+
+def told(done: BatchRun) -> dict[str, int]:
+    """Verdicts of a published batch."""
+    assert done.published, done.red
+    return {f"{verdict}/{reason}": n for verdict, one in done.published.counts.items() for reason, n in one.items()}
+
+
+def sums(lake: Lake, dataset: Dataset) -> dict[str, tuple[int, str]]:
+    """The published sums by article."""
+    return {row["id"]: (row["stock"], row["worth_in_all"]) for row in rows_of(lake, dataset)}
+
+
+def oracle(records: Iterable[Sent]) -> dict[str, tuple[int, str]]:
+    """Of each message the first in the order counts, by plain Python."""
+    first: dict[str, Sent] = {}
+    for one in records:
+        stands = first.setdefault(one.message_id, one)
+        if (one.at, one.partition, one.offset) < (stands.at, stands.partition, stands.offset):
+            first[one.message_id] = one
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in first.values():
+        assert isinstance(one.value, dict)
+        found.setdefault(one.id, []).append(one.value)
+    return {
+        article: (sum(v["delta"] for v in values), f"{sum((Decimal(v['worth']) for v in values), Decimal(0)):.2f}")
+        for article, values in found.items()
+    }
+
+
+def test_a_message_is_added_once_and_a_smaller_one_takes_its_place(
+    session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
+) -> None:
+    first = run(
+        session,
+        lake,
+        stock,
+        export(
+            tmp_path / "first",
+            [
+                moved(10, "a", "m1", 5, "1.50"),
+                moved(11, "a", "m1", 5, "1.50"),
+                moved(12, "a", "m2", -2),
+                moved(13, "b", "m3", 7),
+                moved(14, "c", "m4", 1),
+                Sent(0, 15, 15, "c", 0, "m5", {"delta": None, "worth": "0"}),
+            ],
+        ),
+    )
+    assert told(first) == {"applied/add": 4, "duplicate/message_id": 1, "rejected/null_value": 1}
+    assert sums(lake, stock) == {"a": (3, "1.50"), "b": (7, "0.00"), "c": (1, "0.00")}
+    mark = first.batch
+    second = run(
+        session,
+        lake,
+        stock,
+        export(
+            tmp_path / "second",
+            [
+                moved(12, "a", "m2", -2),  # read twice
+                moved(20, "a", "m1", 5, "1.50"),  # sent again, later
+                moved(3, "b", "m3", 9),  # an earlier record of m3 says 9: it stands
+                moved(4, "d", "m4", 1),  # and an earlier one of m4 belongs to another article
+                moved(21, "a", "m1", 6),  # other content under one id
+            ],
+        ),
+    )
+    assert told(second) == {"duplicate/position": 1, "duplicate/message_id": 1, "conflict/same_identity": 3}
+    assert sums(lake, stock) == {"a": (3, "1.50"), "b": (9, "0.00"), "d": (1, "0.00")}
+    view = session.table(f"{CATALOG}.{stock.target.table}")
+    assert (view.columns, view.count()) == (["id", "stock", "worth_in_all"], 3)
+    assert {(one["change"], one["row"]["id"]) for one in changes_of(lake, stock, mark).rows} == {
+        ("updated", "b"),
+        ("deleted", "c"),
+        ("inserted", "d"),
+    }
+    of_a = explain_sum(lake, stock, {"id": "a"})
+    assert {(row["offset"], row["verdict"]) for row in of_a} == {
+        (10, "applied"), (11, "duplicate"), (12, "applied"), (12, "duplicate"), (20, "duplicate"), (21, "conflict")
+    }  # fmt: skip
+
+
+def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(
+    session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
+) -> None:
+    draw = random.Random(7)
+    log = [
+        moved(offset, f"a{draw.randrange(12)}", f"m{draw.randrange(90)}", draw.randrange(-3, 4),
+              f"{draw.randrange(-500, 500) / 100:.2f}", draw.randrange(40))
+        for offset in range(240)
+    ]  # fmt: skip
+    seen: set[int] = set()
+    parts = [draw.sample(log, 80), draw.sample(log, 90), log]
+    for number, part in enumerate(parts):
+        shuffled = draw.sample(part, len(part)) + draw.sample(part, 10)
+        before = last_statement(session)
+        run(session, lake, stock, export(tmp_path / f"part-{number}", shuffled, files=2))
+        seen |= {one.offset for one in part}
+        assert sums(lake, stock) == oracle(one for one in log if one.offset in seen)
+        if number:  # L8: of what the batch moves one, of the table none
+            assert exchanges(session, before) == [0, 1, 0, 0]
+
+
+def exchanges(session: SparkSession, before: int) -> list[int]:
+    """Of each write that reads the table: the entries' look-up, the moves, the sums' look-up, the merge."""
+    writes = [one for one in statements(session, before) if one.writes and "stock__state_" in one.text]
+    return [one.exchanges for one in writes]
+
+
+def test_a_sum_that_does_not_fit_stops_the_batch_and_moves_nothing(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    largest = 2**63 - 1
+    counted = made(dataset, {"delta": "long", "worth": "string?"}, {"stock": "delta"})
+    run(session, lake, counted, export(tmp_path / "first", [moved(1, "a", "m1", largest), moved(2, "b", "m2", 1)]))
+    with pytest.raises(SumOverflowError, match=r'stock: stock would be larger than .* \{"id":"a"\}\. The published'):
+        run(session, lake, counted, export(tmp_path / "second", [moved(3, "a", "m3", 1), moved(4, "b", "m4", 1)]))
+    assert {row["id"]: row["stock"] for row in rows_of(lake, counted)} == {"a": largest, "b": 1}
+    # In one batch the order of adding does not matter: only what comes out has to fit.
+    within = [moved(5, "a", "m5", 1), moved(6, "a", "m6", -1), moved(7, "a", "m7", 1), moved(8, "a", "m8", -1)]
+    run(session, lake, counted, export(tmp_path / "third", within))
+    assert {row["id"]: row["stock"] for row in rows_of(lake, counted)} == {"a": largest, "b": 1}
+
+
+def test_the_gate_sees_a_sum_that_is_not_that_of_its_entries(
+    session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
+) -> None:
+    run(session, lake, stock, export(tmp_path / "first", [moved(1, "a", "m1", 5), moved(2, "b", "m2", 1)]))
+    plan = plan_batch(lake, stock, export=str(export(tmp_path / "second", [moved(3, "a", "m3", 1)])))
+    done = run_batch(lake, stock, plan, InSession(lake, session))
+    upserted = lake.get(lake.latest(stock, done.batch), Upserted)
+    assert upserted
+    assert sum_faults(session, stock, upserted) == 0
+    for wrong in ("stock = stock + 1", "_entries = _entries + 1", "worth_in_all = worth_in_all - 0.01"):
+        session.sql(f"UPDATE {state_table(stock)} SET {wrong} WHERE _state = 'live' AND id = 'a'")
+        [(head,)] = session.sql(f"SELECT snapshot_id FROM {state_table(stock)}.refs WHERE name = 'main'").collect()
+        assert sum_faults(session, stock, upserted.model_copy(update={"head": head})) == 1
