@@ -27,6 +27,7 @@ from onefold.records.decode import decode
 from onefold.records.landed import objects_named
 from onefold.records.read import read_records
 from onefold.spark.job import main_of
+from onefold.spark.small import sized
 from onefold.spark.tables import drop
 
 
@@ -43,7 +44,7 @@ def run(
     if standing and session.catalog.tableExists(standing.table):  # else `maintain` has cleared it away
         return standing
     manifest = manifest_of(lake, dataset, batch)
-    with objects_named(manifest):
+    with sized(session, manifest.size), objects_named(manifest):
         staged = _stage(session, lake, dataset, manifest, attempt or new_attempt(), taken)
     return commit_staging(session, lake, dataset, staged.model_copy(update={"without": taken.digest}))
 

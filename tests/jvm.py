@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""For many small batches: their plans are new each time, so compiling them costs more than it gives. The readers of
-layouts, the asserted plans, the DAGs and the lesson run compiled, as users do.
+"""For many small jobs: their plans are new each time, so compiling them costs more than it gives. The product's steps
+do so for small batches themselves (`onefold.spark.small`).
 """
 
 

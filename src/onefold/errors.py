@@ -334,8 +334,8 @@ class SumOverflowError(TerminalError):
     def sentence(self) -> str:
         return (
             f"{self.dataset}: {self.columns} would be larger than the column holds for {', '.join(self.keys)}. The "
-            "published table is untouched, and the batch is landed and kept. Declare a decimal, or a wider one, in value.fields "
-            f"and run onefold rebuild {self.dataset}; or leave the whole batch out: onefold skip {self.dataset}."
+            "published table is untouched, and the batch is landed and kept. Declare a decimal, or a wider one, in "
+            f"value.fields and run onefold rebuild {self.dataset}; or leave the whole batch out (onefold skip)."
         )
 
 

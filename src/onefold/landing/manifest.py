@@ -111,6 +111,11 @@ class Manifest(BaseModel):
             for start, end in ranges
         )
 
+    @property
+    def size(self) -> int:
+        """Landed bytes."""
+        return sum(one.size for one in self.objects)
+
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""
         return [one for one in self.objects if one.role == role]

@@ -1,0 +1,34 @@
+"""Small batches run interpreted: Spark compiles each new plan, which for few records costs more than it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+SMALL_BYTES = 4 << 20
+"""Landed bytes up to which a batch is small."""
+SMALL_TABLE = 100_000
+"""Rows up to which a table that it is looked up in is small."""
+_COMPILING = {
+    "spark.sql.codegen.wholeStage": ("true", "false"),
+    "spark.sql.codegen.factoryMode": ("FALLBACK", "NO_CODEGEN"),
+}
+"""By setting: Spark's default, and what it is for a small batch."""
+
+
+@contextmanager
+def sized(session: SparkSession, landed: int, rows: int = 0) -> Iterator[None]:
+    """Plan and run by the size of a batch (`landed`, bytes) and of the table (`rows`); settings of the user stand."""
+    own = {name: session.conf.get(name) for name in _COMPILING}
+    if landed > SMALL_BYTES or rows > SMALL_TABLE or own != {name: usual for name, (usual, _) in _COMPILING.items()}:
+        yield
+        return
+    for name, (_, small) in _COMPILING.items():
+        session.conf.set(name, small)
+    try:
+        yield
+    finally:
+        for name in _COMPILING:
+            session.conf.unset(name)

@@ -1,0 +1,49 @@
+"""Small batches are interpreted, others compiled; what a user set stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.spark.small import SMALL_BYTES, SMALL_TABLE, sized
+
+WHOLE, FACTORY = "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"
+
+
+def compiled(session: SparkSession) -> bool:
+    """Whether Spark compiled a plan."""
+    plan = session.range(7).selectExpr("id + 1 AS n").where("n > 2")
+    plan.collect()
+    return "*(1)" in plan._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.fixture
+def fresh(spark: SparkSession) -> SparkSession:
+    """A session with Spark's own settings."""
+    return spark.newSession()
+
+
+@pytest.mark.parametrize(
+    ("landed", "rows", "wanted"),
+    [
+        (SMALL_BYTES, SMALL_TABLE, False),
+        (SMALL_BYTES + 1, 0, True),
+        (0, SMALL_TABLE + 1, True),
+    ],
+)
+def test_a_small_batch_on_a_small_table_is_interpreted(
+    fresh: SparkSession, landed: int, rows: int, wanted: bool
+) -> None:
+    before = fresh.conf.get(WHOLE), fresh.conf.get(FACTORY)
+    assert compiled(fresh)
+    with sized(fresh, landed, rows):
+        assert compiled(fresh) is wanted
+    assert compiled(fresh)
+    assert (fresh.conf.get(WHOLE), fresh.conf.get(FACTORY)) == before
+
+
+def test_what_a_user_set_stands(fresh: SparkSession) -> None:
+    fresh.conf.set(FACTORY, "CODEGEN_ONLY")
+    with sized(fresh, 0):
+        assert (compiled(fresh), fresh.conf.get(FACTORY)) == (True, "CODEGEN_ONLY")
+    assert fresh.conf.get(FACTORY) == "CODEGEN_ONLY"
