@@ -32,6 +32,8 @@ CATALOG = "onefold"
 """The Iceberg catalog's name, for Spark and for pyiceberg."""
 STAGING = "onefold_staging"
 """The namespace of staging, actions and verdict tables."""
+SCRATCH = ("staged", "actions", "moves")
+"""The kinds of tables that belong to one attempt."""
 
 
 def new_attempt() -> str:

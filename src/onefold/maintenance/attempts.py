@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from onefold.catalog import StateTable, open_catalog
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, staged_key
-from onefold.lake import STAGING, Lake
+from onefold.lake import SCRATCH, STAGING, Lake
 from onefold.landing.plan import taken_plans
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
@@ -54,9 +54,9 @@ def old_verdicts(
 
 
 def old_tables(lake: Lake, dataset: Dataset, waited_for: set[str], age: timedelta) -> list[str]:
-    """Staging and actions tables that no waiting attempt needs, and that were written long enough ago."""
+    """Tables of attempts that no waiting attempt needs, and that were written long enough ago."""
     catalog, before = open_catalog(lake), datetime.now(UTC) - age
-    own = re.compile(rf"{re.escape(dataset.name)}__(staged|actions)_[0-9a-f]+")
+    own = re.compile(rf"{re.escape(dataset.name)}__({'|'.join(SCRATCH)})_[0-9a-f]+")
     found = []
     for identifier in catalog.list_tables(STAGING) if catalog.namespace_exists(STAGING) else []:
         name = identifier[-1]

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.lake import CATALOG, STAGING
+from onefold.lake import CATALOG, SCRATCH, STAGING
 
 PROPERTIES = {
     "format-version": "2",
@@ -22,7 +22,8 @@ PROPERTIES = {
 
 
 def scratch_table(dataset: str, kind: str, attempt: str) -> str:
-    """The full name of a table that belongs to one attempt."""
+    """The full name of a table that belongs to one attempt; `kind` is one of `SCRATCH`."""
+    assert kind in SCRATCH, kind
     return f"{CATALOG}.{STAGING}.{dataset}__{kind}_{attempt}"
 
 

@@ -27,12 +27,13 @@ def loss_tolerated(facts: Facts) -> Iterator[Finding]:
 
 
 def holes_declared(facts: Facts) -> Iterator[Finding]:
-    """An export of which missing offsets are declared compacted, under an append."""
+    """An export of which missing offsets are declared compacted, where every record counts."""
     exports = facts.dataset.source.exports
-    if exports and exports.holes == "compacted" and facts.dataset.apply.mode == "append":
+    if exports and exports.holes == "compacted" and facts.dataset.apply.mode != "upsert":
         why = "Every missing offset is explained by compaction: a record that the export lost is not missed."
         change = Change("source.exports.holes", "none", "or transactional")
-        yield Finding("warning", _FILE, "source.exports.holes=compacted in mode append", why, change)
+        found = f"source.exports.holes=compacted in mode {facts.dataset.apply.mode}"
+        yield Finding("warning", _FILE, found, why, change)
 
 
 def no_schedule(facts: Facts) -> Iterator[Finding]:

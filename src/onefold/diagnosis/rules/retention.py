@@ -80,9 +80,12 @@ def compaction(facts: Facts) -> Iterator[Finding]:
         if wait is not None and lag >= wait + MARGIN:
             continue
         severity: Severity
-        if apply.mode == "append":
+        if apply.mode != "upsert":
             severity = "error" if wait is None or lag < wait else "warning"
-            why = "An append keeps every record, and compaction removes all but a key's last before they are landed."
+            why = (
+                f"Mode {apply.mode} needs every record, and compaction removes all but a key's last before they are "
+                "landed."
+            )
         elif apply.version and apply.version.parts != ["offset"]:
             severity = "warning"
             why = (
