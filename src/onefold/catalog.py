@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.expressions import EqualTo
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -29,6 +32,8 @@ from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.lake import CATALOG, Lake
 from onefold.storage import LocalStorage
 
+# Its own signature, which takes term and literal by position, is not what mypy sees of a pydantic model.
+_EQUAL_TO: Any = EqualTo
 MAIN = "main"
 COMMIT_TRIES = 20
 """How often a commit is tried while what it requires holds; other branches of the table move meanwhile."""
@@ -122,6 +127,13 @@ class StateTable:
             if name != MAIN and snapshot:
                 found[name] = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, tz=UTC)
         return found
+
+    def quarantined(self, *fields: str) -> Iterator[dict[str, Any]]:
+        """The rows on `main` of rejected records (`onefold.upsert.quarantine`), with only some columns."""
+        wanted = _EQUAL_TO("_state", "quarantined")
+        found = self.table.scan(row_filter=wanted, selected_fields=fields, snapshot_id=self.main.snapshot)
+        for batch in found.to_arrow_batch_reader():
+            yield from batch.to_pylist()
 
     def snapshot_of(self, record: str) -> int | None:
         """The snapshot that a commit record made, while the table still has it."""

@@ -63,10 +63,20 @@ def some_present(kinds: tuple[str, ...]) -> st.SearchStrategy[Present]:
 
 
 PRESENTS = some_present(KINDS)
+LINES = frozenset(range(5))
+
+
+def some_coverage(partitions: dict[str, Present], used: dict[str, set[int]]) -> Coverage:
+    """Of each object, these lines are used and the others refused."""
+    left = {digest: merged((line, line + 1) for line in LINES - lines) for digest, lines in used.items()}
+    refused = {digest: ranges for digest, ranges in left.items() if ranges}
+    return Coverage(partitions=partitions, objects=dict.fromkeys(sorted(used), 5), refused=refused)
+
+
 COVERAGES = st.builds(
-    Coverage,
+    some_coverage,
     partitions=st.dictionaries(st.sampled_from(["c/t/1/0", "c/t/1/1", "c/t/2/0"]), PRESENTS, max_size=3),
-    objects=st.dictionaries(st.sampled_from(["d1", "d2", "d3"]), st.just(5), max_size=3),
+    used=st.dictionaries(st.sampled_from(["d1", "d2", "d3"]), st.sets(st.sampled_from(sorted(LINES))), max_size=3),
 )
 
 
@@ -106,8 +116,19 @@ def test_coverage_is_idempotent(one: Coverage, other: Coverage) -> None:
     assert one.with_(other).with_(other) == one.with_(other), "byte for byte: commit records are compared"
 
 
-def meaning(coverage: Coverage) -> tuple[dict[str, dict[int, str]], dict[str, int]]:
-    return {key: by_offset(one) for key, one in coverage.partitions.items()}, coverage.objects
+def meaning(coverage: Coverage) -> tuple[dict[str, dict[int, str]], dict[str, set[int]]]:
+    return {key: by_offset(one) for key, one in coverage.partitions.items()}, used_lines(coverage)
+
+
+def used_lines(coverage: Coverage) -> dict[str, set[int]]:
+    return {digest: set(LINES) - offsets(coverage.refused.get(digest, [])) for digest in coverage.objects}
+
+
+@given(COVERAGES, COVERAGES)
+def test_a_line_of_an_object_is_covered_where_either_covers_it(one: Coverage, other: Coverage) -> None:
+    mine, theirs = used_lines(one), used_lines(other)
+    wanted = {digest: mine.get(digest, set()) | theirs.get(digest, set()) for digest in mine.keys() | theirs.keys()}
+    assert used_lines(one.with_(other)) == wanted
 
 
 @given(COVERAGES)

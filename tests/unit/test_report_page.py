@@ -569,3 +569,12 @@ def test_a_decision_is_shown_with_who_why_and_what_it_waives() -> None:
     assert "2 checks, none stops the batch" in words
     discarded = published(status="unpublished", attempt=None, decision=Discard(**said))
     assert "Discarded by" in " ".join(re.sub(r"<[^>]+>", " ", render(discarded)).split())
+
+
+def test_a_replay_tells_what_it_folds_again_and_has_landed_nothing() -> None:
+    made = published(landed=0, replayed=80, replays="export_0123456789ab", batch="replay_6b0c41d7a9e2")
+    page = render(made)
+    for words in ("records in quarantine since export_0123456789ab", "<span>replayed <b>80</b> = Σ verdicts <b>80</b>"):
+        assert words in page
+    assert "Landed" not in re.findall(r"<dt>(.*?)</dt>", page)
+    assert "replayed" not in render(published())

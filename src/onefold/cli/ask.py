@@ -66,7 +66,7 @@ def batches(name: Name, as_json: AsJson = False) -> None:
 def _batch(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "batch": row["batch"],
-        "landed": row["landed"],
+        "landed": f"{row['replayed']} replayed" if row.get("replays") else row["landed"],
         "verdicts": ", ".join(f"{verdict} {count}" for verdict, count in row["verdicts"].items()),
         "gate": row["gate"],
         "published": "yes" if row["published"] else "no",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.status import Status
 
 from onefold.cli.console import NOTES, note
-from onefold.landing.plan import ObjectsPlan, RangesPlan
+from onefold.landing.plan import Plan
 
 if TYPE_CHECKING:
     from onefold.cli.run import BatchRun
@@ -27,7 +27,7 @@ def say_step(status: Status, name: str, number: int, total: int) -> Say:
     return say
 
 
-def planned(plan: RangesPlan | ObjectsPlan) -> dict[str, Any]:
+def planned(plan: Plan) -> dict[str, Any]:
     """What a plan would read, as a row."""
     told = {"batch": plan.batch, "interval": plan.interval.model_dump(mode="json") if plan.interval else None}
     if plan.kind == "ranges":
@@ -36,6 +36,8 @@ def planned(plan: RangesPlan | ObjectsPlan) -> dict[str, Any]:
             "offsets": sum(one.end - one.start for one in plan.ranges),
             "notes": plan.notes,
         }
+    if plan.kind == "replay":
+        return told | {"replays": plan.origin, "records": plan.records}
     objects = plan.objects
     return told | {
         "objects": len(objects),

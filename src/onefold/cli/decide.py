@@ -51,7 +51,12 @@ def find_batch(words: list[str]) -> tuple[Lake, Dataset, str]:
     raise UsageError(f"batch {batch} is of {', '.join(one.name for one in having)}: name the dataset before it")
 
 
-def _user() -> str:
+def user() -> str:
+    """Who runs this process.
+
+    Raises:
+        UsageError: the system has no name for it.
+    """
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
@@ -73,9 +78,9 @@ def release(
     from onefold.publish import decide
 
     lake, dataset, batch = find_batch(words)
-    by = who or _user()
+    by = who or user()
     made = decide.release(lake, dataset, batch, waive or [], by, reason, dry_run=dry_run)
-    _carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
+    carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -84,8 +89,8 @@ def skip(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False,
     from onefold.publish import decide
 
     lake, dataset, batch = find_batch(words)
-    made = decide.skip(lake, dataset, batch, who or _user(), reason, dry_run=dry_run)
-    _carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
+    made = decide.skip(lake, dataset, batch, who or user(), reason, dry_run=dry_run)
+    carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -95,7 +100,7 @@ def discard(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = Fal
     from onefold.report import report_batch
 
     lake, dataset, batch = find_batch(words)
-    made = decide.discard(lake, dataset, batch, who or _user(), reason, dry_run=dry_run)
+    made = decide.discard(lake, dataset, batch, who or user(), reason, dry_run=dry_run)
     if made and not dry_run:
         report_batch(lake, dataset, batch)
     if made is None:
@@ -105,7 +110,7 @@ def discard(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = Fal
     answer(title, rows, as_json, _shown, "nothing")
 
 
-def _carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as_json: bool) -> None:
+def carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as_json: bool) -> None:
     """Run the batch's steps under the decision that is on record, and say how it ended."""
     if dry_run:
         answer(f"{dataset.name}: would decide", [decided(made, "not recorded")], as_json, _shown)
@@ -137,7 +142,7 @@ def decisions(
     name: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Default: all")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What people decided: releases, discards, skips and rollbacks, oldest first."""
+    """What people decided: releases, discards, skips, replays and rollbacks, oldest first."""
     from onefold.report.decisions import decisions_of
 
     if name:

@@ -17,7 +17,7 @@ from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import ObjectsPlan, RangesPlan, taken_plans
+from onefold.landing.plan import Plan, taken_plans
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild
 
@@ -31,7 +31,7 @@ class Rebuilt:
     swapped: bool
 
 
-def landed_plans(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]:
+def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
     """Every plan of the dataset whose bytes are landed, in the order in which they were taken up.
 
     Raises:
@@ -43,7 +43,7 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]
         manifest = lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
         if manifest is None or plan.empty:
             continue
-        check_not_cleared(lake, plan.source, plan.batch)
+        check_not_cleared(lake, plan.source, plan.landing)
         if manifest.layout and LAYOUTS.get(manifest.layout, True) != dataset.source.exact:
             raise UsageError(
                 f"{dataset.name}: batch {plan.batch} was landed in layout {manifest.layout}, and the dataset now reads "
@@ -84,7 +84,7 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
     return Rebuilt(ends, changed, True)
 
 
-def _as_they_come(lake: Lake, dataset: Dataset) -> Iterator[RangesPlan | ObjectsPlan]:
+def _as_they_come(lake: Lake, dataset: Dataset) -> Iterator[Plan]:
     """Every landed plan, those too that are landed meanwhile."""
     done: set[str] = set()
     while new := [plan for plan in landed_plans(lake, dataset) if plan.batch not in done]:

@@ -13,7 +13,7 @@ from onefold.errors import GateRedError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
-from onefold.landing.plan import ObjectsPlan, RangesPlan, taken_plans
+from onefold.landing.plan import Plan, taken_plans
 from onefold.publish import Published, publish_batch
 from onefold.publish.publish import find_published
 from onefold.quality.documents import GateResult
@@ -34,7 +34,7 @@ class BatchRun:
     report: str
 
 
-def unfinished(lake: Lake, dataset: Dataset) -> list[RangesPlan | ObjectsPlan]:
+def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:
     """Plans that the dataset took up and landed, and that are neither published nor red.
 
     Their process ended before; or a person has decided since they were judged.
@@ -61,7 +61,7 @@ def _red(lake: Lake, dataset: Dataset, batch: str) -> bool:
 def run_batch(
     lake: Lake,
     dataset: Dataset,
-    plan: RangesPlan | ObjectsPlan,
+    plan: Plan,
     spark: InProcess,
     say: Say = lambda _: None,
     *,

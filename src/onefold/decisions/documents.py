@@ -72,8 +72,22 @@ class Skip(_Decision):
         return f"skipped by {self.by}: {self.reason}"
 
 
-Decision = Annotated[Release | Discard | Skip, Field(discriminator="kind")]
-DECISION: TypeAdapter[Release | Discard | Skip] = TypeAdapter(Decision)
+class Replay(_Decision):
+    """Fold quarantined records again; the batch is the one that does it."""
+
+    kind: Literal["replay"] = "replay"
+    origin: str = Field(description="The batch that rejected them")
+    records: int
+
+    @property
+    def sentence(self) -> str:
+        """Who replayed what."""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.records} quarantined records of {self.origin} replayed by {self.by}{why}"
+
+
+Decision = Annotated[Release | Discard | Skip | Replay, Field(discriminator="kind")]
+DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 
 
 class Pinned(BaseModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from onefold.decisions.documents import DECISION, Discard, Pinned, Release, Skip
+from onefold.decisions.documents import DECISION, Decision, Discard, Pinned, Release, Replay, Skip
 from onefold.errors import DecidedMeanwhileError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -17,21 +17,21 @@ from onefold.landing.offsets import Coverage
 _PINNED = ".skipped.json"
 
 
-def log_of(lake: Lake, dataset: str, batch: str) -> list[Release | Discard | Skip]:
+def log_of(lake: Lake, dataset: str, batch: str) -> list[Decision]:
     """The decisions on a batch, oldest first."""
-    found: list[Release | Discard | Skip] = []
+    found: list[Decision] = []
     while data := lake.storage.read(_key(dataset, batch, len(found) + 1)):
         found.append(DECISION.validate_json(data))
     return found
 
 
-def standing(log: list[Release | Discard | Skip]) -> Release | Skip | None:
+def standing(log: list[Decision]) -> Release | Skip | Replay | None:
     """The decision that steps obey; a discard leaves none."""
     last = log[-1] if log else None
     return None if isinstance(last, Discard) else last
 
 
-def record(lake: Lake, decision: Release | Discard | Skip) -> None:
+def record(lake: Lake, decision: Decision) -> None:
     """Put a decision on record, as the next of its batch.
 
     Raises:
@@ -45,7 +45,7 @@ def record(lake: Lake, decision: Release | Discard | Skip) -> None:
     fault_point("after_decision")
 
 
-def every_decision(lake: Lake, dataset: str) -> Iterator[Release | Discard | Skip]:
+def every_decision(lake: Lake, dataset: str) -> Iterator[Decision]:
     """The decisions on all batches of a dataset, by batch and number."""
     for info in lake.storage.list(Lake.decisions(dataset)):
         below = info.key.removeprefix(Lake.decisions(dataset))
@@ -67,7 +67,11 @@ def pinned_skips(lake: Lake, dataset: str) -> dict[str, Coverage]:
     found = {}
     for info in lake.storage.list(Lake.decisions(dataset)):
         pinned = lake.get(info.key, Pinned) if info.key.endswith(_PINNED) else None
-        if pinned and len(log := log_of(lake, dataset, pinned.batch)) == pinned.number and standing(log):
+        if (
+            pinned
+            and len(log := log_of(lake, dataset, pinned.batch)) == pinned.number
+            and isinstance(standing(log), Skip)
+        ):
             found[pinned.batch] = pinned.covered
     return found
 

@@ -94,6 +94,9 @@ class Staged(BaseModel):
     records: int = Field(description="Rows of the staging table: one a record")
     partitions: dict[str, StagedPartition] = Field(description="By TopicPartition.key; exact layouts only")
     objects: dict[str, int] = Field(description="Records by landed object's name")
+    refused: dict[str, list[Range]] = Field(
+        default={}, description="Lines rejected, by landed object's name; inexact layouts only"
+    )
     reused: list[Reused] = Field(default=[], description="Narrow identities under two deciding ones")
     producers: Producers | None = Field(default=None, description="None: no producer is known")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")

@@ -44,6 +44,13 @@ def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
     }
 
 
+def refused_lines(staged: DataFrame) -> dict[str, list[Range]]:
+    """The lines of a staged batch that were rejected, by landed object's name: where positions are inferred."""
+    refused = staged.where((F.col(C.VERDICT) == "rejected") & F.col(E.LINE).isNotNull())
+    lines = refused.select(E.OBJECT, F.col(E.LINE).cast("long").alias(E.LINE))
+    return {name: ranges for (name,), ranges in sorted(ranges_by(lines, [E.OBJECT], E.LINE).items())}
+
+
 def has_inconsistent_positions(staged: DataFrame) -> bool:
     """Whether one position stands with two contents; asked only where positions repeat."""
     content = F.struct(C.KEY, C.HASH, C.RAW_VALUE)

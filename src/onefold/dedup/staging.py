@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.documents import Staged, StagedPartition, code_digest, staged_key
-from onefold.dedup.positions import has_inconsistent_positions, offsets_of
+from onefold.dedup.positions import has_inconsistent_positions, offsets_of, refused_lines
 from onefold.dedup.reuse import reused_identities
 from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
@@ -81,9 +81,13 @@ def periods_of(staged: DataFrame) -> list[str]:
 def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, table: str) -> tuple[Staged, bool]:
     """Count a staging table: records by object, offsets by partition; and whether a position is inconsistent."""
     rows = session.table(table)
-    objects = {row[E.OBJECT]: row["count"] for row in rows.groupBy(E.OBJECT).count().collect()}
+    told = F.count("*").alias("count"), F.count_if(F.col(C.VERDICT) == "rejected").alias("rejected")
+    counted = rows.groupBy(E.OBJECT).agg(*told).collect()
+    objects = {row[E.OBJECT]: row["count"] for row in counted}
     records = sum(objects.values())
-    partitions, inconsistent = {}, False
+    partitions, refused, inconsistent = {}, {}, False
+    if not dataset.source.exact and any(row["rejected"] for row in counted):
+        refused = refused_lines(rows)
     if dataset.source.exact:
         found = offsets_of(rows)
         partitions = {
@@ -101,6 +105,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         records=records,
         partitions=partitions,
         objects=objects,
+        refused=refused,
         reused=reused_identities(rows, dataset),
         producers=producers_of(rows) if C.PRODUCER in rows.columns else None,
         within=periods_of(rows) if dataset.within else None,

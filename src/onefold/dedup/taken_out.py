@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 from onefold.dedup.documents import TakenOut
 from onefold.landing.offsets import TopicPartition
 from onefold.records import envelope as E
+from onefold.records.within import mark_positions
 
-_PARTITION = E.POSITION[:-1]
+_TAKEN = "_taken"
 
 
 def take_out(records: DataFrame, taken: TakenOut) -> DataFrame:
@@ -20,18 +21,8 @@ def take_out(records: DataFrame, taken: TakenOut) -> DataFrame:
         return _fated(records, F.col(E.OBJECT).isin(taken.objects))
     if not taken.partitions:
         return records
-    rows = [
-        (where.cluster, where.topic, where.incarnation, where.partition, *one)
-        for where, ranges in ((TopicPartition.of(key), ranges) for key, ranges in taken.partitions.items())
-        for one in ranges
-    ]
-    names = ("t_cluster string", "t_topic string", "t_incarnation int", "t_partition int", "t_start long", "t_end long")
-    known = records.sparkSession.createDataFrame(rows, ", ".join(names))
-    inside = (F.col(E.OFFSET) >= F.col("t_start")) & (F.col(E.OFFSET) < F.col("t_end"))
-    for name in _PARTITION:
-        inside = inside & (F.col(name) == F.col(f"t{name}"))
-    joined = records.join(F.broadcast(known), inside, "left")
-    return _fated(joined, F.col("t_start").isNotNull()).drop(*known.columns)
+    ranges = [(TopicPartition.of(key), one) for key, some in taken.partitions.items() for one in some]
+    return _fated(mark_positions(records, _TAKEN, ranges), F.col(_TAKEN)).drop(_TAKEN)
 
 
 def _fated(records: DataFrame, taken: Column) -> DataFrame:

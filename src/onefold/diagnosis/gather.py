@@ -52,7 +52,7 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
         return newest_of_topics(client_settings(lake.settings, kafka.connection), cluster.topics)
     if dataset.source.layout != "segments":
         return None
-    plans = [one for one in taken_plans(lake, dataset.name) if one.source == dataset.source_id]
+    plans = [one for one in taken_plans(lake, dataset.name) if one.source == dataset.source_id and one.kind != "replay"]
     manifests = (lake.get(Lake.manifest(one.source, one.batch), Manifest) for one in plans[-LANDINGS:])
     landed = [one for manifest in manifests if manifest for one in manifest.of_role("values")]
     return newest_of_segments(lake, dataset.source_id, landed)

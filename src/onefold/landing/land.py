@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from onefold.dataset import Dataset
 from onefold.errors import LandedBytesMissingError, LandingClearedError, StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
-from onefold.landing.exports import ExportSource
+from onefold.landing.exports import ExportSource, base_of
 from onefold.landing.live import LiveSource, Read
-from onefold.landing.manifest import Cleared, Manifest
+from onefold.landing.manifest import Cleared, Manifest, Replays
 from onefold.landing.plan import (
     Interval,
     ObjectsPlan,
+    Plan,
     RangesPlan,
+    ReplayPlan,
     find_plan,
     plan_key,
     put_plan,
@@ -24,7 +29,7 @@ from onefold.landing.source import Landed, Source
 
 def plan_batch(
     lake: Lake, dataset: Dataset, interval: Interval | None = None, export: str | None = None, *, dry_run: bool = False
-) -> RangesPlan | ObjectsPlan:
+) -> Plan:
     """Decide what a batch reads, once: an interval that was planned before keeps its plan.
 
     An interval's plan is the dataset's at once; any other one when it is landed, for if this process is killed
@@ -46,7 +51,8 @@ def land_batch(
 ) -> Manifest:
     """Bring what the plan names into the landing and commit it by a manifest.
 
-    Export files are copied; `read` reads live topics (`spark_jobs.land` gives it). A landing that stands already is
+    Export files are copied; `read` reads live topics (`spark_jobs.land` gives it). A replay's bytes lie in the landing
+    of the batch that rejected them. A landing that stands already is
     checked (every object there, with its size) and returned.
 
     Raises:
@@ -60,13 +66,19 @@ def land_batch(
         _check(lake, standing)
         take_plan(lake, dataset.name, plan)
         return standing
-    attempt = attempt or new_attempt()
-    place = plan.place if isinstance(plan, ObjectsPlan) else None
-    source = source_of(lake, dataset, place, read)
-    landed = source.land(plan, batch, attempt)
+    done: Callable[[], None] | None = None
+    if isinstance(plan, ReplayPlan):
+        made = _replayed(lake, plan)
+    else:
+        attempt = attempt or new_attempt()
+        place = plan.place if isinstance(plan, ObjectsPlan) else None
+        source = source_of(lake, dataset, place, read)
+        landed = source.land(plan, batch, attempt)
+        made, done = manifest_for(dataset, plan, attempt, landed), partial(source.landed, landed)
     fault_point("before_manifest")
-    manifest = lake.put_first(key, manifest_for(dataset, plan, attempt, landed))
-    source.landed(landed)
+    manifest = lake.put_first(key, made)
+    if done:
+        done()
     take_plan(lake, dataset.name, plan)
     fault_point("after_land")
     return manifest
@@ -88,6 +100,30 @@ def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str,
         damaged=landed.damaged,
         replaced=landed.replaced,
         notes=landed.notes,
+    )
+
+
+def _replayed(lake: Lake, plan: ReplayPlan) -> Manifest:
+    """A manifest over objects that another batch has landed: nothing is copied, and no record is named twice."""
+    origin = lake.get(Lake.manifest(plan.source, plan.origin), Manifest)
+    if origin is None:
+        raise StepMissingError(plan.batch, "a replay", f"the landing of {plan.origin}")
+    named = {base_of(name) for name in plan.objects}
+    return Manifest(
+        batch=plan.batch,
+        source=plan.source,
+        attempt=origin.attempt,
+        objects=[
+            one
+            for one in origin.objects
+            if one.name in plan.objects or (one.role != "values" and base_of(one.name) in named)
+        ],
+        layout=origin.layout,
+        origin=origin.origin,
+        ranges=plan.ranges,
+        examined=bool(plan.ranges),
+        transactions=origin.transactions,
+        replays=Replays(batch=plan.origin, records=plan.records, lines=plan.lines),
     )
 
 
@@ -127,7 +163,7 @@ def check_not_cleared(lake: Lake, source: str, batch: str) -> None:
 
 
 def _check(lake: Lake, manifest: Manifest) -> None:
-    if lake.storage.stat(Lake.cleared(manifest.source, manifest.batch)):
+    if lake.storage.stat(Lake.cleared(manifest.source, manifest.landing)):
         return  # who needs the bytes says so
     for one in manifest.objects:
         info = lake.storage.stat(one.key)

@@ -62,6 +62,18 @@ class Cleared(BaseModel):
     at: datetime
 
 
+class Replays(BaseModel):
+    """A landing that copies nothing: records of another one, which lie there."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str = Field(description="The batch that landed and rejected them")
+    records: int
+    lines: dict[str, list[Range]] = Field(
+        default={}, description="By landed object's name, where positions are inferred"
+    )
+
+
 class Manifest(BaseModel):
     """What one batch landed. `ranges` and `holes` are those of a live topic: records outside are not the batch's.
 
@@ -90,6 +102,8 @@ class Manifest(BaseModel):
         default=[], description="What landing saw: offsets without evidence, damage, records woken, records left open"
     )
 
+    replays: Replays | None = Field(default=None, description="Only these records are the batch's; of them, `ranges`")
+
     # Every transaction leaves a marker: as JSON a hole is two numbers, not a partition's name and a kind.
     @field_serializer("holes")
     def _by_partition_and_kind(self, holes: list[Hole]) -> dict[str, dict[str, list[Range]]]:
@@ -115,6 +129,11 @@ class Manifest(BaseModel):
     def size(self) -> int:
         """Landed bytes."""
         return sum(one.size for one in self.objects)
+
+    @property
+    def landing(self) -> str:
+        """The batch whose landing holds the objects."""
+        return self.replays.batch if self.replays else self.batch
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -112,10 +113,24 @@ class Coverage(BaseModel):
 
     partitions: dict[str, Present] = Field(default_factory=dict, description="By TopicPartition.key")
     objects: dict[str, int] = Field(default_factory=dict, description="Object digest to its records")
+    refused: dict[str, list[Range]] = Field(
+        default_factory=dict, description="Object digest to the lines of it that are not covered: rejected"
+    )
 
     def with_(self, other: Coverage) -> Coverage:
         """The union of two coverages: commutative, associative, idempotent."""
         keys = sorted({*self.partitions, *other.partitions})
         empty = Present()
         partitions = {key: self.partitions.get(key, empty).with_(other.partitions.get(key, empty)) for key in keys}
-        return Coverage(partitions=partitions, objects=dict(sorted({**self.objects, **other.objects}.items())))
+        objects = {
+            digest: max(one.objects.get(digest, 0) for one in (self, other))
+            for digest in sorted({*self.objects, *other.objects})
+        }
+        # A line is covered where either covers it.
+        left = {
+            digest: reduce(meet, (one.refused.get(digest, []) for one in (self, other) if digest in one.objects))
+            for digest in objects
+            if digest in self.refused or digest in other.refused
+        }
+        refused = {digest: lines for digest, lines in left.items() if lines}
+        return Coverage(partitions=partitions, objects=objects, refused=refused)

@@ -13,6 +13,7 @@ from onefold.dataset import Dataset
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.offsets import Range
 
 
 class Interval(BaseModel):
@@ -63,11 +64,19 @@ class _Plan(BaseModel):
         return "export"
 
     @property
+    def landing(self) -> str:
+        """The batch whose landing holds the bytes."""
+        return self.batch
+
+    @property
     def digest(self) -> str:
         """Twelve hex digits over what the plan reads."""
         words = as_json(self)
-        content = json.dumps(words.get("objects") or words.get("ranges") or [], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()[:12]
+        return _digest(words.get("objects") or words.get("ranges") or [])
+
+
+def _digest(words: object) -> str:
+    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class RangesPlan(_Plan):
@@ -102,8 +111,43 @@ class ObjectsPlan(_Plan):
         return not self.objects
 
 
-Plan = Annotated[RangesPlan | ObjectsPlan, Field(discriminator="kind")]
-_PLAN: TypeAdapter[RangesPlan | ObjectsPlan] = TypeAdapter(Plan)
+class ReplayPlan(_Plan):
+    """Records that another batch has landed and rejected: where positions are exact their offsets, else their lines."""
+
+    kind: Literal["replay"] = "replay"
+    origin: str = Field(description="The batch that landed and rejected them")
+    objects: list[str] = Field(description="Names of the landed objects that hold them")
+    ranges: list[OffsetRange] = []
+    lines: dict[str, list[Range]] = Field(
+        default={}, description="By landed object's name, where positions are inferred"
+    )
+    records: int = Field(description="How many lie there, as the quarantine has them")
+    code: str = Field(description="Digest of the code that shall judge them: the same code says the same again")
+
+    @property
+    def undated(self) -> str:
+        """What stands in a batch id for an interval."""
+        return "replay"
+
+    @property
+    def landing(self) -> str:
+        """The batch whose landing holds the bytes."""
+        return self.origin
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits over what is replayed, and by which code."""
+        return _digest(as_json(self))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to replay."""
+        return not self.records
+
+
+Plan = Annotated[RangesPlan | ObjectsPlan | ReplayPlan, Field(discriminator="kind")]
+_PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
+_UNDATED = ("export", "new", "replay")
 
 
 def plan_key(source: str, name: str) -> str:
@@ -111,13 +155,13 @@ def plan_key(source: str, name: str) -> str:
     return f"{Lake.plans(source)}{name}.json"
 
 
-def read_plan(lake: Lake, key: str) -> RangesPlan | ObjectsPlan | None:
+def read_plan(lake: Lake, key: str) -> Plan | None:
     """A stored plan of either form."""
     data = lake.storage.read(key)
     return None if data is None else _PLAN.validate_json(data)
 
 
-def put_plan(lake: Lake, plan: RangesPlan | ObjectsPlan) -> RangesPlan | ObjectsPlan:
+def put_plan(lake: Lake, plan: Plan) -> Plan:
     """Write a plan once; the one that stands, which another driver may have written."""
     key = plan_key(plan.source, plan_name(plan))
     if lake.storage.put_if_absent(key, plan.model_dump_json(indent=1).encode()):
@@ -127,7 +171,7 @@ def put_plan(lake: Lake, plan: RangesPlan | ObjectsPlan) -> RangesPlan | Objects
     return standing
 
 
-def plan_name(plan: RangesPlan | ObjectsPlan) -> str:
+def plan_name(plan: Plan) -> str:
     """The name under which a plan is stored: its interval's, or its batch's."""
     return plan.interval.name if plan.interval else plan.batch
 
@@ -141,13 +185,13 @@ class Taken(BaseModel):
     plan: str
 
 
-def take_plan(lake: Lake, dataset: str, plan: RangesPlan | ObjectsPlan) -> None:
+def take_plan(lake: Lake, dataset: str, plan: Plan) -> None:
     """Mark a plan as the dataset's. Datasets share a source and its landing, but each folds all of it."""
     name = plan_name(plan)
     lake.put_first(f"{Lake.taken(dataset)}{plan.source}/{name}.json", Taken(source=plan.source, plan=name))
 
 
-def taken_plans(lake: Lake, dataset: str) -> list[RangesPlan | ObjectsPlan]:
+def taken_plans(lake: Lake, dataset: str) -> list[Plan]:
     """The plans that a dataset has taken up, in that order; also those of a source that it does not read any more."""
     marks = sorted(lake.storage.list(Lake.taken(dataset)), key=lambda info: (info.modified, info.key))
     plans = (read_plan(lake, plan_key(*_of_mark(info.key))) for info in marks)
@@ -159,7 +203,7 @@ def _of_mark(key: str) -> tuple[str, str]:
     return source, name.removesuffix(".json")
 
 
-def find_plan(lake: Lake, dataset: Dataset, batch: str) -> RangesPlan | ObjectsPlan:
+def find_plan(lake: Lake, dataset: Dataset, batch: str) -> Plan:
     """The plan of a batch of a dataset, whichever of its sources it is of.
 
     Raises:
@@ -175,7 +219,7 @@ def find_plan(lake: Lake, dataset: Dataset, batch: str) -> RangesPlan | ObjectsP
         return found
 
 
-def plan_of(lake: Lake, source: str, batch: str) -> RangesPlan | ObjectsPlan:
+def plan_of(lake: Lake, source: str, batch: str) -> Plan:
     """The plan of a batch.
 
     Raises:
@@ -185,7 +229,7 @@ def plan_of(lake: Lake, source: str, batch: str) -> RangesPlan | ObjectsPlan:
     name, _, digest = batch.rpartition("_")
     if not name or "/" in batch:
         raise UsageError(f"{batch!r} is no batch id (see `onefold batches`)")
-    plan = read_plan(lake, plan_key(source, batch if name in ("export", "new") else name))
+    plan = read_plan(lake, plan_key(source, batch if name in _UNDATED else name))
     if plan is None or plan.digest != digest:
         raise StepMissingError(batch, "this step", "a plan")
     return plan

@@ -31,7 +31,7 @@ def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standi
     manifests = lake.storage.list(f"sources/{source}/manifests/") if gone else ()
     for info in manifests:
         manifest = lake.get(info.key, Manifest)
-        if not left or not manifest or lake.storage.stat(Lake.cleared(source, manifest.batch)):
+        if not left or not manifest or manifest.replays or lake.storage.stat(Lake.cleared(source, manifest.batch)):
             continue
         ranges: list[OffsetRange] = []
         rest: list[Hole] = []

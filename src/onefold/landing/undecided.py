@@ -221,7 +221,8 @@ class _SourceLog:
 
     def _manifests(self) -> Iterator[Manifest]:
         for info in self.lake.storage.list(f"sources/{self.dataset.source_id}/manifests/"):
-            if manifest := self.lake.get(info.key, Manifest):
+            manifest = self.lake.get(info.key, Manifest)
+            if manifest and not manifest.replays:  # their objects are another landing's
                 yield manifest
 
     def _waiting(self, others: list[SegmentIndex], manifests: list[Manifest], fresh: Ranges) -> Ranges:

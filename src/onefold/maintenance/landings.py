@@ -32,17 +32,24 @@ def failed_landings(lake: Lake, source: str, age: timedelta) -> list[str]:
 def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timedelta) -> list[Manifest]:
     """Landings older than `age` that every dataset of the source has published, in the generation that it has now.
 
-    Not those of log segments whose transactions nothing has ended: a later landing may need their bytes.
+    Not those of log segments whose transactions nothing has ended: a later landing may need their bytes. Nor those that
+    a replay under way reads.
     """
     before = datetime.now(UTC) - age
-    published = [_published(lake, dataset) for dataset in readers]
-    everywhere = set.intersection(*published) if published else set()
+    published = {dataset.name: _published(lake, dataset) for dataset in readers}
+    everywhere = set.intersection(*published.values()) if published else set()
+    replayed = {
+        plan.landing
+        for name, done in published.items()
+        for plan in taken_plans(lake, name)
+        if plan.kind == "replay" and plan.batch not in done
+    }
     landed = [
         (info.modified, manifest)
         for info in lake.storage.list(f"sources/{source}/manifests/")
-        if (manifest := lake.get(info.key, Manifest))
+        if (manifest := lake.get(info.key, Manifest)) and not manifest.replays
     ]
-    done = everywhere - waiting(manifest for _, manifest in landed)
+    done = everywhere - waiting(manifest for _, manifest in landed) - replayed
     return [one for at, one in landed if at <= before and one.batch in done and not _gone(lake, one)]
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from onefold.catalog import drop_table, find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Decision, Discard, Release, Skip, log_of, record, standing
+from onefold.decisions import Decision, Discard, Release, Replay, Skip, log_of, record, standing
 from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
@@ -72,7 +72,7 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     """Record that a landed batch shall be covered without using a record of it.
 
     Raises:
-        UsageError: the batch is published.
+        UsageError: the batch is published, or a replay.
         StepMissingError: it is not landed.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
@@ -81,7 +81,11 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     if found and isinstance(found.decision, Skip):
         return found.decision
     _refuse_published(dataset, batch, found)
-    manifest_of(lake, dataset, batch)
+    if manifest_of(lake, dataset, batch).replays:
+        raise UsageError(
+            f"{dataset.name}: batch {batch} replays quarantined records, which are not used until it is published: "
+            "there is nothing to skip. Leave it, or discard it for the next run."
+        )
     log = log_of(lake, dataset.name, batch)
     stands = standing(log)
     if isinstance(stands, Skip):
@@ -164,8 +168,8 @@ def check_carried_out(lake: Lake, decision: Decision, published: Published | Non
     Raises:
         UsageError: the batch was published as it was, before the decision, which is taken back.
     """
-    if published is None or published.decision is not None:
-        return
+    if published is None or published.decision is not None or isinstance(decision, Replay):
+        return  # a replay is carried out by its batch, whichever process published it
     number, reason = decision.number + 1, "the batch was published before it could be carried out"
     back = {"number": number, "by": decision.by, "reason": reason, "at": datetime.now(UTC)}
     record(lake, Discard(dataset=decision.dataset, batch=decision.batch, **back))

@@ -54,7 +54,8 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
     if snapshot is None:
         raise UsageError(f"{dataset.name}: the snapshot of batch {batch} has expired: roll back to a later one")
     for record in records[:place]:
-        check_not_cleared(lake, find_plan(lake, dataset, record.batch).source, record.batch)
+        plan = find_plan(lake, dataset, record.batch)
+        check_not_cleared(lake, plan.source, plan.landing)
     decision = RolledBack(
         dataset=dataset.name,
         to=batch,

@@ -14,6 +14,7 @@ from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
 from onefold.quality.sums import sum_faults
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
+from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_state
 from onefold.upsert.sums import ENTER, INSERT, REMOVE
 
@@ -79,7 +80,7 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
         rows = read_state(session, dataset, snapshot, upserted.within)
         return rows.where(bucket.isin(upserted.buckets)).select(C.KEY).count() if upserted.buckets else 0
 
-    rejected = sum(upserted.counts.get("rejected", {}).values())
+    quarantined, rejected = _quarantined(session, dataset, upserted)
     base, branch = (read_state(session, dataset, at).schema for at in (upserted.base, upserted.head))
     return BranchFacts(
         rows_before=rows_at(upserted.base),
@@ -92,10 +93,18 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
         unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
         unequal_sums=sum_faults(session, dataset, upserted) if dataset.sums else None,
-        quarantined=count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0,
+        quarantined=quarantined,
         rejected=rejected,
         failing_keys=_failing(changed, repeated, dataset) if stood.repeated else [],
     )
+
+
+def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
+    """Entries of the quarantine that the branch has of the batch's records, and that it should have."""
+    if upserted.replays:
+        return entries_left(session, dataset, upserted)
+    rejected = sum(upserted.counts.get("rejected", {}).values())
+    return count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0, rejected
 
 
 def _repeated() -> Column:

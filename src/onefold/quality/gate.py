@@ -130,6 +130,7 @@ def _account_checks(
     quality, counts = dataset.quality, upserted.counts
     fresh = (
         upserted.landed
+        + upserted.replayed
         - upserted.covered
         - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control", "skipped"))
     )
@@ -140,7 +141,8 @@ def _account_checks(
     line: dict[str, tuple[str, str, float, float | None, str, bool]] = {
         # name: (title, law, value, at most / exactly, severity, waivable)
         "verdicts": (
-            "records landed (and woken) = verdicts given" if upserted.woken else "records landed = verdicts given",
+            f"records {'replayed' if upserted.replays else 'landed'}{' (and woken)' if upserted.woken else ''} = "
+            "verdicts given",
             "L2",
             facts.verdicts,
             landed + upserted.woken,
@@ -184,7 +186,7 @@ def _account_checks(
             "rejected rate",
             "",
             sum(counts.get("rejected", {}).values()) / fresh if fresh else 0.0,
-            quality.max_rejected_rate,
+            None if upserted.replays else quality.max_rejected_rate,  # what is rejected again was counted before
             rates,
             True,
         ),

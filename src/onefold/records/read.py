@@ -20,20 +20,40 @@ from onefold.records.landed import literal, objects_named
 from onefold.records.parquet import read_footers, read_parquet_exports
 from onefold.records.segments import PlacedSegment, read_segments
 from onefold.records.topics import read_topics
+from onefold.records.within import mark_lines, mark_positions
 
 Landed = list[tuple[LandedObject, str]]
 """(landed object, URI)"""
+_NAMED = "_named"
 
 
 def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
-    """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed.
+    """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed; of a
+    replay, of the records that it names.
 
     Spark reads when it is asked for rows: ask within `objects_named(manifest)`.
 
     Raises:
         UnreadableObjectError, ExportColumnError, ObjectTooLargeError: an object cannot be read.
     """
-    check_not_cleared(lake, manifest.source, manifest.batch)
+    check_not_cleared(lake, manifest.source, manifest.landing)
+    return _replayed(_landed(session, lake, dataset, manifest), manifest)
+
+
+def _replayed(records: DataFrame, manifest: Manifest) -> DataFrame:
+    """Of a replay only the records that it names; all of any other landing."""
+    if manifest.replays is None:
+        return records
+    if manifest.replays.lines:
+        marked = mark_lines(records, _NAMED, manifest.replays.lines)
+    else:
+        marked = mark_positions(
+            records, _NAMED, ((one.topic_partition, (one.start, one.end)) for one in manifest.ranges)
+        )
+    return marked.where(_NAMED).drop(_NAMED)
+
+
+def _landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
     placed = _placed(lake, manifest)
     named = [(one.name, uri) for one, uri in placed]
     layout, exports = manifest.layout or dataset.source.layout, dataset.source.exports
@@ -60,9 +80,11 @@ def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: 
 def count_landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> int:
     """The records in the landed bytes, counted without any decoding, and another way than they are read.
 
-    Those of log segments are counted as the batch headers say.
+    Those of log segments are counted as the batch headers say, those of a replay as the quarantine had them.
     """
-    check_not_cleared(lake, manifest.source, manifest.batch)
+    check_not_cleared(lake, manifest.source, manifest.landing)
+    if manifest.replays:
+        return manifest.replays.records
     layout = manifest.layout or dataset.source.layout
     if layout == "segments":
         return sum(placed.index.records for placed in _segments(lake, manifest)[0])

@@ -6,7 +6,7 @@ from typing import Any
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Decision, Discard, Release, every_decision, log_of
+from onefold.decisions import Decision, Discard, Release, Replay, every_decision, log_of
 from onefold.lake import Lake
 from onefold.publish.rollback import RolledBack
 from onefold.upsert.commit_record import chain
@@ -23,18 +23,20 @@ def in_force(lake: Lake, dataset: Dataset, batch: str, latest: Upserted | None) 
 def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every decision on the dataset's batches and table, oldest first.
 
-    The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision; of others `done`.
+    The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision, of a replay
+    `published` or `waiting`; of others `done`.
     """
     table = find_state(lake, dataset)
-    records = chain(lake, dataset, table.main.record) if table else iter(())
+    records = list(chain(lake, dataset, table.main.record)) if table else []
     published = {(one.batch, one.decision.number) for one in records if one.decision}
+    there = {one.batch for one in records}
     made = list(every_decision(lake, dataset.name))
     last = {one.batch: one.number for one in made}
     rows = []
     for one in made:
-        if (one.batch, one.number) in published:
+        if (one.batch, one.number) in published or (isinstance(one, Replay) and one.batch in there):
             state = "published"
-        elif one.number < last[one.batch]:
+        elif one.number < last[one.batch] and not isinstance(one, Replay):
             state = "overruled"
         else:
             state = "done" if isinstance(one, Discard) else "waiting"

@@ -14,7 +14,7 @@ from onefold.dedup.documents import Producers, Staged, staged_key
 from onefold.errors import decide_by
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, find_plan
+from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, ReplayPlan, find_plan
 from onefold.publish.publish import find_published
 from onefold.quality.documents import Check, GateResult
 from onefold.report.causes import Explained, causes_of
@@ -59,6 +59,8 @@ class Report(BaseModel):
     decision: Decision | None = Field(default=None, description="Of a person, where one stands")
     snapshot: int | None
     landed: int | None
+    replayed: int = Field(default=0, description="Quarantined records that it folds again; it has landed none then")
+    replays: str | None = Field(default=None, description="The batch that landed and rejected them")
     woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     held: int | None = Field(default=None, description="Records that the table holds then; None: its guard holds none")
     covered: int = Field(description="Records at positions that the table had processed before")
@@ -88,6 +90,11 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     upserted = lake.get(lake.attempt(dataset, batch, attempt, "upsert"), Upserted) if attempt else None
     gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult) if attempt else None
     records = staged.objects if staged else {}
+    counted = staged.records if staged else None
+    if isinstance(plan, ReplayPlan):
+        landed, replayed = (0, upserted.replayed) if upserted else (0 if staged else None, counted)
+    else:
+        landed, replayed = upserted.landed if upserted else counted, 0
     return Report(
         dataset=dataset.name,
         description=dataset.description,
@@ -104,7 +111,9 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         notes=(plan.notes if isinstance(plan, RangesPlan) else []) + (manifest.notes if manifest else []),
         decision=published.decision if published else in_force(lake, dataset, batch, latest),
         snapshot=published.snapshot if published else None,
-        landed=upserted.landed if upserted else (staged.records if staged else None),
+        landed=landed,
+        replayed=replayed or 0,
+        replays=plan.origin if isinstance(plan, ReplayPlan) else None,
         woken=upserted.woken if upserted else 0,
         held=gate.facts.get("held") if gate else None,
         covered=upserted.covered if upserted else 0,

@@ -65,7 +65,8 @@ def _not_published(dataset: Dataset, batch: str) -> UsageError:
 def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
 
-    One that a person has decided has a `decision` beside what every row has.
+    One that a person has decided has a `decision` beside what every row has; a replay has `replayed` records, not
+    landed ones, and `replays`, the batch that rejected them.
     """
     published = {record.batch: record for record in records_of(lake, dataset)}
     taken = taken_plans(lake, dataset.name)
@@ -78,7 +79,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         if plan.empty:
             continue
         manifest = lake.get(lake.manifest(plan.source, plan.batch), Manifest)
-        if plan.batch not in ours and (manifest or plan.interval):
+        if plan.batch not in ours and (manifest or plan.interval or plan.kind == "replay"):
             continue  # another dataset's, of the same source
         record = published.get(plan.batch)
         latest = lake.get(lake.latest(dataset, plan.batch), Upserted)
@@ -92,11 +93,16 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             {
                 "batch": plan.batch,
                 "interval": interval,
-                "landed": upserted.landed if upserted else (0 if manifest is None else None),
+                "landed": upserted.landed if upserted else (0 if manifest is None or plan.kind == "replay" else None),
                 "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
                 "gate": None if gate is None else ("green" if gate.green else "red"),
                 "published": record is not None,
             }
+            | (
+                {"replayed": upserted.replayed if upserted else None, "replays": plan.origin}
+                if plan.kind == "replay"
+                else {}
+            )
             | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
         )
     return rows
@@ -222,7 +228,7 @@ def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Per partition: covered ranges, holes by kind, quarantined offsets; per object where positions are inferred."""
     records = records_of(lake, dataset)
     coverage = records[0].coverage if records else Coverage()
-    quarantined = _quarantined(lake, dataset, [record.attempt for record in records])
+    quarantined, refused = _quarantined(find_state(lake, dataset))
     rows: list[dict[str, Any]] = []
     for key, offsets in coverage.partitions.items():
         cluster, topic, incarnation, partition = key.split("/")
@@ -238,19 +244,20 @@ def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             }
         )
     if coverage.objects:
-        rows.append({"objects": len(coverage.objects), "records": sum(coverage.objects.values())})
+        records_there = sum(coverage.objects.values())
+        rows.append({"objects": len(coverage.objects), "records": records_there, "quarantined": refused})
     return rows
 
 
-def _quarantined(lake: Lake, dataset: Dataset, attempts: list[str]) -> dict[tuple[str, int], list[list[int]]]:
-    if not attempts:
-        return {}
-    wanted = And(equal("verdict", "rejected"), one_of("attempt", attempts))
+def _quarantined(table: StateTable | None) -> tuple[dict[tuple[str, int], list[list[int]]], int]:
+    """The offsets of records in quarantine by topic and partition, and how many records there are."""
     found: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for row in _verdict_rows(lake, dataset, wanted, ("topic", "partition", "offset")):
-        if row["offset"] is not None:
-            found.setdefault((row["topic"], row["partition"]), []).append((row["offset"], row["offset"] + 1))
-    return {where: [list(one) for one in merged(ranges)] for where, ranges in found.items()}
+    count = 0
+    for row in table.quarantined("_order") if table else ():
+        at, count = row["_order"], count + 1
+        if at["offset"] is not None:
+            found.setdefault((at["topic"], at["partition"]), []).append((at["offset"], at["offset"] + 1))
+    return {where: [list(one) for one in merged(ranges)] for where, ranges in found.items()}, count
 
 
 def _verdict_rows(

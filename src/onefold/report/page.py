@@ -84,15 +84,16 @@ def render(report: Report) -> str:
     judged = report.attempt is not None
     sums = {verdict: sum(report.counts[verdict].values()) for verdict in in_order(report.counts)}
     total = sum(sums.values())
+    landed = None if report.landed is None else report.landed + report.replayed
     template = _environment().get_template("report.html")
     return template.render(
         report=report,
         judged=judged,
         sums=sums,
         total=total,
-        balance=Balance(report.landed + report.woken, total) if judged and report.landed is not None else None,
+        balance=Balance(landed + report.woken, total) if judged and landed is not None else None,
         lines=lines_of(report.accounts),
-        landed_balance=balance_of_objects(report.objects, report.landed),
+        landed_balance=balance_of_objects(report.objects, landed),
         steps=steps_of(report),
         checks=grouped(report.checks),
         conflicts=[(one, fields_of(one)) for one in report.examples.get("conflicts", [])],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +9,7 @@ from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake
-from onefold.report.ledger import equal, plain, position, records_of
+from onefold.report.ledger import plain, position, records_of
 from onefold.upsert import columns as U
 
 
@@ -29,19 +28,10 @@ def quarantine_of(
     table = find_state(lake, dataset)
     if table is None:
         return []
-    found = table.table.scan(
-        row_filter=equal(U.STATE, U.QUARANTINED),
-        selected_fields=("_order", U.QUARANTINE),
-        snapshot_id=table.main.snapshot,
-    )
-    rows = (_record(row["_order"], row[U.QUARANTINE]) for row in _rows(found))
+    found = table.quarantined("_order", U.QUARANTINE)
+    rows = (_record(row["_order"], row[U.QUARANTINE]) for row in found)
     wanted = (row for row in rows if batch in (None, row["batch"]) and reason in (None, row["reason"]))
     return sorted((plain(row) for row in wanted), key=lambda row: (*position(row), row["batch"]))
-
-
-def _rows(found: Any) -> Iterator[dict[str, Any]]:
-    for batch in found.to_arrow_batch_reader():
-        yield from batch.to_pylist()
 
 
 def _record(order: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:

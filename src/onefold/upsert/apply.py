@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.catalog import RECORD_PROPERTY, Head, StateTable
@@ -22,6 +22,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.offsets import Coverage, Range, TopicPartition
 from onefold.landing.plan import find_plan
 from onefold.records import envelope as E
+from onefold.records.within import mark_lines, mark_positions
 from onefold.spark.tables import PROPERTIES, bucketed, scratch_table
 from onefold.upsert import columns as U
 from onefold.upsert.causes import duplicates_of
@@ -32,6 +33,7 @@ from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
+from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.skips import Obeyed, cover
 from onefold.upsert.state import branch_table, in_periods, read_state, sum_columns
 from onefold.upsert.sums import ENTER, ENTRY, append_sums, entered
@@ -65,24 +67,13 @@ def look_up(
 
 
 def mark_covered(
-    session: SparkSession, rows: DataFrame, ranges: list[tuple[TopicPartition, Range]], objects: list[str]
+    rows: DataFrame, ranges: list[tuple[TopicPartition, Range]], objects: dict[str, list[Range]]
 ) -> DataFrame:
-    """Add `_covered`: the record's position, or its object, was processed by a published batch."""
+    """Add `_covered`: a published batch processed the record's position, or its object but for some lines of it."""
     if objects:
-        return rows.withColumn(U.COVERED, F.col(E.OBJECT).isin(objects))
-    if not ranges:
-        return rows.withColumn(U.COVERED, F.lit(False))
-    names = ("cluster", "topic", "incarnation", "partition")
-    known = session.createDataFrame(
-        [(*(getattr(where, name) for name in names), *one) for where, one in ranges],
-        "k_cluster string, k_topic string, k_incarnation int, k_partition int, k_start long, k_end long",
-    )
-    at = F.col(C.ORDER)
-    inside: Column = (at["offset"] >= F.col("k_start")) & (at["offset"] < F.col("k_end"))
-    for name in names:
-        inside = inside & (at[name] == F.col(f"k_{name}"))
-    joined = rows.join(F.broadcast(known), inside, "left")
-    return joined.withColumn(U.COVERED, F.col("k_start").isNotNull()).drop(*known.columns)
+        marked = mark_lines(rows, U.COVERED, {name: lines for name, lines in objects.items() if lines})
+        return marked.withColumn(U.COVERED, F.col(E.OBJECT).isin(list(objects)) & ~F.col(U.COVERED))
+    return mark_positions(rows, U.COVERED, ranges, C.ORDER)
 
 
 def mark_repeated(judged: DataFrame) -> DataFrame:
@@ -242,6 +233,8 @@ def write_record(
         staging=upserted.staging,
         verdicts=upserted.verdicts,
         landed=upserted.landed,
+        replayed=upserted.replayed,
+        replays=upserted.replays,
         counts=upserted.counts,
         coverage=coverage,
         highest=highest,
@@ -255,14 +248,18 @@ def write_record(
 def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
     """Merge the actions into the attempt's branch: one statement, one snapshot that names the commit record.
 
-    Rejected records go along: they match no row. Pure inserts, and batches that change nothing, append.
+    Rejected records go along: they match no row. Pure inserts, and batches that change nothing, append. Before it, what
+    a replay folds leaves the quarantine; what it rejects again is there.
     """
     target = branch_table(dataset, upserted.branch)
+    if upserted.replays:
+        leave_quarantine(session, dataset, upserted)
     columns = session.table(target).columns
     told = F.when(F.col(C.DELETED), "deleted").otherwise("live")
     told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
     state = F.when(is_quarantined(), U.QUARANTINED).otherwise(told)
-    changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull() | is_quarantined())
+    enters = F.lit(False) if upserted.replays else is_quarantined()
+    changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull() | enters)
     rows = changes.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)})
     if not upserted.changes.keys() - {INSERT, ENTER}:
         rows.select(*columns).writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
@@ -313,7 +310,7 @@ def apply_batch(
     own, accounts = account_for(dataset, staged, manifest, before)
     own, skipped = cover(own, before, staged.batch, obeyed)
     rows = mark_covered(
-        session, session.table(staged.table), covered_ranges(staged, before), covered_objects(staged, manifest, before)
+        session.table(staged.table), covered_ranges(staged, before), covered_objects(staged, manifest, before)
     )
     rows = mark_reused(session, rows, staged.reused)
     slots = slots_for(manifest, dataset.target.buckets)
@@ -334,7 +331,9 @@ def apply_batch(
         code=staged.code,
         actions=actions,
         verdicts=verdicts,
-        landed=staged.records,
+        landed=0 if manifest.replays else staged.records,
+        replayed=staged.records if manifest.replays else 0,
+        replays=manifest.replays.batch if manifest.replays else None,
         woken=counts.woken,
         covered=counts.covered,
         counts=counts.verdicts,

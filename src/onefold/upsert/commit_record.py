@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import ROOT
 from onefold.dataset import Dataset
-from onefold.decisions import Release, Skip
+from onefold.decisions import Release, Replay, Skip
 from onefold.errors import LandedBytesMissingError
 from onefold.lake import Lake
 from onefold.landing.offsets import Coverage
@@ -47,10 +47,12 @@ class CommitRecord(BaseModel):
     staging: str
     verdicts: str = Field(description="The table that holds this attempt's verdicts")
     landed: int
+    replayed: int = Field(default=0, description="Quarantined records folded again, in place of landed ones")
+    replays: str | None = Field(default=None, description="The batch that landed and rejected them")
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     coverage: Coverage
     highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
-    decision: Release | Skip | None = Field(default=None, description="Of a person: why it is published all the same")
+    decision: Release | Skip | Replay | None = Field(default=None, description="Of a person: why it is published")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
     written: datetime
 

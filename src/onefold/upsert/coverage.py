@@ -52,7 +52,8 @@ def account_for(
     if not dataset.source.exact:
         digests = {one.name: one.digest for one in manifest.of_role("values")}
         objects = {digests[name]: records for name, records in staged.objects.items()}
-        return Coverage(objects=objects), []
+        refused = {digests[name]: _not_used(manifest, staged, name) for name in staged.objects}
+        return Coverage(objects=objects, refused={name: lines for name, lines in refused.items() if lines}), []
     # How it was landed counts, not what the dataset reads today: an export keeps its gaps.
     kind = _remainder(manifest) if manifest.ranges else dataset.source.holes
     named: dict[str, list[Hole]] = {}
@@ -67,9 +68,42 @@ def account_for(
         holes = [hole for own, _ in parts for hole in own]
         partitions[key] = Present(present=offsets.present).with_(Present(holes=holes))
         own = [account for _, account in parts]
+        own = [_whole(own)] if manifest.replays else own
         cut = size((one.start, one.end) for one in manifest.replaced if one.topic_partition.key == key)
         accounts += [own[0].model_copy(update={"replaced": cut}), *own[1:]]
     return Coverage(partitions=partitions), accounts
+
+
+_LINES: Range = (0, 1 << 31)
+"""All lines that an object can have."""
+
+
+def _not_used(manifest: Manifest, staged: Staged, name: str) -> list[Range]:
+    """The lines of an object that the batch leaves uncovered: what it rejects; a replay all but what it folds."""
+    refused = staged.refused.get(name, [])
+    if manifest.replays is None:
+        return refused
+    return minus([_LINES], minus(manifest.replays.lines.get(name, []), refused))
+
+
+def _whole(accounts: list[PartitionAccount]) -> PartitionAccount:
+    """One account of the ranges that a replay names of a partition; what lies between them is of no concern to it."""
+    start, end = min(one.start for one in accounts), max(one.end for one in accounts)
+    explained: dict[str, int] = {}
+    for one in accounts:
+        for kind, count in one.explained.items():
+            explained[kind] = explained.get(kind, 0) + count
+    between = end - start - sum(one.end - one.start for one in accounts)
+    return PartitionAccount(
+        partition=accounts[0].partition,
+        start=start,
+        end=end,
+        distinct=sum(one.distinct for one in accounts),
+        quarantined=sum(one.quarantined for one in accounts),
+        undecided=sum(one.undecided for one in accounts),
+        explained=explained | ({"not replayed": between} if between else {}),
+        unexplained=[hole for one in accounts for hole in one.unexplained],
+    )
 
 
 def _remainder(manifest: Manifest) -> str | None:
@@ -142,7 +176,8 @@ def covered_ranges(staged: Staged, before: Coverage) -> list[tuple[TopicPartitio
     return found
 
 
-def covered_objects(staged: Staged, manifest: Manifest, before: Coverage) -> list[str]:
-    """The names of the batch's objects that the table has processed already (inexact layouts)."""
+def covered_objects(staged: Staged, manifest: Manifest, before: Coverage) -> dict[str, list[Range]]:
+    """The batch's objects that the table has processed already (inexact layouts), by name: all but these lines."""
     digests = {one.name: one.digest for one in manifest.of_role("values")}
-    return [name for name in staged.objects if digests.get(name) in before.objects]
+    known = {name: digests.get(name, "") for name in staged.objects}
+    return {name: before.refused.get(digest, []) for name, digest in known.items() if digest in before.objects}

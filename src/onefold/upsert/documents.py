@@ -55,6 +55,8 @@ class Upserted(BaseModel):
     actions: str = ""
     verdicts: str = ""
     landed: int = 0
+    replayed: int = Field(default=0, description="Quarantined records that it folds again; it has landed none then")
+    replays: str | None = Field(default=None, description="The batch that landed and rejected them")
     woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     covered: int = Field(default=0, description="Records at positions that the table had processed before")
     counts: dict[str, dict[str, int]] = {}

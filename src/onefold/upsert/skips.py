@@ -11,7 +11,7 @@ from functools import reduce
 
 from pydantic import BaseModel, ConfigDict
 
-from onefold.decisions import Release, Skip
+from onefold.decisions import Release, Replay, Skip
 from onefold.dedup.documents import Staged, TakenOut
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, Present, meet, minus
@@ -23,7 +23,7 @@ class Obeyed(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     decided: int = 0
-    decision: Release | Skip | None = None
+    decision: Release | Skip | Replay | None = None
     skipped: dict[str, Coverage] = {}
     """By batch: of the table's commit record."""
     pinned: dict[str, Coverage] = {}
@@ -76,10 +76,11 @@ def less(one: Coverage, other: Coverage) -> Coverage:
         for key, found in one.partitions.items()
     }
     objects = {digest: records for digest, records in one.objects.items() if digest not in other.objects}
-    return Coverage(partitions=partitions, objects=objects)
+    refused = {digest: lines for digest, lines in one.refused.items() if digest in objects}
+    return Coverage(partitions=partitions, objects=objects, refused=refused)
 
 
 def without_holes(one: Coverage) -> Coverage:
     """What was landed, only."""
     partitions = {key: Present(present=found.present) for key, found in one.partitions.items() if found.present}
-    return Coverage(partitions=partitions, objects=one.objects)
+    return one.model_copy(update={"partitions": partitions})

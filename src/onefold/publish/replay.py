@@ -1,0 +1,195 @@
+"""Fold quarantined records again, after a fix outside of the dataset file: as a batch of its own.
+
+The plan names where the records lie in the landing of the batch that rejected them; whatever follows is done by the
+ordinary steps. Its id comes from what is replayed and from the code that shall judge it, which say the same again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from onefold.catalog import find_state
+from onefold.dataset import Dataset
+from onefold.decisions import Replay, log_of, record
+from onefold.dedup.documents import code_digest
+from onefold.errors import DecidedMeanwhileError, UsageError
+from onefold.lake import Lake
+from onefold.landing.cuts import OffsetRange
+from onefold.landing.land import check_not_cleared, land_batch
+from onefold.landing.offsets import Range, TopicPartition, merged
+from onefold.landing.plan import ReplayPlan, find_plan, put_plan, take_plan
+from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.upsert.generation import check_generation
+
+Place = tuple[Any, ...]
+"""Where a record lies: its exact position, or (landed object's name, line)."""
+Position = tuple[str, int, int]
+"""`(topic, partition, offset)`"""
+
+
+_KEPT = ("batch", "reason", "object", "line", "key")
+"""What is read of an entry: not its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayable:
+    """What of a batch's quarantine can be folded again, and what of it stays without being asked."""
+
+    plan: ReplayPlan
+    reasons: dict[str, int]
+    """Records to replay by the reason why they were rejected"""
+    tried: int
+    """Records that this code has rejected again already"""
+    unplaced: int
+    """Lines without a position: what is no record cannot be named"""
+
+
+def plan_replay(
+    lake: Lake, dataset: Dataset, batch: str, key: str | None = None, positions: Collection[Position] = ()
+) -> Replayable:
+    """What is in quarantine of a published batch: all, the records of a Kafka key, or those at positions.
+
+    `key` is JSON, null for records without one. Writes nothing.
+
+    Raises:
+        UsageError: the batch is not published, or the key is no JSON.
+        LandingClearedError: its landed bytes are gone.
+    """
+    check_generation(lake, dataset)
+    table = find_state(lake, dataset)
+    records = list(chain(lake, dataset, table.main.record)) if table else []
+    if table is None or batch not in {one.batch for one in records}:
+        raise UsageError(f"{dataset.name}: batch {batch} is not published (see `onefold batches {dataset.name}`)")
+    origin, exact = find_plan(lake, dataset, batch), dataset.source.exact
+    check_not_cleared(lake, origin.source, origin.landing)
+    there = table.quarantined("_order", *(f"_quarantine.{name}" for name in _KEPT))
+    entries = [(_place(one, exact), one) for one in there if one["_quarantine"]["batch"] == batch]
+    wanted = _wanted(key, positions)
+    chosen = {place for place, one in entries if wanted(one)}
+    tried = _tried(lake, dataset, records, batch) & chosen
+    named = [one for place, one in entries if place and place in chosen - tried]
+    plan = ReplayPlan(
+        source=origin.source,
+        origin=batch,
+        objects=sorted({one["_quarantine"]["object"] for one in named}),
+        ranges=_ranges(_place(one, exact) for one in named) if exact else [],
+        lines={} if exact else _lines(_place(one, exact) for one in named),
+        records=len(named),
+        code=code_digest(),
+    )
+    reasons = Counter(one["_quarantine"]["reason"] for one in named)
+    unplaced = sum(1 for place, one in entries if place is None and wanted(one))
+    return Replayable(plan, dict(sorted(reasons.items())), len(tried), unplaced)
+
+
+def replay(lake: Lake, dataset: Dataset, plan: ReplayPlan, by: str, reason: str, *, dry_run: bool = False) -> Replay:
+    """Record that a plan's records shall be folded again, and make it a landed batch: its steps, or any run of the
+    dataset, carry it out. Recorded once, whoever asks.
+    """
+    log = log_of(lake, dataset.name, plan.batch)
+    made = next((one for one in log if isinstance(one, Replay)), None)
+    if made is None:
+        made = Replay(
+            dataset=dataset.name,
+            batch=plan.batch,
+            number=len(log) + 1,
+            by=by,
+            reason=reason.strip(),
+            at=datetime.now(UTC),
+            origin=plan.origin,
+            records=plan.records,
+        )
+        if dry_run:
+            return made
+        put_plan(lake, plan)
+        try:
+            record(lake, made)
+        except DecidedMeanwhileError:  # somebody else has just asked for the same
+            made = next(one for one in log_of(lake, dataset.name, plan.batch) if isinstance(one, Replay))
+    if not dry_run:
+        take_plan(lake, dataset.name, plan)
+        land_batch(lake, dataset, plan.batch)
+    return made
+
+
+def _place(entry: dict[str, Any], exact: bool) -> Place | None:
+    order, kept = entry["_order"], entry["_quarantine"]
+    names = ("cluster", "topic", "incarnation", "partition", "offset")
+    place = tuple(order[name] for name in names) if exact else (kept["object"], kept["line"])
+    return None if None in place else place
+
+
+def _wanted(key: str | None, positions: Collection[Position]) -> Callable[[dict[str, Any]], bool]:
+    """Whether an entry is asked for."""
+    asked = None if key is None else _json(key)
+    if key is not None and asked is None:
+        raise UsageError(f"--key {key!r} is not JSON")
+
+    def wanted(entry: dict[str, Any]) -> bool:
+        order, own = entry["_order"], entry["_quarantine"]["key"]
+        at = (order["topic"], order["partition"], order["offset"])
+        if positions and at not in positions:
+            return False
+        return asked is None or asked in (([None],) if own is None else (_json(own), _text(own)))
+
+    return wanted
+
+
+def _json(text: str | bytes) -> list[Any] | None:
+    """A JSON value in a list, for it may be null; None: it is none."""
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return None
+
+
+def _text(data: bytes) -> list[Any] | None:
+    """Bytes as the JSON string that they would be; None: they are no text."""
+    try:
+        return [data.decode()]
+    except UnicodeDecodeError:
+        return None
+
+
+def _tried(lake: Lake, dataset: Dataset, records: list[CommitRecord], batch: str) -> set[Place]:
+    """Where the records lie that published replays of a batch have named for the code that is installed now."""
+    plans = (find_plan(lake, dataset, one.batch) for one in records if one.replays == batch)
+    code = code_digest()
+    return {place for plan in plans if isinstance(plan, ReplayPlan) and plan.code == code for place in _places(plan)}
+
+
+def _places(plan: ReplayPlan) -> Iterator[Place]:
+    for one in plan.ranges:
+        where = one.topic_partition
+        for offset in range(one.start, one.end):
+            yield where.cluster, where.topic, where.incarnation, where.partition, offset
+    for name, lines in plan.lines.items():
+        yield from ((name, line) for start, end in lines for line in range(start, end))
+
+
+def _ranges(places: Iterator[Place | None]) -> list[OffsetRange]:
+    found: dict[str, list[Range]] = {}
+    for place in places:
+        assert place
+        cluster, topic, incarnation, partition, offset = place
+        where = TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=partition)
+        found.setdefault(where.key, []).append((offset, offset + 1))
+    return [
+        OffsetRange(topic_partition=TopicPartition.of(key), start=start, end=end)
+        for key, ranges in sorted(found.items())
+        for start, end in merged(ranges)
+    ]
+
+
+def _lines(places: Iterator[Place | None]) -> dict[str, list[Range]]:
+    found: dict[str, list[Range]] = {}
+    for place in places:
+        assert place
+        name, line = place
+        found.setdefault(name, []).append((line, line + 1))
+    return {name: merged(ranges) for name, ranges in sorted(found.items())}

@@ -1,0 +1,61 @@
+"""Which rows lie in ranges of offsets or lines: no list of records travels, and nothing is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from onefold.landing.offsets import Range, TopicPartition
+from onefold.records import envelope as E
+
+_PLACE = {"cluster": "string", "topic": "string", "incarnation": "int", "partition": "int"}
+_BLOCK = 14
+"""Ranges are cut at multiples of 2 to this power, so that a row is compared with those near it, not with all."""
+
+
+def mark_positions(
+    rows: DataFrame, mark: str, ranges: Iterable[tuple[TopicPartition, Range]], order: str | None = None
+) -> DataFrame:
+    """Add the boolean column `mark`: whether a row's position lies in one of some ranges.
+
+    The position is in the envelope's columns, or in the struct `order`. Ranges of one partition must not overlap.
+    """
+    by = {name: F.col(f"{order}.{name}" if order else f"_{name}") for name in (*_PLACE, "offset")}
+    known = [(where.cluster, where.topic, where.incarnation, where.partition, *one) for where, one in ranges]
+    return _mark(rows, mark, known, _PLACE, by, by["offset"])
+
+
+def mark_lines(rows: DataFrame, mark: str, lines: Mapping[str, list[Range]]) -> DataFrame:
+    """Add the boolean column `mark`: whether a row is one of some lines of landed objects, by object's name."""
+    known = [(name, *one) for name, ranges in lines.items() for one in ranges]
+    return _mark(rows, mark, known, {"object": "string"}, {"object": F.col(E.OBJECT)}, F.col(E.LINE))
+
+
+def _mark(
+    rows: DataFrame,
+    mark: str,
+    known: Sequence[tuple[Any, ...]],
+    types: Mapping[str, str],
+    by: Mapping[str, Column],
+    at: Column,
+) -> DataFrame:
+    if not known:
+        return rows.withColumn(mark, F.lit(False))
+    columns = {**types, "block": "long", "start": "long", "end": "long"}
+    schema = ", ".join(f"within_{name} {kind}" for name, kind in columns.items())
+    ranges = rows.sparkSession.createDataFrame(list(_in_blocks(known)), schema)
+    inside = (at >= F.col("within_start")) & (at < F.col("within_end"))
+    inside = inside & (F.shiftright(at.cast("long"), _BLOCK) == F.col("within_block"))
+    for name in types:
+        inside = inside & (by[name] == F.col(f"within_{name}"))
+    joined = rows.join(F.broadcast(ranges), inside, "left")
+    return joined.withColumn(mark, F.col("within_start").isNotNull()).drop(*ranges.columns)
+
+
+def _in_blocks(known: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    for *where, start, end in known:
+        for block in range(start >> _BLOCK, ((end - 1) >> _BLOCK) + 1):
+            yield *where, block, max(start, block << _BLOCK), min(end, (block + 1) << _BLOCK)

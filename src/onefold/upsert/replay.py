@@ -1,0 +1,69 @@
+"""A replay and the quarantine: what it folds leaves, what it rejects again stays under its first entry.
+
+An entry is a row of the batch that rejected the record first. It is found by its place: the position where that is
+exact, else the line of the landed object.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.records import envelope as E
+from onefold.upsert import columns as U
+from onefold.upsert.documents import Upserted
+from onefold.upsert.state import branch_table, state_table
+
+_AGAIN = "again"
+
+
+def leave_quarantine(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
+    """Delete, on the attempt's branch, the entries of the records that a replay has used.
+
+    A place with two records, of which one is rejected again, keeps both entries (L6).
+    """
+    used = _places(session, dataset, upserted).where(~F.col(_AGAIN)).withColumn("batch", F.lit(upserted.replays))
+    used.createOrReplaceTempView("onefold_used")
+    same = " AND ".join(f"t.{column} = s.{name}" for name, column in _entry(dataset).items())
+    try:
+        session.sql(
+            f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING onefold_used s ON t.{C.KEY} IS NULL "
+            f"AND t.{U.STATE} = '{U.QUARANTINED}' AND t.{U.QUARANTINE}.batch = s.batch AND {same} "
+            "WHEN MATCHED THEN DELETE"
+        )
+    finally:
+        session.catalog.dropTempView("onefold_used")
+
+
+def entries_left(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
+    """Entries that the branch has at the places of a replay; and how many the base has of those rejected again."""
+    places = _places(session, dataset, upserted)
+    left = _entries(session, dataset, upserted, upserted.head).join(places, [*_entry(dataset)], "left_semi")
+    again = places.where(_AGAIN)
+    wanted = _entries(session, dataset, upserted, upserted.base).join(again, [*_entry(dataset)], "left_semi")
+    return left.count(), wanted.count()
+
+
+def _entry(dataset: Dataset) -> dict[str, str]:
+    """The columns of the state table that say where an entry's record lies, by short names."""
+    if dataset.source.exact:
+        return {name.removeprefix("_"): f"{C.ORDER}.{name.removeprefix('_')}" for name in E.POSITION}
+    return {"object": f"{U.QUARANTINE}.object", "line": f"{U.QUARANTINE}.line"}
+
+
+def _places(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+    """Where the records of a replay lie, once each; `again`: one there was rejected again."""
+    columns = _entry(dataset) if dataset.source.exact else {"object": E.OBJECT, "line": E.LINE}
+    at: list[Column] = [F.col(column).alias(name) for name, column in columns.items()]
+    records = session.table(upserted.actions).where(F.col(C.SURVIVOR).isNotNull())  # the others are rows of the base
+    return records.groupBy(*at).agg(F.max(F.col(C.VERDICT) == "rejected").alias(_AGAIN))
+
+
+def _entries(session: SparkSession, dataset: Dataset, upserted: Upserted, snapshot: int) -> DataFrame:
+    rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
+    mine = (
+        F.col(C.KEY).isNull() & (F.col(U.STATE) == U.QUARANTINED) & (F.col(U.QUARANTINE)["batch"] == upserted.replays)
+    )
+    return rows.where(mine).select(*(F.col(column).alias(name) for name, column in _entry(dataset).items()))
