@@ -11,11 +11,9 @@ from onefold.dataset import Dataset
 from onefold.errors import DataLossError, GateRedError
 from onefold.faults import fault_point
 from onefold.lake import Lake
-from onefold.landing.land import manifest_of
 from onefold.quality.documents import GateResult
 from onefold.quality.gate import judge_branch
 from onefold.spark.job import main_of
-from onefold.spark.small import sized
 from onefold.upsert.commit_record import published_record
 from onefold.upsert.documents import upserted_of
 
@@ -30,8 +28,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     upserted = upserted_of(lake, dataset, batch, attempt)
     table = StateTable(lake, dataset)
     published = published_record(lake, dataset, table.main.record, batch)
-    with sized(session, manifest_of(lake, dataset, batch).size, table.rows):
-        result = judge_branch(session, lake, dataset, upserted)
+    result = judge_branch(session, lake, dataset, upserted)
     # After publication it is an audit: what was judged then stays as it was.
     step = "audit" if published and published.attempt == upserted.attempt else "gate"
     lake.put(lake.attempt(dataset, batch, upserted.attempt, step), result)

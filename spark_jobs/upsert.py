@@ -15,7 +15,6 @@ from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
 from onefold.spark.job import main_of
-from onefold.spark.small import sized
 from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, published_record
 from onefold.upsert.documents import Upserted
@@ -47,8 +46,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     manifest = manifest_of(lake, dataset, batch)
     if taken := taken_out_of(staged, manifest, obeyed):
         staged = dedup.run(session, lake, dataset, batch, taken=taken)
-    with sized(session, manifest.size, table.rows):
-        upserted = apply_batch(session, lake, dataset, staged, table, attempt, record, obeyed)
+    upserted = apply_batch(session, lake, dataset, staged, table, attempt, record, obeyed)
     lake.put(lake.attempt(dataset, batch, attempt, "upsert"), upserted)
     lake.put(lake.latest(dataset, batch), upserted)
     fault_point("after_upsert")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""For many small jobs: their plans are new each time, so compiling them costs more than it gives. The product's steps
-do so for small batches themselves (`onefold.spark.small`).
+"""For many small jobs: their plans are new each time, so compiling them costs more than it gives. Dedup of small
+batches does so itself (`onefold.spark.small`).
 """
 
 

@@ -19,7 +19,7 @@ from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.settings import Settings
 from onefold.upsert.generation import check_generation
-from tests.jvm import short_lived
+from tests.jvm import INTERPRETED, short_lived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ spark_master = "local[2]"
 "spark.driver.memory" = "1g"
 "spark.sql.shuffle.partitions" = "2"
 "spark.sql.adaptive.coalescePartitions.initialPartitionNum" = "2"
-"""
+""" + "".join(f'"{name}" = "{value}"\n' for name, value in INTERPRETED.items())
 THINGS = """\
 name: things
 source:
