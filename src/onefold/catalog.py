@@ -98,13 +98,6 @@ class StateTable:
         snapshot = self.table.snapshot_by_id(self.main.snapshot)
         return snapshot is not None and _record_of(snapshot) is not None
 
-    @property
-    def rows(self) -> int:
-        """About how many rows `main` has, of any state: what its snapshot's summary says."""
-        snapshot = self.table.snapshot_by_id(self.main.snapshot)
-        told = snapshot.summary["total-records"] if snapshot and snapshot.summary else None
-        return int(told or 0)
-
     def carry_record(self) -> None:
         """Put an empty snapshot on `main` that names the commit record, as its head does not.
 

@@ -16,7 +16,7 @@ from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.upsert import columns as U
-from onefold.upsert.chain import INSERT, REMOVE, chain_columns, judge_chain
+from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.judge import base_columns, judge
 from tests.oracle import Decoded
 from tests.property.generate import Arrival
@@ -174,15 +174,15 @@ def _link(table: Table, judged: list[Row]) -> None:
     """`_apply` where a key has a row a held version, too: what goes and what wakes must stand, what comes must not."""
     table.judged.append(judged)
     acts = [row for row in judged if row[U.ACTION]]
-    for row in sorted(acts, key=lambda row: row[U.ACTION] == INSERT):
+    for row in sorted(acts, key=lambda row: row[U.ACTION] == U.INSERT):
         place: Any = row[C.KEY], row[C.VERSION]
-        if row[U.ACTION] == INSERT:
+        if row[U.ACTION] == U.INSERT:
             assert place not in table.rows, f"insert of {place}"
             table.rows[place] = row | {U.STATE: row[U.BECOMES]}
         else:
             assert table.rows[place][C.ORDER] == row[C.ORDER], f"{row[U.ACTION]} of {place}"
             stood = table.rows.pop(place)
-            if row[U.ACTION] != REMOVE:
+            if row[U.ACTION] != U.REMOVE:
                 table.rows[place] = stood | {U.STATE: row[U.BECOMES]}
     usable = (row for row in judged if row[C.SURVIVOR] is not None and row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]

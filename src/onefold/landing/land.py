@@ -52,8 +52,8 @@ def land_batch(
     """Bring what the plan names into the landing and commit it by a manifest.
 
     Export files are copied; `read` reads live topics (`spark_jobs.land` gives it). A replay's bytes lie in the landing
-    of the batch that rejected them. A landing that stands already is
-    checked (every object there, with its size) and returned.
+    of the batch that rejected them. A landing that stands already is checked (every object there, with its size) and
+    returned.
 
     Raises:
         LandedBytesMissingError: the manifest stands, but an object is gone.

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.upsert import columns as U
-from onefold.upsert.chain import HELD, REMOVE, STANDS
+from onefold.upsert.chain import STANDS
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import read_state
 
@@ -44,7 +44,7 @@ def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, ch
     asked = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
     found = changed.select(C.KEY, C.VERSION, C.ORDER, F.col(U.STATE).alias("found"))
     met = asked.join(found, [C.KEY, C.VERSION, C.ORDER], "left")
-    gone, wanted = F.col(U.ACTION) == REMOVE, F.col("found").eqNullSafe(F.col(U.BECOMES))
+    gone, wanted = F.col(U.ACTION) == U.REMOVE, F.col("found").eqNullSafe(F.col(U.BECOMES))
     wrong = met.agg(F.count_if(F.when(gone, F.col("found").isNotNull()).otherwise(~wanted))).first()
     assert told is not None
     assert wrong is not None
@@ -53,7 +53,7 @@ def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, ch
 
 def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[int, int | None]:
     """How many records are held in the table, and the timestamp (milliseconds) of the oldest."""
-    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == HELD)
+    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == U.HELD)
     found = held.agg(F.count("*").alias("count"), F.min(f"{C.ORDER}.timestamp").alias("oldest")).first()
     assert found is not None
     return int(found["count"]), None if found.oldest is None or found.oldest < 0 else int(found.oldest)

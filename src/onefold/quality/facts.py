@@ -16,7 +16,7 @@ from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_state
-from onefold.upsert.sums import ENTER, INSERT, REMOVE
+from onefold.upsert.sums import ENTER
 
 EXAMPLES = 20
 """At most so many examples of each kind are shown."""
@@ -58,7 +58,7 @@ def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
 
 def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
     """Live rows, the published columns only."""
-    return rows.where(F.col(U.STATE) == "live").select(*dataset.published_columns)
+    return rows.where(F.col(U.STATE) == U.LIVE).select(*dataset.published_columns)
 
 
 def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame) -> BranchFacts:
@@ -73,7 +73,7 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
         regressions, unapplied = chain_faults(session, dataset, upserted, changed)
     else:
         regressions, unapplied = _faults(dataset, changed)
-        unapplied += sum(n for action, n in upserted.changes.items() if action != REMOVE) - int(stood.keys)
+        unapplied += sum(n for action, n in upserted.changes.items() if action != U.REMOVE) - int(stood.keys)
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
 
     def rows_at(snapshot: int) -> int:
@@ -85,7 +85,7 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
     return BranchFacts(
         rows_before=rows_at(upserted.base),
         rows_after=rows_at(upserted.head),
-        added=sum(upserted.changes.get(one, 0) for one in (INSERT, ENTER)) - upserted.changes.get(REMOVE, 0),
+        added=sum(upserted.changes.get(one, 0) for one in (U.INSERT, ENTER)) - upserted.changes.get(U.REMOVE, 0),
         verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
         repeated_keys=int(stood.repeated),
         null_keys=int(null_keys[0]),
@@ -126,7 +126,7 @@ def _null_keys(dataset: Dataset) -> Column:
         tests = tests | F.col(name).isNull()
     if dataset.apply.mode == "upsert":
         tests = tests | F.col(C.VERSION).isNull()
-    return tests & (F.col(U.STATE) == "live")
+    return tests & (F.col(U.STATE) == U.LIVE)
 
 
 def key_columns(dataset: Dataset) -> list[str]:

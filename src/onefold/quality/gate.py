@@ -106,7 +106,7 @@ def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     """
     keys = key_columns(dataset)
     digest = F.hex(C.KEY).alias("key_digest")
-    rows = changed.where(F.col(U.STATE) == "live").select(digest, *keys)
+    rows = changed.where(F.col(U.STATE) == U.LIVE).select(digest, *keys)
     wanted: list[tuple[str, str, str, dict[str, Any]]] = [
         ("key digest unique", "L3", "expect_column_values_to_be_unique", {"column": "key_digest"})
     ]

@@ -16,19 +16,19 @@ from onefold.dedup import columns as C
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import read_state
-from onefold.upsert.sums import ENTRY, LIVE, moves_of, standing
+from onefold.upsert.sums import moves_of, standing
 
 
 def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted) -> int:
     """Keys whose sum, or the number of its messages, did not move by what their entries moved.
 
-    Of both snapshots only rows of the batch's keys count; they are read without an exchange.
+    Of both snapshots only rows of the batch's keys count.
     """
     touched = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(C.KEY)
     moved = []
     for snapshot, sign in ((upserted.head, 1), (upserted.base, -1)):
         rows = read_state(session, dataset, snapshot).join(touched, C.KEY, "left_semi")
-        entries, sums = (rows.where(F.col(U.STATE) == state) for state in (ENTRY, LIVE))
+        entries, sums = (rows.where(F.col(U.STATE) == state) for state in (U.ENTRY, U.LIVE))
         moved += [moves_of(entries, dataset, sign), standing(sums, dataset, -sign)]
     balance = reduce(DataFrame.unionByName, (one.drop(*dataset.row_key_names) for one in moved))
     sides = [name for name in balance.columns if name != C.KEY]

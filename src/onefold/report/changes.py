@@ -22,11 +22,12 @@ from onefold.errors import ChangesUnknownError
 from onefold.lake import Lake
 from onefold.publish.rollback import RolledBack
 from onefold.report.ledger import equal, plain
+from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.generation import Retired, check_generation
 
 _KEY, _HASH = "_key", "_hash"
-_LIVE = equal("_state", "live")
+_LIVE = equal(U.STATE, U.LIVE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from onefold.landing.offsets import Coverage, merged
 from onefold.landing.plan import read_plan, taken_plans
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
+from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
 
@@ -43,7 +44,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
     names = dataset.published_columns
     found = table.table.scan(
-        row_filter=equal("_state", "live"), selected_fields=tuple(names), snapshot_id=snapshot, limit=limit
+        row_filter=equal(U.STATE, U.LIVE), selected_fields=tuple(names), snapshot_id=snapshot, limit=limit
     )
     return [plain(row) for row in found.to_arrow().to_pylist()]
 
@@ -154,7 +155,7 @@ def explain_sum(lake: Lake, dataset: Dataset, key: dict[str, Any]) -> list[dict[
     table = find_state(lake, dataset)
     if table is None:
         return []
-    wanted = equal("_state", "entry")
+    wanted = equal(U.STATE, U.ENTRY)
     for name, value in key.items():
         wanted = And(wanted, equal(name, str(value)))
     entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=table.main.snapshot)

@@ -12,8 +12,6 @@ from pyspark.sql import SparkSession
 
 SMALL_BYTES = 4 << 20
 """Landed bytes up to which a batch is small."""
-SMALL_TABLE = 100_000
-"""Rows up to which a table that it is looked up in is small."""
 _COMPILING = {
     "spark.sql.codegen.wholeStage": ("true", "false"),
     "spark.sql.codegen.factoryMode": ("FALLBACK", "NO_CODEGEN"),
@@ -22,10 +20,10 @@ _COMPILING = {
 
 
 @contextmanager
-def sized(session: SparkSession, landed: int, rows: int = 0) -> Iterator[None]:
-    """Plan and run by the size of a batch (`landed`, bytes) and of the table (`rows`); settings of the user stand."""
+def sized(session: SparkSession, landed: int) -> Iterator[None]:
+    """Plan and run by the size of a batch (`landed`, bytes); settings of the user stand."""
     own = {name: session.conf.get(name) for name in _COMPILING}
-    if landed > SMALL_BYTES or rows > SMALL_TABLE or own != {name: usual for name, (usual, _) in _COMPILING.items()}:
+    if landed > SMALL_BYTES or own != {name: usual for name, (usual, _) in _COMPILING.items()}:
         yield
         return
     for name, (_, small) in _COMPILING.items():

@@ -26,7 +26,7 @@ from onefold.records.within import mark_lines, mark_positions
 from onefold.spark.tables import PROPERTIES, bucketed, scratch_table
 from onefold.upsert import columns as U
 from onefold.upsert.causes import duplicates_of
-from onefold.upsert.chain import INSERT, REMOVE, chain_columns, judge_chain
+from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
@@ -36,7 +36,7 @@ from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.skips import Obeyed, cover
 from onefold.upsert.state import branch_table, in_periods, read_state, sum_columns
-from onefold.upsert.sums import ENTER, ENTRY, append_sums, entered
+from onefold.upsert.sums import ENTER, append_sums, entered
 
 SHOWN = 20
 """Reused identities that are shown, of those that are counted."""
@@ -59,7 +59,7 @@ def look_up(
     if dataset.chained:
         place = partial(in_slots, dataset=dataset, slots=slots)
         return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,))
-    known = base_columns(state.where(F.col(U.STATE) == ENTRY) if dataset.sums else state, dataset)
+    known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
     judged = judge(staged, known, dataset)
@@ -255,13 +255,13 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
     if upserted.replays:
         leave_quarantine(session, dataset, upserted)
     columns = session.table(target).columns
-    told = F.when(F.col(C.DELETED), "deleted").otherwise("live")
+    told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.LIVE)
     told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
     state = F.when(is_quarantined(), U.QUARANTINED).otherwise(told)
     enters = F.lit(False) if upserted.replays else is_quarantined()
     changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull() | enters)
     rows = changes.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)})
-    if not upserted.changes.keys() - {INSERT, ENTER}:
+    if not upserted.changes.keys() - {U.INSERT, ENTER}:
         rows.select(*columns).writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
         return
     rows.createOrReplaceTempView("onefold_actions")
@@ -275,12 +275,14 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
     if len(buckets) < dataset.target.buckets:
         condition += f" AND {CATALOG}.system.bucket({dataset.target.buckets}, t.{C.KEY}) IN ({wanted})"
     if dataset.chained:  # a held row that wakes keeps what it has: no payload is carried
-        condition += f" AND t.{C.VERSION} = s.{C.VERSION} AND t.{C.ORDER} = s.{C.ORDER} AND s.{U.ACTION} <> '{INSERT}'"
-        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{REMOVE}' THEN DELETE "
+        condition += (
+            f" AND t.{C.VERSION} = s.{C.VERSION} AND t.{C.ORDER} = s.{C.ORDER} AND s.{U.ACTION} <> '{U.INSERT}'"
+        )
+        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{U.REMOVE}' THEN DELETE "
         matched += f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE}"
     else:
         assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
-        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{REMOVE}' THEN DELETE " if dataset.sums else ""
+        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{U.REMOVE}' THEN DELETE " if dataset.sums else ""
         matched += f"WHEN MATCHED THEN UPDATE SET {assignments}"
     setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
     session.conf.set(setting, upserted.attempt)

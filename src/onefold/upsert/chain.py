@@ -20,11 +20,7 @@ from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
 
-HELD = "held"
-STANDS = ("live", "deleted")
-INSERT, REMOVE, WAKE = "insert", "remove", "wake"
-"""What an action does: a new row; a row that goes, for it is a link now or a better one takes its place; a held row
-that becomes the head."""
+STANDS = (U.LIVE, U.DELETED)
 
 
 def chain_columns(base: DataFrame, dataset: Dataset) -> DataFrame:
@@ -110,9 +106,9 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     has_head, met = head["version"].isNotNull(), twin["version"].isNotNull()
     same, same_order = F.col(C.HASH) == twin["hash"], F.col(C.ORDER) == twin["order"]
     at_end, above = version == end, version > end
-    fresh = F.when(F.col(C.DELETED), "delete").when(has_head & (head["state"] == "live"), "update").otherwise("insert")
+    fresh = F.when(F.col(C.DELETED), "delete").when(has_head & (head["state"] == U.LIVE), "update").otherwise("insert")
     becomes = (
-        F.when(above, HELD).when(F.col(C.DELETED), "deleted").otherwise("live")
+        F.when(above, U.HELD).when(F.col(C.DELETED), "deleted").otherwise("live")
     )  # of a row that is the head, or stays above a gap
 
     # Of the batch.
@@ -124,7 +120,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
         .when(inconsistent, "conflict")
         .when(met, "conflict" if tie == "conflict" else F.when(wins, "applied").otherwise("superseded"))
         .when(~new, "superseded")
-        .when(above, HELD)
+        .when(above, U.HELD)
         .otherwise("applied")
     )
     reason = (
@@ -141,7 +137,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     stood = F.col(U.STATE).isin(*STANDS)
     goes = ~wins | (version < end)
     woken = base & ~stood & wins & ~above
-    change = F.when(goes, REMOVE).when(woken, WAKE)
+    change = F.when(goes, U.REMOVE).when(woken, U.WAKE)
     decided = rows.withColumns(
         {
             C.VERDICT: F.when(base, F.when(woken, "applied")).otherwise(verdict),
@@ -149,7 +145,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
             U.SCOPE: F.when(base | has_head | met, "stored").otherwise("in_batch"),
             U.OTHER: F.when(~base, F.coalesce(twin["order"], F.when(~above, head["order"]))),
             U.WON: ~base & met & ~same & wins,
-            U.ACTION: F.when(base, change).otherwise(F.when(acts, INSERT)),
+            U.ACTION: F.when(base, change).otherwise(F.when(acts, U.INSERT)),
             U.BECOMES: becomes,
             U.BASE + C.ORDER: head["order"],
             U.BASE + C.VERSION: head["version"],

@@ -13,6 +13,12 @@ is held. In mode increment (`onefold.upsert.sums`) it has an entry a message id 
 """
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"
+LIVE, DELETED, HELD, ENTRY = "live", "deleted", "held", "entry"
+"""The `_state` of a row that readers see (in mode increment a sum), of a deleted key, of a version above a gap, of a
+message in the ledger."""
+INSERT, UPDATE, REMOVE, WAKE = "insert", "update", "remove", "wake"
+"""What an action does: a new row; a changed one; a row that goes, for it is a link now, a better one takes its place,
+or nothing is left to add up; a held row that becomes the head."""
 BECOMES = "_becomes"
 """Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted, held,
 entry."""

@@ -155,7 +155,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     same_reason = _narrowest(f, dataset, "key_version")
     fresh = (
         F.when(F.col(C.DELETED), "delete")
-        .when(~f.has | (F.col(U.BASE + U.STATE) == "deleted"), "insert")
+        .when(~f.has | (F.col(U.BASE + U.STATE) == U.DELETED), "insert")
         .otherwise("update")
     )
     inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)

@@ -23,11 +23,8 @@ from onefold.records.canonical import content_hash, key_digest, key_text
 from onefold.spark.tables import bucketed, drop, scratch_table
 from onefold.upsert import columns as U
 
-ENTRY, LIVE = "entry", "live"
 ENTER, EXCHANGE = "enter", "exchange"
 """What an action does to the ledger: a new entry; a smaller record of the same message takes the entry's place."""
-INSERT, UPDATE, REMOVE = "insert", "update", "remove"
-"""What an action does to a sum."""
 _MOVE = "_move_"
 """Prefix of what a batch adds to a column."""
 _SHOWN = 5
@@ -41,7 +38,7 @@ def entered(judged: DataFrame) -> DataFrame:
         {
             U.ACTION: F.when(action == "insert", ENTER).when(action == "update", EXCHANGE),
             C.REASON: F.when(added, "add").otherwise(F.col(C.REASON)),
-            U.BECOMES: F.when(action.isNotNull(), ENTRY),
+            U.BECOMES: F.when(action.isNotNull(), U.ENTRY),
         }
     )
 
@@ -95,7 +92,7 @@ def append_sums(
     replaced = entries.where(F.col(U.ACTION) == EXCHANGE).select(C.KEY)
     found = moves_of(entries, dataset, 1)
     if not replaced.isEmpty():
-        before = base.where(F.col(U.STATE) == ENTRY).join(replaced, C.KEY, "left_semi")
+        before = base.where(F.col(U.STATE) == U.ENTRY).join(replaced, C.KEY, "left_semi")
         found = found.unionByName(moves_of(before, dataset, -1))
     summed = added_up(in_slots(found, dataset, slots), dataset, SLOT).drop(SLOT)
     still = reduce(Column.__and__, (F.coalesce(F.col(_MOVE + name) == 0, F.lit(False)) for name in dataset.sums))
@@ -120,7 +117,7 @@ def _wide(kind: FieldType) -> str:
 
 
 def _known(base: DataFrame, dataset: Dataset) -> DataFrame:
-    known = base.where(F.col(U.STATE) == LIVE)
+    known = base.where(F.col(U.STATE) == U.LIVE)
     known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (U.ENTRIES, *dataset.sums)))
     return F.broadcast(known) if known.isEmpty() else known  # a scan without files tells no buckets
 
@@ -129,12 +126,12 @@ def _moved(dataset: Dataset) -> dict[str, Column]:
     """The sums after the batch: null where one does not fit."""
     entries = F.coalesce(U.BASE + U.ENTRIES, F.lit(0)) + F.col(U.ENTRIES)
     new = F.col(U.BASE + U.ENTRIES).isNull()
-    action = F.when(entries == 0, F.when(~new, REMOVE)).otherwise(F.when(new, INSERT).otherwise(UPDATE))
+    action = F.when(entries == 0, F.when(~new, U.REMOVE)).otherwise(F.when(new, U.INSERT).otherwise(U.UPDATE))
     sums = {}
     for name, (_, kind) in dataset.sums.items():
         before = F.coalesce(F.col(U.BASE + name).cast(_wide(kind)), F.lit(0).cast(_wide(kind)))
         sums[name] = F.try_add(before, F.col(_MOVE + name)).try_cast(kind.sql)
-    return {U.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(LIVE), U.COVERED: F.lit(False), **sums}
+    return {U.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(U.LIVE), U.COVERED: F.lit(False), **sums}
 
 
 def _content(dataset: Dataset) -> dict[str, FieldType]:
@@ -149,7 +146,7 @@ def _written(dataset: Dataset) -> set[str]:
 
 def _check_overflow(actions: DataFrame, dataset: Dataset) -> None:
     unfit = reduce(Column.__or__, (F.col(name).isNull() for name in dataset.sums))
-    moved = (F.col(U.BECOMES) == LIVE) & (F.col(U.ACTION) != REMOVE)
+    moved = (F.col(U.BECOMES) == U.LIVE) & (F.col(U.ACTION) != U.REMOVE)
     names = [F.col(name).cast("string").alias(name) for name in dataset.row_key_names]
     shown = actions.where(moved & unfit).select(F.to_json(F.struct(*names)).alias("key")).limit(_SHOWN).collect()
     if shown:
