@@ -394,6 +394,24 @@ def decide_by(dataset: str, batch: str) -> str:
 
 
 @dataclass(eq=False)
+class NotProvedError(TerminalError):
+    """The published rows are not those of the landed bytes."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    table: str
+    found: str
+    document: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: {self.table} is not what its landed bytes say: {self.found}. Nothing was changed. The proof: "
+            f"{self.document}. `onefold explain {self.dataset} --key` tells a key's records; `onefold rollback "
+            f"{self.dataset} --to BATCH` and then `onefold run {self.dataset}` folds the batches behind BATCH anew."
+        )
+
+
+@dataclass(eq=False)
 class NotWaivableError(TerminalError):
     """A batch that nobody can release: checks are red that guard a law, or that could not be made."""
 

@@ -32,7 +32,7 @@ CATALOG = "onefold"
 """The Iceberg catalog's name, for Spark and for pyiceberg."""
 STAGING = "onefold_staging"
 """The namespace of staging, actions and verdict tables."""
-SCRATCH = ("staged", "actions", "moves")
+SCRATCH = ("staged", "actions", "moves", "claims")
 """The kinds of tables that belong to one attempt."""
 
 
@@ -167,6 +167,11 @@ class Lake:
     def decisions(dataset: str) -> str:
         """The prefix of what people decided: of a batch below its name, of the table beside them."""
         return f"datasets/{dataset}/decisions/"
+
+    @staticmethod
+    def proof(dataset: str, name: str) -> str:
+        """The key of a proof's document."""
+        return f"datasets/{dataset}/proofs/{name}.json"
 
     @staticmethod
     def decision(dataset: Dataset, name: str) -> str:

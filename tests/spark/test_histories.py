@@ -39,6 +39,7 @@ from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import ObjectsPlan, RangesPlan
 from onefold.maintenance.keep import Keep
+from onefold.proof.prove import prove
 from onefold.publish import decide
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import rows_of
@@ -229,6 +230,11 @@ class History(RuleBasedStateMachine):
         known = {one.plan.batch: one for one in (*self.published, *self.waiting)}
         self.published = [known[end.batch] for end in ends.batches if end.published]
         self.waiting = []
+
+    def teardown(self) -> None:
+        """What the oracle has said of the rows, the landed bytes say too."""
+        found = prove(self.session, self.lake, self.dataset)
+        assert found.differences == {}, found.shown
 
     # What must be true.
 

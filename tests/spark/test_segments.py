@@ -15,6 +15,7 @@ from onefold.dataset import Dataset
 from onefold.errors import DataLossError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, manifest_of, plan_batch
+from onefold.proof.prove import prove
 from onefold.records.read import count_landed, read_records
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
 from tests.batches import Export, marker, values
@@ -89,6 +90,7 @@ def test_any_split_of_the_segments_gives_the_committed_records(
     runs = fold(session, lake, mine, tmp_path, parts)
     assert ids(lake, mine) == KEPT
     reds = [one.red for one in runs]
+    assert prove(session, lake, mine).differences == {}
     gap = parts == SPLITS[4]
     assert [isinstance(red, DataLossError) for red in reds] == [gap and number == 0 for number in range(len(reds))]
 

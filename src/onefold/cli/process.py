@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from onefold.dataset import Dataset
 from onefold.errors import SparkStepError, cause_of
 from onefold.lake import Lake
 from onefold.maintenance.keep import Keep, Maintained
+from onefold.proof.documents import Proof
 from onefold.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -72,6 +73,13 @@ class InProcess:
         from onefold.maintenance.maintain import maintain
 
         return maintain(session, self.lake, dataset, keep, dry_run=dry_run)
+
+    def prove(self, dataset: Dataset, share: float, say: Callable[[str], None]) -> Proof:
+        """Compare the published rows with the landed bytes."""
+        session = self.session
+        from onefold.proof.prove import prove
+
+        return prove(session, self.lake, dataset, share, say)
 
     def close(self) -> None:
         """Stop the session, if there is one."""

@@ -1,4 +1,4 @@
-"""The commands that tend what is published: rebuild, rollback, maintain."""
+"""The commands that tend what is published: prove, rebuild, rollback, maintain."""
 
 from __future__ import annotations
 
@@ -14,9 +14,43 @@ from onefold.cli.batches import Say, ended, planned, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import dataset_files, find_dataset
 from onefold.dataset.base import duration
-from onefold.errors import UsageError
+from onefold.errors import NotProvedError, UsageError
 from onefold.lake import Lake
 from onefold.settings import load_settings
+
+
+@app.command()
+def prove(
+    name: Name,
+    share: Annotated[
+        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Compare this share of the keys: 0.01 is 1 %")
+    ] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Fold the landed bytes of all published batches once more, another way, and compare the table row by row."""
+    from onefold.cli.process import InProcess
+    from onefold.proof.documents import KINDS
+
+    lake, dataset = open_dataset(name)
+    if not share:
+        raise UsageError("--share 0 compares nothing: say 0.01 for one key of a hundred")
+    spark = InProcess(lake)
+    try:
+        with NOTES.status(f"{name}: proof") as status:
+            found = spark.prove(dataset, share, lambda said: status.update(f"{name}: proof, {said}"))
+    finally:
+        spark.close()
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        shown = [{**one.model_dump(), "kind": KINDS[one.kind]} for one in found.shown]
+        of = "all keys" if found.share >= 1 else f"{found.share:.4%} of the keys"
+        said = f"{found.rows} rows of {found.records} landed records ({found.batches} batches, {of})"
+        print_rows(f"{name}: {said}", shown, "proved" if found.holds else "")
+    if not found.holds:
+        said = ", ".join(f"{count} {kind}" for kind, count in found.differences.items())
+        document = lake.where(Lake.proof(name, found.name))
+        raise NotProvedError(name, dataset.target.table, f"{said}, of {found.rows} rows", document)
 
 
 @app.command()

@@ -58,12 +58,13 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     named = {C.KEY: key_digest(key_text(part) for part in identity)}
     if dataset.within:
         named[C.WITHIN] = identity[-1]
-    added = {name: F.when(usable, of) for name, of in named.items()} | {C.HASH: _content(dataset)}
+    added = {name: F.when(usable, of) for name, of in named.items()} | {C.HASH: content_of(dataset)}
     return known.withColumns(added).drop(KEY_VARIANT)
 
 
-def _content(dataset: Dataset) -> Column:
-    """The digest of what a record says. Where the key is not the identity, what is added to which key is content."""
+def content_of(dataset: Dataset) -> Column:
+    """The digest of what a record or a row (with `_is_delete`) says. Where the key is not the identity, what is added
+    to which key is content."""
     fields = dict(dataset.fields)
     if dataset.sums:
         fields |= {name: dataset.type_of(tree) or FieldType("string") for name, tree in dataset.key_columns}

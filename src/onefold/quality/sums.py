@@ -6,6 +6,7 @@ is the sum over its entries if each of the base was.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,13 +26,19 @@ def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted) -> i
     Of both snapshots only rows of the batch's keys count.
     """
     touched = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(C.KEY)
+    snapshots = ((upserted.head, 1), (upserted.base, -1))
+    rows = [(read_state(session, dataset, one).join(touched, C.KEY, "left_semi"), sign) for one, sign in snapshots]
+    return unmoved(dataset, rows).count()
+
+
+def unmoved(dataset: Dataset, rows: Iterable[tuple[DataFrame, int]]) -> DataFrame:
+    """`_key` of each sum that is not what the entries add up to, over rows of the state table that count by a sign."""
     moved = []
-    for snapshot, sign in ((upserted.head, 1), (upserted.base, -1)):
-        rows = read_state(session, dataset, snapshot).join(touched, C.KEY, "left_semi")
-        entries, sums = (rows.where(F.col(U.STATE) == state) for state in (U.ENTRY, U.LIVE))
+    for some, sign in rows:
+        entries, sums = (some.where(F.col(U.STATE) == state) for state in (U.ENTRY, U.LIVE))
         moved += [moves_of(entries, dataset, sign), standing(sums, dataset, -sign)]
     balance = reduce(DataFrame.unionByName, (one.drop(*dataset.row_key_names) for one in moved))
     sides = [name for name in balance.columns if name != C.KEY]
     summed = balance.groupBy(C.KEY).agg(*(F.try_sum(name).alias(name) for name in sides))
-    unmoved = reduce(Column.__and__, (F.coalesce(F.col(name) == 0, F.lit(False)) for name in sides))
-    return summed.where(~unmoved).count()
+    still = reduce(Column.__and__, (F.coalesce(F.col(name) == 0, F.lit(False)) for name in sides))
+    return summed.where(~still).select(C.KEY)

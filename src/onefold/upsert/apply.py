@@ -67,13 +67,17 @@ def look_up(
 
 
 def mark_covered(
-    rows: DataFrame, ranges: list[tuple[TopicPartition, Range]], objects: dict[str, list[Range]]
+    rows: DataFrame,
+    ranges: list[tuple[TopicPartition, Range]],
+    objects: dict[str, list[Range]],
+    order: str | None = C.ORDER,
 ) -> DataFrame:
-    """Add `_covered`: a published batch processed the record's position, or its object but for some lines of it."""
+    """Add `_covered`: a published batch processed the record's position (`mark_positions`), or its object but for some
+    lines of it."""
     if objects:
         marked = mark_lines(rows, U.COVERED, {name: lines for name, lines in objects.items() if lines})
         return marked.withColumn(U.COVERED, F.col(E.OBJECT).isin(list(objects)) & ~F.col(U.COVERED))
-    return mark_positions(rows, U.COVERED, ranges, C.ORDER)
+    return mark_positions(rows, U.COVERED, ranges, order)
 
 
 def mark_repeated(judged: DataFrame) -> DataFrame:

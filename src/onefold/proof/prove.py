@@ -1,0 +1,111 @@
+"""One proof, from the chain of commit records to the document that is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.catalog import find_state
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.errors import UsageError
+from onefold.lake import Lake, new_attempt
+from onefold.proof.claims import read_claims, write_claims
+from onefold.proof.compare import WRONG, compared, wrong_sums
+from onefold.proof.documents import Difference, Proof
+from onefold.spark.tables import drop, scratch_table
+from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.upsert.generation import check_generation
+
+SHOWN = 20
+"""Differences that are kept, of those that are counted."""
+
+
+def prove(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Dataset,
+    share: float = 1.0,
+    say: Callable[[str], None] = lambda _: None,
+) -> Proof:
+    """Compare what readers see now, or the `share` of its keys, with the landed bytes; recorded whatever it finds.
+
+    Batches may be published meanwhile: the snapshot is pinned.
+
+    Raises:
+        UsageError: nothing is published.
+        LandingClearedError: landed bytes are gone, by the landing's retention.
+    """
+    check_generation(lake, dataset)
+    table = find_state(lake, dataset)
+    head = table.main if table else None
+    records = list(chain(lake, dataset, head.record)) if head else []
+    if head is None or not records:
+        raise UsageError(f"{dataset.name}: nothing is published, so there is nothing to prove")
+    attempt = new_attempt()
+    scratch = scratch_table(dataset.name, "claims", attempt)
+    try:
+        write_claims(session, lake, dataset, records, scratch, say)
+        say("comparing")
+        found = _compare(session, dataset, scratch, head.snapshot, records, share, attempt)
+    finally:
+        drop(session, scratch)
+    lake.put(Lake.proof(dataset.name, found.name), found)
+    return found
+
+
+def _compare(
+    session: SparkSession,
+    dataset: Dataset,
+    scratch: str,
+    snapshot: int,
+    records: list[CommitRecord],
+    share: float,
+    attempt: str,
+) -> Proof:
+    claims = read_claims(session, scratch)
+    rows = compared(session, claims, dataset, snapshot, share)
+    counted = {row[WRONG]: row["count"] for row in rows.groupBy(WRONG).count().collect()}
+    differences = {kind: count for kind, count in sorted(counted.items(), key=str) if kind}
+    shown = _shown(rows.where(F.col(WRONG).isNotNull()), dataset) if differences else []
+    if dataset.sums and (sums := (wrong := wrong_sums(session, dataset, snapshot)).count()):
+        differences["other_sum"] = sums
+        shown += _shown(wrong.withColumn(WRONG, F.lit("other_sum")), dataset)
+    now = datetime.now(UTC)
+    return Proof(
+        name=f"{now:%Y%m%dT%H%M%SZ}_{attempt}",
+        dataset=dataset.name,
+        generation=dataset.generation,
+        snapshot=snapshot,
+        batch=records[0].batch,
+        batches=sum(1 for one in records if one.replays is None),
+        share=share,
+        records=claims.count(),
+        rows=sum(count for kind, count in counted.items() if kind != "extra"),
+        differences=differences,
+        shown=shown[:SHOWN],
+        at=now,
+    )
+
+
+def _shown(wrong: DataFrame, dataset: Dataset) -> list[Difference]:
+    names = [name for name, _ in dataset.key_columns if name in wrong.columns]
+    return [
+        Difference(
+            kind=row[WRONG],
+            key=row[C.KEY].hex(),
+            columns={name: row[name] for name in names},
+            landed=_place(row, C.ORDER),
+            stands=_place(row, f"stands_{C.ORDER}"),
+        )
+        for row in (one.asDict(recursive=True) for one in wrong.orderBy(WRONG, C.KEY).limit(SHOWN).collect())
+    ]
+
+
+def _place(row: dict[str, Any], name: str) -> str | None:
+    order = row.get(name)
+    return f"{order['topic']}-{order['partition']}@{order['offset']}" if order else None

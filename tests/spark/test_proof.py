@@ -1,0 +1,173 @@
+"""A proof holds for a table that is right, and names each kind of row that is not; from the landed bytes alone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.catalog import RECORD_PROPERTY, StateTable
+from onefold.cli.run import run_batch
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+from onefold.lake import STAGING, Lake
+from onefold.landing.plan import find_plan
+from onefold.proof.documents import Proof
+from onefold.proof.prove import prove
+from onefold.publish import decide
+from onefold.publish.replay import plan_replay, replay
+from onefold.records import envelope as E
+from onefold.records.decode import decode
+from onefold.upsert.state import state_table
+from tests.spark import layouts as L
+from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
+
+FIRST = [
+    Sent(0, 0, 10, "a", 1, "1", {"owner": "A"}),
+    Sent(0, 1, 11, "b", 1, "2", {"owner": "B", "credit": "1.50"}),
+    Sent(0, 2, 12, "c", 1, "3", {"owner": "C"}),
+    Sent(0, 3, 13, "c", 2, "4", None),
+]
+LATER = [
+    Sent(0, 1, 11, "b", 1, "2", {"owner": "B", "credit": "1.50"}),
+    Sent(0, 4, 14, "a", 3, "5", {"owner": "A3"}),
+    Sent(0, 5, 15, "a", 2, "6", {"owner": "A2"}),
+    Sent(0, 6, 16, "d", 1, "7", "no JSON"),
+]
+
+
+def tampered(session: SparkSession, lake: Lake, dataset: Dataset, *statements: str) -> None:
+    """Statements on the state table, `t`, whose commits take Onefold's own name: no check of commits can tell."""
+    record = StateTable(lake, dataset).main.record
+    for one in statements:
+        session.conf.set(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}", record)
+        try:
+            session.sql(one.format(t=state_table(dataset)))
+        finally:
+            session.conf.unset(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}")
+
+
+def kinds(found: Proof) -> dict[str, tuple[str | None, str | None]]:
+    """What is wrong, by key and kind: the record that should stand, and the one that does."""
+    return {f"{one.columns.get('id')} {one.kind}": (one.landed, one.stands) for one in found.shown}
+
+
+def test_a_right_table_is_proved_and_each_kind_of_wrong_row_is_named(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    made = accounts(dataset)
+    with pytest.raises(UsageError, match="nothing is published"):
+        prove(session, lake, made)
+    run(session, lake, made, export(tmp_path / "1", FIRST))
+    run(session, lake, made, export(tmp_path / "2", LATER))
+    said: list[str] = []
+    right = prove(session, lake, made, say=said.append)
+    assert (right.batches, right.records, right.rows, right.differences) == (2, 7, 3, {})
+    assert right.holds
+    assert said == ["batch 1 of 2", "batch 2 of 2", "comparing"]
+    assert lake.get(Lake.proof("accounts", right.name), Proof) == right
+    assert session.sql(f"SHOW TABLES IN onefold.{STAGING} LIKE '*claims*'").count() == 0
+
+    tampered(
+        session, lake, made,
+        "UPDATE {t} SET owner = 'Z' WHERE id = 'a'",
+        "UPDATE {t} SET _version = 2, _state = 'live' WHERE id = 'c'",
+        "INSERT INTO {t} SELECT unhex('00'), _version, _order, _hash, _message_id, _state, _quarantine, 'x', owner, "
+        "credit FROM {t} WHERE id = 'b'",
+        "DELETE FROM {t} WHERE id = 'b'",
+    )  # fmt: skip
+    wrong = prove(session, lake, made)
+    assert wrong.differences == {"extra": 1, "missing": 1, "other_content": 1, "other_record": 1}
+    assert kinds(wrong) == {
+        "b missing": ("t-0@1", None),
+        "x extra": (None, "t-0@1"),
+        "a other_content": ("t-0@4", "t-0@4"),
+        "c other_record": ("t-0@3", "t-0@3"),
+    }
+    assert not wrong.holds
+
+
+def test_a_share_of_the_keys_finds_what_is_wrong_among_them(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    made = entries(dataset)
+    sent = [Sent(0, n, n, f"k{n}", 1, f"{n}", {"id": f"k{n}", "credit": "1"}) for n in range(40)]
+    run(session, lake, made, export(tmp_path / "1", sent))
+    tampered(session, lake, made, "UPDATE {t} SET credit = 2")
+    whole, some = (prove(session, lake, made, share) for share in (1, 0.5))
+    assert whole.differences == {"other_content": 40}
+    assert 0 < some.rows < 40
+    assert some.differences == {"other_content": some.rows}
+    drawn = [one.key for one in some.shown]
+    assert drawn == [one.key for one in whole.shown][: len(drawn)], (
+        "keys are drawn by their digests, the smallest first"
+    )
+
+
+def test_decisions_and_what_is_not_covered_count_as_they_do_for_the_table(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A skipped batch counts for nothing, wherever its records come again; a replayed record from its replay on."""
+    made = accounts(dataset, quality={"max_rejected_rate": 1.0, "max_conflicts": 0})
+    first = run(session, lake, made, export(tmp_path / "1", [*FIRST, Sent(0, 9, 9, "e", 1, "9", '~{"owner": "E"}')]))
+    assert first.published
+    clash = [*LATER[:2], Sent(0, 7, 17, "a", 3, "8", {"owner": "other"})]
+    red = run(session, lake, made, export(tmp_path / "2", clash))
+    assert red.red
+    decide.skip(lake, made, red.batch, "mia", "a test topic")
+    spark = InSession(lake, session)
+    assert run_batch(lake, made, find_plan(lake, made, red.batch), spark).published
+    assert run(session, lake, made, export(tmp_path / "3", LATER)).published
+    found = prove(session, lake, made)
+    assert (found.differences, found.rows) == ({}, 3)
+
+    def mended(records: DataFrame, given: Dataset) -> DataFrame:
+        value = F.col(E.VALUE_BYTES)
+        rest = F.when(F.substring(value, 1, 1) == F.lit(b"~"), F.expr(f"substring({E.VALUE_BYTES}, 2)"))
+        return decode(records.withColumn(E.VALUE_BYTES, F.coalesce(rest, value)), given)
+
+    for room in ("spark_jobs.dedup", "onefold.proof.claims"):
+        monkeypatch.setattr(f"{room}.decode", mended)
+    for room in ("dedup.documents", "dedup.staging", "publish.publish", "publish.replay"):
+        monkeypatch.setattr(f"onefold.{room}.code_digest", lambda: "mended")
+    assert prove(session, lake, made).differences == {}  # it could be decoded, and is not covered
+    plan = plan_replay(lake, made, first.batch).plan
+    replay(lake, made, plan, "mia", "mended")
+    assert run_batch(lake, made, plan, spark).published
+    found = prove(session, lake, made)
+    assert (found.differences, found.rows) == ({}, 4)
+
+
+def test_another_record_at_a_covered_position_is_told_by_a_proof(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """An export that says of one offset two things: a batch takes the second for read twice and looks no further."""
+    made = entries(dataset)
+    run(session, lake, made, export(tmp_path / "1", [Sent(0, 0, 10, "a", 1, "1", {"id": "a", "credit": "1"})]))
+    run(session, lake, made, export(tmp_path / "2", [Sent(0, 0, 10, "b", 1, "1", {"id": "b", "credit": "1"})]))
+    found = prove(session, lake, made)
+    assert found.differences == {"missing": 1}
+    assert [(one.landed, one.stands) for one in found.shown] == [("t-0@0", None)]
+
+
+def test_where_positions_are_inferred_objects_and_their_lines_count_once(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    made = L.dataset_of(dataset, "connect")
+    sent = [L.Sent(0, 10 + n, f"a{n}", f"{n}.10", at=n, message=f"m{n}") for n in range(5)]
+    name = L.put_connect(tmp_path / "1", sent[:4], "json")
+    file = tmp_path / "1" / f"{name}.json"
+    lines = file.read_bytes().splitlines()
+    file.write_bytes(L.lines([*lines[:2], b"broken", lines[3]]))
+    shutil.copytree(tmp_path / "1", tmp_path / "2" / "copy")
+    L.put_connect(tmp_path / "2", sent[3:], "json")
+    for folder in ("1", "2"):
+        assert run(session, lake, made, tmp_path / folder).published
+    found = prove(session, lake, made)
+    assert (found.differences, found.rows) == ({}, 4)
+    tampered(session, lake, made, "DELETE FROM {t} WHERE id = 'a4'")
+    assert prove(session, lake, made).differences == {"missing": 1}
