@@ -405,8 +405,8 @@ class NotProvedError(TerminalError):
 
     def sentence(self) -> str:
         return (
-            f"{self.dataset}: {self.table} is not what its landed bytes say: {self.found}. Nothing was changed. The proof: "
-            f"{self.document}. `onefold explain {self.dataset} --key` tells a key's records; `onefold rollback "
+            f"{self.dataset}: {self.table} is not what its landed bytes say: {self.found}. Nothing was changed. The "
+            f"proof: {self.document}. `onefold explain {self.dataset} --key` tells a key's records; `onefold rollback "
             f"{self.dataset} --to BATCH` and then `onefold run {self.dataset}` folds the batches behind BATCH anew."
         )
 
