@@ -76,13 +76,13 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
 
 
 def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
-    group = Window.partitionBy(*within, C.KEY).orderBy(*_ascending())
+    group = Window.partitionBy(C.KEY, *within).orderBy(*_ascending())
     number = F.row_number().over(group)
     rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     first_hash, first_order = F.first(C.HASH).over(rows), F.first(C.ORDER).over(rows)
     witness = F.first(witness_of(records)).over(rows)
     reasons = [F.when(_repeats(group), F.lit("position"))]
-    reasons += [F.when(_not_first(level, (*within, C.KEY), _ascending()), F.lit(level)) for level in dataset.narrow]
+    reasons += [F.when(_not_first(level, (C.KEY, *within), _ascending()), F.lit(level)) for level in dataset.narrow]
     lost = number > 1
     # Equal positions are folded first: a record read twice says nothing new, whoever stands for its key.
     same = (F.col(C.HASH) == first_hash) | _repeats(group)
@@ -106,7 +106,7 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     assert dataset.apply.version
     tie = dataset.apply.version.tie
     preference = [F.col(C.VERSION).desc(), *(_ascending() if tie == "first" else _descending())]
-    group = Window.partitionBy(*within, C.KEY).orderBy(*preference)
+    group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
     rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # One sort serves both the key and its versions: a version starts where it differs from the row before.
     starts = F.coalesce(F.lag(C.VERSION).over(group) != F.col(C.VERSION), F.lit(True))
@@ -130,12 +130,12 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
         if level in RETRIES and not dataset.chained:
             # The same id under one key with equal content is a retry, whatever its version.
             first = F.first(_struct_of(records, C.ORDER, C.HASH)).over(
-                Window.partitionBy(*within, C.KEY, *_level_columns(level)).orderBy(*preference)
+                Window.partitionBy(C.KEY, *within, *_level_columns(level)).orderBy(*preference)
             )
             sent = F.col(C.LEVELS[level]).isNotNull()
             again = sent & (first["order"] != F.col(C.ORDER)) & (first["hash"] == F.col(C.HASH))
             resent.append(F.when(again, F.struct(F.lit(level).alias("level"), first.alias("first"))))
-        reasons.append(F.when(_not_first(level, (*within, C.KEY, C.VERSION), preference[1:]), F.lit(level)))
+        reasons.append(F.when(_not_first(level, (C.KEY, *within, C.VERSION), preference[1:]), F.lit(level)))
     sent_before = F.coalesce(*resent) if resent else None
     retry = sent_before.isNotNull() if sent_before is not None else F.lit(False)
     level_of_retry = sent_before["level"] if sent_before is not None else F.lit(None).cast("string")

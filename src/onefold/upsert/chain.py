@@ -66,14 +66,14 @@ def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataF
     own = ("order", C.ORDER), ("hash", C.HASH), ("version", C.VERSION), ("state", U.STATE)
     known = [*own, *((name.removeprefix("_"), name) for name in C.LEVELS.values() if name in rows.columns)]
     row = F.struct(*(F.col(name).alias(short) for short, name in known))
-    ordered = Window.partitionBy(*within, C.KEY).orderBy(version.asc(), *_preference(dataset))
+    ordered = Window.partitionBy(C.KEY, *within).orderBy(version.asc(), *_preference(dataset))
     is_head = F.col(_BASE) & F.col(U.STATE).isin(*STANDS)
     placed = rows.withColumns(
         {
             _HEAD: F.first(F.when(is_head, row), ignorenulls=True).over(_whole(ordered)),
             _FIRST: F.coalesce(F.lag(C.VERSION).over(ordered) != version, F.lit(True)),
             _TWIN: F.first(F.when(F.col(_BASE), row), ignorenulls=True).over(
-                _whole(Window.partitionBy(*within, C.KEY, C.VERSION).orderBy(*_preference(dataset)))
+                _whole(Window.partitionBy(C.KEY, *within, C.VERSION).orderBy(*_preference(dataset)))
             ),
         }
     )
