@@ -36,7 +36,8 @@ class Reports:
                 found = session.scalars(query).first()
                 return str(XComModel.deserialize_value(found)) if found else None
 
-        return reports_app(lambda: Lake(load_settings()), readable, batch_of)
+        lake = Lake(load_settings())  # one for all requests: a bucket's client is dear to make
+        return reports_app(lambda: lake, readable, batch_of)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """As ASGI wants it."""

@@ -8,6 +8,7 @@ datasets/<dataset>/<generation>/…             staging, attempts, commit record
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
 targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the account of a batch
+histories/<dataset>.json                      its batches at a glance, for the overview
 warehouse/, catalog.db                        the Iceberg tables
 """
 
@@ -32,6 +33,8 @@ CATALOG = "onefold"
 """The Iceberg catalog's name, for Spark and for pyiceberg."""
 STAGING = "onefold_staging"
 """The namespace of staging, actions and verdict tables."""
+HISTORIES = "histories/"
+"""The prefix of the datasets' histories."""
 SCRATCH = ("staged", "actions", "moves", "claims")
 """The kinds of tables that belong to one attempt."""
 
@@ -210,6 +213,17 @@ class Lake:
     def report(dataset: str, batch: str, ending: str) -> str:
         """The key of a batch's report."""
         return f"reports/{dataset}/{batch}.{ending}"
+
+    @staticmethod
+    def reports(dataset: str) -> str:
+        """The prefix of a dataset's reports."""
+        return f"reports/{dataset}/"
+
+    @staticmethod
+    def history(dataset: str) -> str:
+        """The key of a dataset's batches at a glance; all histories lie below one prefix, so that one listing tells
+        which have changed."""
+        return f"{HISTORIES}{dataset}.json"
 
     def where(self, key: str) -> str:
         """A key as a person opens it: a path, or an s3a:// URI."""

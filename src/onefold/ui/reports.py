@@ -1,42 +1,43 @@
-"""The batches' reports as pages: a list, a report, and the report of an Airflow run."""
+"""The pages as an application: the overview, a dataset, a batch's report, and the report of an Airflow run."""
 
 # No `from __future__ import annotations`: FastAPI reads the local dependency's type from the signatures.
 
+import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
+from onefold.ui.charts import charts_of, lines_of
+from onefold.ui.histories import Histories
+from onefold.ui.overview import overview_of
+from onefold.ui.rendering import render
+from onefold.ui.standing import stand
 
-SHOWN = 200
-"""How many reports the list shows, newest first."""
+READ = 100
+"""Reports of a dataset that its page reads when it has no history, at most."""
+BATCHES = 60
+"""Batches that the charts and the table of a dataset's page show."""
+_LOG = logging.getLogger(__name__)
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action {form}; "
+    "frame-ancestors 'self'"
+)
 HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'self'"
-    ),
+    "Content-Security-Policy": _POLICY.format(form="'none'"),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+WITH_FORM = HEADERS | {"Content-Security-Policy": _POLICY.format(form="'self'")}
+"""For the overview: its filter is a form that asks the same page."""
 _DATASET = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _BATCH = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_ENVIRONMENT = Environment(loader=PackageLoader("onefold.ui"), autoescape=True, undefined=StrictUndefined)
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One report of the list."""
-
-    dataset: str
-    batch: str
-    written: datetime
 
 
 def reports_app(
@@ -50,44 +51,56 @@ def reports_app(
     nobody is logged in. `batch_of` gives the batch of an Airflow run.
     """
     app = FastAPI(title="Onefold reports", docs_url=None, redoc_url=None, openapi_url=None)
+    histories = Histories()
     Readable = Annotated[set[str], Depends(readable)]
 
+    @app.exception_handler(LakeUnavailableError)
+    def unavailable(request: Request, error: LakeUnavailableError) -> HTMLResponse:
+        _LOG.warning("%s", error)  # its place is the operator's, not the reader's
+        return _page(request, "unavailable.html", status=503)
+
     @app.get("/")
-    def index(allowed: Readable) -> HTMLResponse:
-        return _page("reports.html", reports=newest(open_lake(), allowed), shown=SHOWN)
+    def overview(
+        request: Request,
+        allowed: Readable,
+        q: Annotated[str, Query(max_length=200)] = "",
+        page: Annotated[int, Query(ge=1, le=10_000)] = 1,
+    ) -> HTMLResponse:
+        named = {name for name in allowed if _DATASET.fullmatch(name)}
+        found = overview_of(open_lake(), histories, named, q.strip(), page, datetime.now(UTC))
+        return _page(request, "overview.html", headers=WITH_FORM, overview=found)
+
+    @app.get("/datasets/{dataset}")
+    def about(request: Request, dataset: str, allowed: Readable) -> HTMLResponse:
+        _refuse(dataset, allowed)
+        if not _DATASET.fullmatch(dataset):
+            raise HTTPException(404, "no such dataset")
+        lake = open_lake()
+        history = histories.dataset(lake, dataset, READ)
+        standing = stand(history, *histories.decisions(lake, dataset), datetime.now(UTC))
+        shown = standing.batches[:BATCHES]
+        return _page(
+            request, "dataset.html", standing=standing, shown=shown, charts=charts_of(shown), lines=lines_of(standing)
+        )
 
     @app.get("/reports/{dataset}/{batch}")
-    def report(dataset: str, batch: str, allowed: Readable) -> HTMLResponse:
-        if dataset not in allowed:  # whether it exists is not said
-            raise HTTPException(403, "no right to read this dataset's DAG")
+    def report(request: Request, dataset: str, batch: str, allowed: Readable) -> HTMLResponse:
+        _refuse(dataset, allowed)
         page = page_of(open_lake(), dataset, batch)
         if page is None:
             raise HTTPException(404, "no such report")
-        return HTMLResponse(page, headers=HEADERS)
+        return _report(request, page, dataset, batch)
 
     @app.get("/runs/{dataset}/{run_id:path}")
-    def run(dataset: str, run_id: str, allowed: Readable) -> HTMLResponse:
-        if dataset not in allowed:
-            raise HTTPException(403, "no right to read this dataset's DAG")
+    def run(request: Request, dataset: str, run_id: str, allowed: Readable) -> HTMLResponse:
+        _refuse(dataset, allowed)
         batch = batch_of(dataset, run_id)
         page = page_of(open_lake(), dataset, batch) if batch else None
-        if page is None:
-            return _page("no_report.html", dataset=dataset, batch=batch)
-        return HTMLResponse(page, headers=HEADERS)
+        if page is None or batch is None:
+            return _page(request, "no_report.html", dataset=dataset, batch=batch)
+        return _report(request, page, dataset, batch)
 
     return app
-
-
-def newest(lake: Lake, datasets: set[str]) -> list[Listed]:
-    """The newest reports of some datasets, newest first."""
-    found = []
-    for dataset in datasets:
-        if _DATASET.fullmatch(dataset):
-            for info in lake.storage.list(f"reports/{dataset}/"):
-                batch, _, ending = info.key.rsplit("/", 1)[-1].rpartition(".")
-                if ending == "html" and _BATCH.fullmatch(batch):
-                    found.append(Listed(dataset, batch, info.modified))
-    return sorted(found, key=lambda one: (one.written, one.batch), reverse=True)[:SHOWN]
 
 
 def page_of(lake: Lake, dataset: str, batch: str) -> bytes | None:
@@ -97,5 +110,23 @@ def page_of(lake: Lake, dataset: str, batch: str) -> bytes | None:
     return lake.storage.read(lake.report(dataset, batch, "html"))
 
 
-def _page(template: str, **values: object) -> HTMLResponse:
-    return HTMLResponse(_ENVIRONMENT.get_template(template).render(values), headers=HEADERS)
+def _refuse(dataset: str, allowed: set[str]) -> None:
+    if dataset not in allowed:  # whether it exists is not said
+        raise HTTPException(403, "no right to read this dataset's DAG")
+
+
+def _report(request: Request, page: bytes, dataset: str, batch: str) -> HTMLResponse:
+    """The file as it lies there, with a way back as the first thing of its body."""
+    way = render("way_back.html", root=_root(request), dataset=dataset, batch=batch)
+    return HTMLResponse(page.replace(b"<body>", b"<body>" + way.encode(), 1), headers=HEADERS)
+
+
+def _page(
+    request: Request, template: str, headers: dict[str, str] = HEADERS, status: int = 200, **values: object
+) -> HTMLResponse:
+    return HTMLResponse(render(template, root=_root(request), **values), status, headers)
+
+
+def _root(request: Request) -> str:
+    """Where the application is mounted, as a link begins."""
+    return str(request.scope.get("root_path", ""))

@@ -1,0 +1,331 @@
+"""A dataset's batches at a glance: one small document a dataset, gathered from the reports' JSON.
+
+A history is a copy. What is true is `reports/<dataset>/`: an entry counts only while its report has the entity tag
+that it was read at. So a history that is missing, old or torn costs reads and tells nothing wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from onefold.catalog import ROOT, find_state
+from onefold.dataset import Dataset
+from onefold.errors import ForeignCommitError
+from onefold.lake import Lake
+from onefold.landing.offsets import LOST, Present, Range, TopicPartition, minus
+from onefold.landing.plan import Interval
+from onefold.report.document import Report
+from onefold.storage import ObjectInfo
+from onefold.upsert.commit_record import CommitRecord
+
+KEPT = 200
+"""Batches of a history: the newest, and older red ones."""
+CELLS = 60
+"""Parts of a partition that a strip can tell apart."""
+READERS = 8
+"""Reports that are read at once."""
+_TRIES = 5
+_SHOWN = 20
+NOT_HOLES = ("covered by another batch", "not replayed")
+"""What an account explains without a hole."""
+
+
+class Entry(BaseModel):
+    """One batch, as far as a line or a bar of a chart tells of it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    etag: str = Field(description="Of the report's JSON that it was read from; empty: there is none")
+    written: datetime
+    status: Literal["published", "red", "unpublished", "damaged"]
+    page: bool = Field(default=True, description="Whether there is a page to lead to")
+    interval: Interval | None = None
+    decision: str = Field(
+        default="", description="Of a person, as the report knew it: release, skip, discard or replay"
+    )
+    red: list[str] = Field(default=[], description="Names of the checks that stop it")
+    landed: int | None = None
+    replayed: int = 0
+    held: int | None = None
+    counts: dict[str, int] = Field(default={}, description="Records by verdict")
+    duplicates: dict[str, int] = Field(default={}, description="By the level that says they are one message")
+    holes: dict[str, int] = Field(default={}, description="Explained offsets by kind")
+    unexplained: int = 0
+    missing: list[tuple[str, int, int]] = Field(
+        default=[], description="Some unexplained ranges: partition, start, end"
+    )
+
+    @property
+    def at(self) -> datetime:
+        """What batches are sorted by: the end of its interval, or when its report was written."""
+        return self.interval.end if self.interval else self.written
+
+    @property
+    def records(self) -> int:
+        """Records that it judged."""
+        return sum(self.counts.values())
+
+    @property
+    def duplicate_rate(self) -> float | None:
+        """Duplicates of the records judged; None: none was."""
+        return self.counts.get("duplicate", 0) / self.records if self.records else None
+
+
+class Strip(BaseModel):
+    """What a table covers of one partition."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: str = Field(description="TopicPartition.key")
+    start: int
+    end: int
+    parts: list[tuple[int, int, str]] = Field(description="(start, end, kind): landed, a kind of hole, or open")
+    holes: dict[str, int] = Field(description="Explained offsets by kind")
+    open: int = Field(description="Offsets between start and end that are not covered")
+
+
+class History(BaseModel):
+    """A dataset and its newest batches."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    description: str = ""
+    owner: str = ""
+    table: str = ""
+    mode: str = ""
+    identity: str = ""
+    freshness: float | None = Field(default=None, description="`quality.freshness` in seconds")
+    batches: int = Field(default=0, description="How many there are in all")
+    entries: list[Entry] = Field(default=[], description="By `at`, newest first")
+    coverage: list[Strip] | None = Field(default=None, description="None: not known, or positions are inferred")
+    objects: int = Field(default=0, description="Objects covered, where positions are inferred")
+    written: datetime | None = Field(default=None, description="None: it was not kept, but gathered")
+
+
+def keep_history(lake: Lake, dataset: Dataset) -> None:
+    """Bring the dataset's history up to its reports.
+
+    Two batches that end at once may both write it. Whoever writes last looks once more at what it has written, and a
+    report that is missing there was written before: so the last one to write has them all.
+    """
+    key = Lake.history(dataset.name)
+    for _ in range(_TRIES):
+        known = read_history(lake, dataset.name)
+        entries, batches = gather(lake, dataset.name, known.entries if known else (), KEPT)
+        lake.put(key, _history(lake, dataset, entries, batches))
+        read = {one.batch: one.etag for one in entries}
+        now = _newest(listed(lake, dataset.name), KEPT)
+        if all(read.get(batch) == (info.etag if info else "") for batch, (info, _) in now.items()):
+            return
+
+
+def read_history(lake: Lake, dataset: str) -> History | None:
+    """A dataset's history; None where there is none, or none that can be read."""
+    try:
+        return lake.get(Lake.history(dataset), History)
+    except ValidationError:
+        return None
+
+
+def gather(lake: Lake, dataset: str, known: Iterable[Entry], most: int) -> tuple[list[Entry], int]:
+    """The newest batches of a dataset and the red ones that are known, newest first, and how many there are.
+
+    Reports that `known` has at their entity tag are not read again; at most `most` are read.
+    """
+    found = listed(lake, dataset)
+    fresh: Mapping[str, Entry] = {
+        one.batch: one.model_copy(update={"page": found[one.batch][1] is not None})
+        for one in known
+        if _tag(found.get(one.batch)) == one.etag
+    }
+    wanted = _newest(found, most)
+    wanted |= {one.batch: found[one.batch] for one in fresh.values() if one.status == "red"}
+    new = {batch: pair for batch, pair in wanted.items() if batch not in fresh}
+    with ThreadPoolExecutor(READERS) as pool:
+        read = pool.map(lambda one: _entry(lake, dataset, one[0], *one[1]), new.items())
+        entries = [*(one for one in read if one), *(fresh[batch] for batch in wanted if batch in fresh)]
+    return sorted(entries, key=lambda one: (one.at, one.batch), reverse=True), len(found)
+
+
+Listed = dict[str, tuple[ObjectInfo | None, ObjectInfo | None]]
+"""Batch to its report's JSON and page."""
+
+
+def listed(lake: Lake, dataset: str) -> Listed:
+    """The reports that lie there, by batch: the JSON and the page, of which one may be missing."""
+    found: Listed = {}
+    for info in lake.storage.list(Lake.reports(dataset)):
+        batch, _, ending = info.key.rsplit("/", 1)[-1].rpartition(".")
+        document, page = found.get(batch, (None, None))
+        if ending == "json":
+            found[batch] = (info, page)
+        elif ending == "html":
+            found[batch] = (document, info)
+    return found
+
+
+def strip_of(partition: str, offsets: Present) -> Strip:
+    """What is covered of a partition, in at most CELLS parts: what a person must see is drawn however small it is,
+    what is harmless where it is most of a part.
+    """
+    covered = offsets.covered
+    start, end = covered[0][0], covered[-1][1]
+    holes: dict[str, int] = {}
+    for low, high, kind in offsets.holes:
+        holes[kind] = holes.get(kind, 0) + high - low
+    left = minus([(start, end)], covered)
+    width = max(1, -(-(end - start) // CELLS))
+    layers = [("open", left), *((kind, _of(offsets, kind)) for kind in sorted(holes, key=lambda one: one not in LOST))]
+    parts: list[tuple[int, int, str]] = []
+    places = [0] * len(layers)
+    for low in range(start, end, width):
+        high, drawn = min(low + width, end), "landed"
+        for number, (kind, ranges) in enumerate(layers):
+            inside, places[number] = _inside(ranges, places[number], low, high)
+            loud = kind == "open" or kind in LOST
+            if drawn == "landed" and (inside if loud else 2 * inside >= high - low):
+                drawn = kind
+        if parts and parts[-1][2] == drawn:
+            parts[-1] = (parts[-1][0], high, drawn)
+        else:
+            parts.append((low, high, drawn))
+    unread = sum(high - low for low, high in left)
+    return Strip(partition=partition, start=start, end=end, parts=parts, holes=holes, open=unread)
+
+
+def _of(offsets: Present, kind: str) -> list[Range]:
+    return [(low, high) for low, high, named in offsets.holes if named == kind]
+
+
+def _inside(ranges: list[Range], place: int, low: int, high: int) -> tuple[int, int]:
+    """How many offsets of sorted ranges lie in [low, high), and the first range that reaches behind it."""
+    total = 0
+    while place < len(ranges) and ranges[place][0] < high:
+        total += max(0, min(ranges[place][1], high) - max(ranges[place][0], low))
+        if ranges[place][1] > high:
+            break
+        place += 1
+    return total, place
+
+
+def _newest(found: Listed, most: int) -> Listed:
+    def when(pair: tuple[ObjectInfo | None, ObjectInfo | None]) -> datetime:
+        return max(info.modified for info in pair if info)
+
+    ordered = sorted(found, key=lambda batch: (when(found[batch]), batch), reverse=True)
+    return {batch: found[batch] for batch in ordered[:most]}
+
+
+def _tag(pair: tuple[ObjectInfo | None, ObjectInfo | None] | None) -> str | None:
+    return None if pair is None else (pair[0].etag if pair[0] else "")
+
+
+def _entry(lake: Lake, dataset: str, batch: str, document: ObjectInfo | None, page: ObjectInfo | None) -> Entry | None:
+    last = document or page
+    assert last is not None
+    bare = Entry(
+        batch=batch,
+        etag=document.etag if document else "",
+        written=last.modified.astimezone(UTC),
+        status="damaged",
+        page=page is not None,
+        interval=_interval_in(batch),
+    )
+    if document is None:
+        return bare
+    data = lake.storage.read(document.key)
+    if data is None:
+        return None  # it was removed since it was listed
+    try:
+        report = Report.model_validate_json(data)
+    except ValidationError:
+        return bare
+    return bare if (report.dataset, report.batch) != (dataset, batch) else _summary(bare, report)
+
+
+def _interval_in(batch: str) -> Interval | None:
+    """The interval that a batch's name begins with, for a report that does not tell it any more."""
+    start, _, end = batch.partition("_")[0].partition("-")
+    try:
+        return Interval(start=_instant(start), end=_instant(end))
+    except ValueError:
+        return None
+
+
+def _instant(text: str) -> datetime:
+    form = "%Y%m%dT%H%M%S.%fZ" if "." in text else "%Y%m%dT%H%M%SZ"
+    return datetime.strptime(text, form).replace(tzinfo=UTC)
+
+
+def _summary(bare: Entry, report: Report) -> Entry:
+    holes: dict[str, int] = {}
+    for account in report.accounts:
+        for kind, count in account.explained.items():
+            if kind not in NOT_HOLES:
+                holes[kind] = holes.get(kind, 0) + count
+    missing = [(one.partition, start, end) for one in report.accounts for start, end in one.unexplained]
+    return Entry(
+        batch=report.batch,
+        etag=bare.etag,
+        written=report.written,
+        status=report.status,
+        page=bare.page,
+        interval=report.interval,
+        decision=report.decision.kind if report.decision else "",
+        red=[check.name for check in report.checks if check.red][:_SHOWN],
+        landed=report.landed,
+        replayed=report.replayed,
+        held=report.held,
+        counts={verdict: sum(reasons.values()) for verdict, reasons in report.counts.items()},
+        duplicates=report.counts.get("duplicate", {}),
+        holes=holes,
+        unexplained=sum(end - start for _, start, end in missing),
+        missing=missing[:_SHOWN],
+    )
+
+
+def _history(lake: Lake, dataset: Dataset, entries: list[Entry], batches: int) -> History:
+    levels = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]
+    limit = dataset.quality.freshness
+    strips, objects = _coverage(lake, dataset)
+    return History(
+        dataset=dataset.name,
+        description=dataset.description,
+        owner=dataset.owner,
+        table=dataset.target.table,
+        mode=dataset.apply.mode,
+        identity=", ".join([dataset.deciding, *levels]),
+        freshness=limit.total_seconds() if limit else None,
+        batches=batches,
+        entries=entries,
+        coverage=strips,
+        objects=objects,
+        written=datetime.now(UTC),
+    )
+
+
+def _coverage(lake: Lake, dataset: Dataset) -> tuple[list[Strip] | None, int]:
+    table = find_state(lake, dataset)
+    try:
+        name = table.main.record if table else ROOT
+    except ForeignCommitError:  # the gate says so; what the table covers is not known
+        return None, 0
+    record = None if name == ROOT else lake.get(Lake.record(dataset, name), CommitRecord)
+    if record is None:
+        return None, 0
+    coverage = record.coverage
+    strips = [strip_of(key, offsets) for key, offsets in coverage.partitions.items() if offsets.covered]
+    by_partition = {one.partition: TopicPartition.of(one.partition) for one in strips}
+    strips.sort(key=lambda one: _order(by_partition[one.partition]))
+    return strips or None, len(coverage.objects)
+
+
+def _order(at: TopicPartition) -> tuple[str, str, int, int]:
+    return at.cluster, at.topic, at.incarnation, at.partition

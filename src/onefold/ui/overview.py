@@ -1,0 +1,75 @@
+"""The overview: one row a dataset, what needs a person first, filtered and paged."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+
+from onefold.lake import Lake
+from onefold.report.history import READERS, History
+from onefold.ui.histories import Histories
+from onefold.ui.standing import Standing, stand
+
+ROWS = 25
+"""Datasets of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One page of the overview. The sums are over everything that the user may read, whatever the filter says."""
+
+    rows: list[Standing]
+    datasets: int
+    waiting: int
+    late: int
+    damaged: int
+    found: int
+    page: int
+    pages: int
+    query: str
+    now: datetime
+
+
+def overview_of(lake: Lake, histories: Histories, allowed: set[str], query: str, page: int, now: datetime) -> Overview:
+    """A page of the datasets among `allowed`.
+
+    Decisions are asked for where they can change what is seen: of the rows of the page, and of red batches.
+    """
+    every = histories.overview(lake, allowed)
+    bare = {name: stand(one, [], 0, now) for name, one in every.items()}
+
+    def asked(name: str) -> Standing:
+        return stand(every[name], *histories.decisions(lake, name), now)
+
+    with ThreadPoolExecutor(READERS) as pool:
+        red = [name for name, one in bare.items() if one.waiting]
+        standings = bare | dict(zip(red, pool.map(asked, red), strict=True))
+        matching = [one for one in standings.values() if _matches(one.history, query)]
+        ordered = sorted(matching, key=_need)
+        pages = max(1, -(-len(ordered) // ROWS))
+        page = min(max(page, 1), pages)
+        shown = [one.name for one in ordered[(page - 1) * ROWS : page * ROWS]]
+        rest = [name for name in shown if name not in red]
+        standings |= dict(zip(rest, pool.map(asked, rest), strict=True))
+    return Overview(
+        rows=sorted((standings[name] for name in shown), key=_need),
+        datasets=len(standings),
+        waiting=sum(len(one.waiting) for one in standings.values()),
+        late=sum(one.late for one in standings.values()),
+        damaged=sum(len(one.damaged) for one in standings.values()),
+        found=len(ordered),
+        page=page,
+        pages=pages,
+        query=query,
+        now=now,
+    )
+
+
+def _matches(history: History, query: str) -> bool:
+    told = " ".join((history.dataset, history.table, history.owner, history.description)).casefold()
+    return all(word in told for word in query.casefold().split())
+
+
+def _need(one: Standing) -> tuple[int, int, str]:
+    return one.rank, -len(one.waiting), one.name

@@ -1,0 +1,34 @@
+"""Templates to pages: values escaped, drawn with the report's own style, words and symbols."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
+
+from onefold.report.page import bytes_, instant, interval, lasting, share, thin, visible
+from onefold.ui.charts import trend_of
+from onefold.ui.standing import STATES
+
+
+def render(template: str, **values: object) -> str:
+    """A page."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    # The report's templates lie beside ours, under `report/`.
+    loader = ChoiceLoader([PackageLoader("onefold.ui"), PrefixLoader({"report": PackageLoader("onefold.report")})])
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = (thin, share, bytes_, instant, interval, lasting)
+    environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
+    environment.globals |= {"trend_of": trend_of, "states": STATES}
+    return environment

@@ -1,0 +1,197 @@
+"""How a dataset and its batches stand: reports held against what people decided since they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from onefold.decisions import Discard, Replay
+from onefold.landing.offsets import LOST
+from onefold.publish.rollback import RolledBack
+from onefold.report.history import Entry, History
+from onefold.ui.histories import Decided
+
+TREND = 30
+"""Batches that the overview's chart shows, and over which it counts."""
+STATES = {
+    "waiting": "red: waits for a decision",
+    "damaged": "report cannot be read",
+    "unfinished": "not finished",
+    "decided": "red: decided, not run yet",
+    "discarded": "discarded: the next run takes it up",
+    "rolled_back": "rolled back",
+    "published": "green: published",
+}
+"""The states of a batch, the ones first that need somebody, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as it stands now."""
+
+    entry: Entry
+    state: str
+    decision: Decided | None
+
+    @property
+    def words(self) -> str:
+        """Its state in words."""
+        return STATES[self.state]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A dataset as it stands at an instant; `batches` are the newest first."""
+
+    history: History
+    batches: list[Batch]
+    decided: list[Decided]
+    unreadable: int
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        """The dataset."""
+        return self.history.dataset
+
+    @property
+    def last(self) -> Batch | None:
+        """The newest batch."""
+        return self.batches[0] if self.batches else None
+
+    @cached_property
+    def recent(self) -> list[Batch]:
+        """The batches that charts and sums are over, newest first."""
+        return self.batches[:TREND]
+
+    @cached_property
+    def waiting(self) -> list[Batch]:
+        """Batches that wait for a decision."""
+        return [one for one in self.batches if one.state == "waiting"]
+
+    @cached_property
+    def damaged(self) -> list[Batch]:
+        """Batches whose report cannot be read."""
+        return [one for one in self.batches if one.state == "damaged"]
+
+    @cached_property
+    def newest(self) -> Entry | None:
+        """The newest published batch."""
+        return next((one.entry for one in self.batches if one.state == "published"), None)
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the end of the newest published batch."""
+        return max(0.0, (self.now - self.newest.at).total_seconds()) if self.newest else None
+
+    @property
+    def late(self) -> bool:
+        """Whether that is longer than `quality.freshness` allows."""
+        limit = self.history.freshness
+        return limit is not None and self.age is not None and self.age > limit
+
+    @cached_property
+    def complete_through(self) -> datetime | None:
+        """The end of the unbroken run of published intervals, from the earliest interval that is known."""
+        known = sorted((one.entry.interval.start, one.entry.interval.end) for one in self.batches if one.entry.interval)
+        good = sorted(
+            (one.entry.interval.start, one.entry.interval.end)
+            for one in self.batches
+            if one.state == "published" and one.entry.interval
+        )
+        if not good or good[0][0] > known[0][0]:
+            return None
+        through = good[0][1]
+        for start, end in good:
+            if start > through:
+                break
+            through = max(through, end)
+        return through
+
+    @cached_property
+    def holes(self) -> dict[str, int]:
+        """Explained offsets by kind: of the table where that is known, else of the recent batches; losses first."""
+        sources = [one.holes for one in self.history.coverage or ()] or [one.entry.holes for one in self.recent]
+        total = summed(sources)
+        return dict(sorted(total.items(), key=lambda one: (one[0] not in LOST, -one[1], one[0])))
+
+    @property
+    def lost(self) -> int:
+        """Of these, offsets whose records nobody has read."""
+        return sum(count for kind, count in self.holes.items() if kind in LOST)
+
+    @cached_property
+    def unexplained(self) -> int:
+        """Offsets for which nothing accounts, of batches that are not settled."""
+        return sum(one.entry.unexplained for one in self.batches if one.state in ("waiting", "decided"))
+
+    @property
+    def held(self) -> int | None:
+        """Records that the table holds; None: its mode holds none."""
+        return self.newest.held if self.newest else None
+
+    @cached_property
+    def rejected(self) -> int:
+        """Records that the recent batches rejected."""
+        return sum(one.entry.counts.get("rejected", 0) for one in self.recent)
+
+    @property
+    def rank(self) -> int:
+        """0 first: it needs a person most."""
+        if self.waiting or self.unexplained:
+            return 0
+        if self.damaged:
+            return 1
+        if self.late:
+            return 2
+        if self.last is None:
+            return 5
+        return 4 if self.last.state == "published" else 3
+
+    @property
+    def rolled_back(self) -> RolledBack | None:
+        """A rollback behind which no history was written: what it says of coverage is of before."""
+        written = self.history.written
+        last = next((one for one in reversed(self.decided) if isinstance(one, RolledBack) and one.undone), None)
+        return last if last and written and last.at > written else None
+
+
+def stand(history: History, decided: list[Decided], unreadable: int, now: datetime) -> Standing:
+    """A dataset's batches and what people decided of them."""
+    batches = [_batch(entry, decided) for entry in history.entries]
+    return Standing(history, batches, decided, unreadable, now)
+
+
+def summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Counts by name, added up."""
+    total: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def _batch(entry: Entry, decided: list[Decided]) -> Batch:
+    own = [one for one in decided if not isinstance(one, RolledBack | Replay) and one.batch == entry.batch]
+    # What was decided before the report was written is in it; a gate that is red under it needs another decision.
+    last = own[-1] if own else None
+    since = last if last and last.at > entry.written else None
+    undone = next(
+        (
+            one
+            for one in decided
+            if isinstance(one, RolledBack) and entry.batch in one.undone and one.at > entry.written
+        ),
+        None,
+    )
+    if entry.status == "damaged":
+        return Batch(entry, "damaged", last)
+    if undone:
+        return Batch(entry, "rolled_back", undone)
+    if entry.status == "published":
+        return Batch(entry, "published", last)
+    if entry.status == "red":
+        return Batch(entry, "decided" if since else "waiting", last)
+    return Batch(entry, "discarded" if isinstance(last, Discard) else "unfinished", last)
