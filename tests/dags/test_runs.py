@@ -98,8 +98,9 @@ def test_a_spark_process_that_was_killed_is_lost_and_may_be_tried_again(run: Cal
 
 
 def test_the_reports_are_behind_the_login(probe: Any) -> None:
-    found = probe("pages", "/onefold/", "/onefold/reports/accounts/none", "/onefold/runs/accounts/none")
+    paths = ("", "?q=a&page=2", "datasets/accounts", "datasets/none", "reports/accounts/none", "runs/accounts/none")
+    found = probe("pages", *(f"/onefold/{path}" for path in paths))
 
     assert set(found["anonymous"].values()) == {401}
-    assert list(found["admin"].values()) == [200, 404, 200]
+    assert list(found["admin"].values()) == [200, 200, 200, 403, 404, 200]
     assert found["views"] == ["Data quality", "Report"]

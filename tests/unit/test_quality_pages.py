@@ -1,0 +1,559 @@
+"""The overview and a dataset's page, served from a real lake folder: what they say, to whom, and what they read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from onefold.decisions import Decision, Discard, Release, Skip, Waiver
+from onefold.lake import Lake
+from onefold.landing.offsets import Present
+from onefold.landing.plan import Interval
+from onefold.publish.rollback import RolledBack
+from onefold.quality.documents import Check
+from onefold.report.document import Report
+from onefold.report.history import Entry, History, gather, strip_of
+from onefold.settings import load_settings
+from onefold.storage import LocalStorage, ObjectInfo
+from onefold.ui.charts import HIGH, charts_of, lines_of, trend_of
+from onefold.ui.histories import UNKEPT
+from onefold.ui.overview import ROWS
+from onefold.ui.reports import reports_app
+from onefold.ui.standing import stand
+from onefold.upsert.coverage import PartitionAccount
+
+NINE = datetime(2026, 3, 9, 9, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+EVIL = "<script>alert(1)</script>"
+CONFLICTS = Check(name="conflicts", by="spark", status="failed", observed="1", expected="at most 0")
+
+
+class Watched(LocalStorage):
+    """A folder that notes what is read and listed."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.reads: list[str] = []
+        self.lists: list[str] = []
+
+    def read(self, key: str) -> bytes | None:
+        self.reads.append(key)
+        return super().read(key)
+
+    def list(self, prefix: str = "") -> Any:
+        self.lists.append(prefix)
+        found: list[ObjectInfo] = [*super().list(prefix)]
+        return iter(found)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path / "lake")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, watched: Watched) -> Lake:
+    made = Lake(load_settings(home=tmp_path, lake="lake"))
+    made.__dict__["storage"] = watched
+    return made
+
+
+Client = Callable[..., TestClient]
+
+
+@pytest.fixture
+def client(lake: Lake) -> Client:
+    """A browser of somebody who may read some datasets."""
+    return lambda *allowed: TestClient(reports_app(lambda: lake, lambda: set(allowed), lambda *_: None))
+
+
+def report(lake: Lake, dataset: str, batch: str, end: datetime | None = NINE, **changed: Any) -> None:
+    interval = Interval(start=end - HOUR, end=end) if end else None
+    fields: dict[str, Any] = {
+        "dataset": dataset, "description": "", "owner": "payments", "table": f"tests.{dataset}", "mode": "append",
+        "deciding": "message_id", "exact": True, "batch": batch, "interval": interval, "attempt": "a1",
+        "status": "published", "why": [], "snapshot": 1, "landed": 10, "covered": 0, "objects": [], "ignored": [],
+        "counts": {"applied": {"insert": 8}, "duplicate": {"position": 1, "message_id": 1}}, "changes": {},
+        "accounts": [], "checks": [], "examples": {}, "written": NINE + timedelta(minutes=10),
+    }  # fmt: skip
+    lake.put(lake.report(dataset, batch, "json"), Report(**(fields | changed)))
+    lake.storage.write(lake.report(dataset, batch, "html"), b"<body>the report</body>")
+
+
+def red(lake: Lake, dataset: str, batch: str, end: datetime | None = NINE, **changed: Any) -> None:
+    report(lake, dataset, batch, end, status="red", checks=[CONFLICTS], snapshot=None, **changed)
+
+
+def keep(lake: Lake, dataset: str, **changed: Any) -> None:
+    """The history as the step `report` keeps it."""
+    entries, batches = gather(lake, dataset, (), 200)
+    fields = {"table": f"tests.{dataset}", "owner": "payments", "mode": "append", "written": NINE} | changed
+    lake.put(Lake.history(dataset), History(dataset=dataset, entries=entries, batches=batches, **fields))
+
+
+def decide(lake: Lake, decision: Decision) -> None:
+    lake.put(f"{Lake.decisions(decision.dataset)}{decision.batch}/{decision.number:04d}.json", decision)
+
+
+def words(page: str) -> str:
+    """What a page says, without its tags."""
+    return " ".join(unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)).split())
+
+
+def shown(page: str) -> list[str]:
+    """The datasets of the overview's rows, in their order."""
+    return re.findall(r'<th role="rowheader" scope="row"><a href="/datasets/(\w+)"', page)
+
+
+# Who sees what
+
+
+def test_nothing_is_said_or_counted_of_datasets_that_one_may_not_read(lake: Lake, client: Client) -> None:
+    report(lake, "accounts", "export_a")
+    for hidden in ("salaries", "bonuses"):
+        red(lake, hidden, "export_b")
+        keep(lake, hidden)
+    keep(lake, "accounts")
+
+    page = client("accounts", "some_other_dag").get("/").text
+
+    assert shown(page) == ["accounts"]
+    assert "1 dataset nothing waits for a decision" in words(page)
+    assert "salaries" not in page
+    assert shown(client("accounts").get("/?q=bonuses").text) == []
+    assert client("accounts").get("/datasets/salaries").status_code == 403
+    assert client("accounts").get("/datasets/none").status_code == 403
+
+
+@pytest.mark.parametrize("name", ["~bad", "..%2f..%2fsecret", "%2e%2e"])
+def test_no_name_of_a_dataset_leaves_its_folder(client: Client, name: str) -> None:
+    assert client("~bad", "..", "../../secret").get(f"/datasets/{name}").status_code in (403, 404)
+
+
+def test_the_pages_run_no_scripts_and_only_the_overview_sends_a_form_to_itself(lake: Lake, client: Client) -> None:
+    report(lake, "accounts", "export_a")
+    forms = {}
+    for path in ("/", "/datasets/accounts", "/reports/accounts/export_a"):
+        answer = client("accounts").get(path)
+        policy = answer.headers["content-security-policy"]
+        assert answer.status_code == 200
+        assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:;")
+        assert "script-src" not in policy
+        assert "<script" not in answer.text
+        assert not re.search(r'(src|href|action)="(https?:)?//', answer.text)
+        assert answer.headers["cache-control"] == "no-store"
+        forms[path] = "form-action 'self'" in policy
+    assert forms == {"/": True, "/datasets/accounts": False, "/reports/accounts/export_a": False}
+
+
+def test_what_reports_and_people_wrote_is_escaped(lake: Lake, client: Client) -> None:
+    named = CONFLICTS.model_copy(update={"name": EVIL})
+    report(lake, "accounts", "export_a", status="red", checks=[named])
+    keep(lake, "accounts", description=EVIL, owner=EVIL)
+    decide(lake, Discard(dataset="accounts", batch="export_a", number=1, by=EVIL, reason=EVIL, at=NINE))
+    browser = client("accounts")
+
+    for path in ("/", "/datasets/accounts"):
+        page = browser.get(path).text
+        assert EVIL not in page
+        assert unescape(page).count(EVIL) >= 2
+    asked = browser.get("/", params={"q": f'"{EVIL}'}).text
+    assert EVIL not in asked
+    assert EVIL in unescape(asked)
+
+
+# What they say
+
+
+def test_what_needs_a_person_comes_first(lake: Lake, client: Client) -> None:
+    now = datetime.now(UTC)
+    report(lake, "fine", "export_a", now - HOUR)
+    report(lake, "late", "export_a", now - 5 * HOUR)
+    red(lake, "stopped", "export_a", now - HOUR)
+    lake.storage.write(lake.report("broken", "export_a", "json"), b"{")
+    report(lake, "begun", "export_a", now - HOUR, status="unpublished", counts={}, landed=None)
+    for name in ("fine", "late", "stopped", "broken", "begun", "empty"):
+        keep(lake, name, freshness=7200.0)
+
+    page = client("fine", "late", "stopped", "broken", "begun", "empty").get("/").text
+
+    assert shown(page) == ["stopped", "broken", "late", "begun", "fine", "empty"]
+    said = words(page)
+    assert "6 datasets 1 red batch waits for a decision 1 late 1 report cannot be read" in said
+    assert "red: waits for a decision conflicts" in said
+    assert "late: 5" in said
+    assert "not finished" in said
+    assert "green: published" in said
+    assert "no batch yet" in said
+
+
+def test_a_row_counts_holes_duplicates_held_and_rejected_records(lake: Lake, client: Client) -> None:
+    line = PartitionAccount(
+        partition="prod/t/1/0", start=0, end=20, distinct=10, quarantined=0,
+        explained={"control": 3}, unexplained=[(4, 11)],
+    )  # fmt: skip
+    counts = {"applied": {"insert": 60}, "duplicate": {"position": 30}, "rejected": {"missing_field": 10}}
+    report(lake, "accounts", "export_a", NINE - HOUR, counts=counts, held=17)
+    red(lake, "accounts", "export_b", counts=counts, accounts=[line])
+    keep(lake, "accounts")
+
+    page = client("accounts").get("/").text
+
+    assert '<b class="bad">7 unexplained</b>' in page
+    assert ">3 control<" in page
+    assert re.search(r'data-label="Held">17<', page)
+    assert re.search(r'data-label="Rejected, last 30 batches">20<', page)
+    assert "<b>30.0\N{NARROW NO-BREAK SPACE}%</b>" in page
+    assert "Duplicate rate of 2 batches, the oldest first" in page
+
+
+def test_an_earlier_red_batch_is_named_behind_a_green_one(lake: Lake, client: Client) -> None:
+    red(lake, "accounts", "export_a", NINE - HOUR)
+    report(lake, "accounts", "export_b", NINE)
+    keep(lake, "accounts")
+
+    said = words(client("accounts").get("/").text)
+
+    assert "green: published 1 earlier batch waits for a decision" in said
+
+
+def test_the_filter_looks_into_names_tables_owners_and_descriptions(lake: Lake, client: Client) -> None:
+    report(lake, "accounts", "export_a")
+    keep(lake, "accounts", description="The newest state of each account.")
+    report(lake, "clicks", "export_a")
+    keep(lake, "clicks", owner="web")
+    browser = client("accounts", "clicks")
+
+    assert shown(browser.get("/?q=CLICK").text) == ["clicks"]
+    assert shown(browser.get("/?q=web").text) == ["clicks"]
+    assert shown(browser.get("/?q=state+newest").text) == ["accounts"]
+    assert shown(browser.get("/?q=tests.").text) == ["accounts", "clicks"]
+    assert "Nothing matches “no such thing”" in words(browser.get("/?q=no+such+thing").text)
+
+
+def test_pages_together_are_all_datasets_once_and_keep_the_filter(lake: Lake, client: Client) -> None:
+    names = [f"thing_{number:02d}" for number in range(ROWS + 4)]
+    for name in names:
+        keep(lake, name)
+    browser = client(*names)
+
+    first, second = browser.get("/?q=thing").text, browser.get("/?q=thing&page=2").text
+
+    assert len(shown(first)) == ROWS
+    assert shown(first) + shown(second) == names
+    assert 'href="/?page=2&amp;q=thing"' in first
+    assert 'href="/?page=1&amp;q=thing"' in second
+    assert shown(browser.get("/?q=thing&page=99").text) == shown(second)
+    assert browser.get("/?page=0").status_code == 422
+
+
+def test_a_lake_without_a_batch_says_so(client: Client, lake: Lake) -> None:
+    assert "There are no datasets to show" in words(client("accounts").get("/").text)
+    assert "No batch yet" in words(client("accounts").get("/datasets/accounts").text)
+
+
+def test_a_dataset_file_without_a_batch_has_a_row_and_an_ordinary_dag_has_none(lake: Lake, client: Client) -> None:
+    folder = lake.settings.datasets_folder
+    folder.mkdir()
+    (folder / "accounts.yaml").write_text("name: accounts\n")
+
+    page = client("accounts", "nightly_cleanup").get("/").text
+
+    assert shown(page) == ["accounts"]
+    assert "no batch yet" in words(page)
+
+
+def test_a_datasets_page_has_its_batches_with_numbers_and_links(lake: Lake, client: Client) -> None:
+    counts = {"applied": {"insert": 1200}, "duplicate": {"position": 34}, "conflict": {"same_version": 2}}
+    report(lake, "accounts", "export_a", None, counts=counts, landed=1236)
+    keep(lake, "accounts", description="The newest state.", identity="business_key, position, message_id")
+
+    page = client("accounts").get("/datasets/accounts").text
+    said = words(page)
+
+    assert "The newest state." in said
+    assert "Same message by business key reasons named by position, message id" in said
+    assert '<a href="/reports/accounts/export_a" title="export_a">export_a</a>' in page
+    assert "green: published 1 236 1 200 34 2 0 0" in said
+
+
+def test_every_chart_and_strip_says_in_words_what_it_shows(lake: Lake, client: Client) -> None:
+    strips = [strip_of("prod/t/1/0", Present(present=[(0, 90)], holes=[(90, 100, "aborted")]))]
+    report(lake, "accounts", "export_a")
+    keep(lake, "accounts", coverage=strips)
+    browser = client("accounts")
+
+    drawn = []
+    for path in ("/", "/datasets/accounts"):
+        for picture in re.findall(r"<svg[^>]*labelledby[^>]*>.*?</svg>", browser.get(path).text, re.DOTALL):
+            (labels,) = re.findall(r'aria-labelledby="([^"]+)"', picture)
+            title, tells = labels.split()
+            assert f'<title id="{title}">' in picture
+            assert f'<desc id="{tells}">' in picture
+            drawn.append(re.findall(r"<desc[^>]*>(.*?)</desc>", picture)[0])
+    assert drawn == [
+        "Duplicate rate of 1 batches, the oldest first: between 20.0\N{NARROW NO-BREAK SPACE}% and "
+        "20.0\N{NARROW NO-BREAK SPACE}%.",
+        "10 in 1 batches, at most 10 in one. The table of batches has the numbers.",
+        "2 in 1 batches, at most 2 in one. The table of batches has the numbers.",
+        "Offsets [0, 100): 10 aborted.",
+    ]
+
+
+# What was decided since
+
+
+def test_a_decision_counts_from_the_moment_it_is_on_record(lake: Lake, client: Client) -> None:
+    red(lake, "accounts", "export_a", written=NINE)
+    keep(lake, "accounts")
+    browser = client("accounts")
+    assert "red: waits for a decision" in words(browser.get("/").text)
+
+    later = NINE + HOUR
+    decide(lake, Skip(dataset="accounts", batch="export_a", number=1, by="mira", reason="a load test", at=later))
+
+    for path in ("/", "/datasets/accounts"):
+        assert "red: decided, not run yet" in words(browser.get(path).text)
+    assert "nothing waits for a decision" in words(browser.get("/").text)
+    assert "skip export_a mira a load test" in words(browser.get("/datasets/accounts").text)
+
+
+def test_a_batch_that_is_red_again_under_a_decision_waits_for_another(lake: Lake, client: Client) -> None:
+    red(lake, "accounts", "export_a", written=NINE + HOUR)
+    keep(lake, "accounts")
+    waived = [Waiver(check="conflicts", value="1")]
+    decide(
+        lake,
+        Release(
+            dataset="accounts",
+            batch="export_a",
+            number=1,
+            by="mira",
+            reason="known",
+            at=NINE,
+            waivers=waived,
+            attempt="a1",
+        ),
+    )
+
+    said = words(client("accounts").get("/datasets/accounts").text)
+
+    assert "1 red batch waits for a decision" in said
+    assert "waived: conflicts=1" in said
+
+
+def test_a_batch_that_was_rolled_back_is_not_shown_as_published(lake: Lake, client: Client) -> None:
+    report(lake, "accounts", "export_a", NINE - HOUR, written=NINE)
+    report(lake, "accounts", "export_b", NINE, written=NINE)
+    keep(lake, "accounts", coverage=[strip_of("prod/t/1/0", Present(present=[(0, 9)]))])
+    rolled = RolledBack(
+        dataset="accounts", to="export_a", undone=["export_b"], snapshot=1, by="mira", reason="wrong rates",
+        at=NINE + HOUR,
+    )  # fmt: skip
+    lake.put(f"{Lake.decisions('accounts')}20260309T100000Z-rollback-1.json", rolled)
+    browser = client("accounts")
+
+    assert "rolled back" in words(browser.get("/").text)
+    said = words(browser.get("/datasets/accounts").text)
+    assert "rolled back rollback by mira" in said
+    assert "The table was led back to export_a since this was written" in said
+
+    report(lake, "accounts", "export_b", NINE, written=NINE + 2 * HOUR)  # it ran again
+    assert "rolled back" not in words(browser.get("/datasets/accounts").text).split("Decisions")[0]
+
+
+# What is broken
+
+
+def test_damage_costs_a_row_its_numbers_and_no_more(lake: Lake, client: Client) -> None:
+    report(lake, "accounts", "export_a", NINE - HOUR)
+    lake.storage.write(lake.report("accounts", "export_b", "json"), b'{"dataset": "acc')
+    lake.storage.write(lake.report("accounts", "export_c", "html"), b"<body>a page</body>")
+    lake.storage.write(Lake.history("accounts"), b"\x00")
+    lake.storage.write(f"{Lake.decisions('accounts')}export_a/0001.json", b"{}")
+    report(lake, "clicks", "export_a")
+    browser = client("accounts", "clicks")
+
+    page = browser.get("/").text
+    assert shown(page) == ["accounts", "clicks"]
+    assert "1 decision cannot be read" in words(page)
+
+    page = browser.get("/datasets/accounts").text
+    said = words(page)
+    assert page.count('<span class="state damaged">') == 2
+    assert "Its file is damaged. onefold step report accounts --batch export_b writes it again." in said
+    assert "Its page is there, its numbers cannot be read." in said
+    assert "1 more cannot be read." in said
+    assert 'href="/reports/accounts/export_c"' in page
+    assert 'href="/reports/accounts/export_b"' not in page
+
+
+def test_a_lake_that_cannot_be_read_is_said_without_its_place(lake: Lake, client: Client, watched: Watched) -> None:
+    report(lake, "accounts", "export_a")
+    keep(lake, "accounts")
+    browser = client("accounts")
+    assert browser.get("/").status_code == 200
+
+    loop = watched.root / "histories" / "accounts.json"
+    loop.unlink()
+    loop.symlink_to(loop)
+    answer = browser.get("/")
+
+    assert answer.status_code == 503
+    assert "Nothing is shown rather than something old" in words(answer.text)
+    assert str(watched.root) not in answer.text
+
+
+# What is read
+
+
+def test_the_overview_reads_one_document_a_dataset_and_then_only_what_changed(
+    lake: Lake, client: Client, watched: Watched
+) -> None:
+    names = [f"thing_{number}" for number in range(6)]
+    for name in names:
+        for batch in ("export_a", "export_b", "export_c"):
+            report(lake, name, batch)
+        keep(lake, name)
+    browser = client(*names)
+    watched.reads.clear()
+
+    browser.get("/")
+    assert sorted(watched.reads) == [f"histories/{name}.json" for name in names]
+
+    watched.reads.clear()
+    watched.lists.clear()
+    browser.get("/")
+    assert watched.reads == []
+    assert sorted(watched.lists) == sorted(["histories/", *(f"datasets/{name}/decisions/" for name in names)])
+
+    report(lake, "thing_3", "export_d")
+    keep(lake, "thing_3")
+    watched.reads.clear()
+    browser.get("/")
+    assert watched.reads == ["histories/thing_3.json"]
+
+
+def test_a_lake_without_histories_is_read_report_by_report_and_only_the_newest(
+    lake: Lake, client: Client, watched: Watched
+) -> None:
+    for number in range(UNKEPT + 3):
+        report(lake, "accounts", f"export_{number:03d}", NINE + number * HOUR)
+    browser = client("accounts")
+    watched.reads.clear()
+
+    assert shown(browser.get("/").text) == ["accounts"]
+    assert len(watched.reads) == UNKEPT
+
+    watched.reads.clear()
+    browser.get("/")
+    assert watched.reads == []
+
+
+def test_a_datasets_page_reads_the_reports_that_its_history_does_not_know(
+    lake: Lake, client: Client, watched: Watched
+) -> None:
+    report(lake, "accounts", "export_a")
+    keep(lake, "accounts")
+    report(lake, "accounts", "export_b")  # its history was never written
+    browser = client("accounts")
+    watched.reads.clear()
+
+    assert "export_b" in browser.get("/datasets/accounts").text
+    assert watched.reads == ["histories/accounts.json", "reports/accounts/export_b.json"]
+
+    watched.reads.clear()
+    assert "export_b" in browser.get("/datasets/accounts").text
+    assert watched.reads == []
+
+
+# How a dataset stands
+
+
+def entry(hour: int, status: str = "published", **more: Any) -> Entry:
+    end = NINE + hour * HOUR
+    interval = Interval(start=end - HOUR, end=end)
+    return Entry(batch=f"b{hour}", etag="1", written=end, status=status, interval=interval, **more)  # type: ignore[arg-type]
+
+
+def history(*entries: Entry, **more: Any) -> History:
+    ordered = sorted(entries, key=lambda one: one.at, reverse=True)
+    return History(dataset="things", batches=len(entries), entries=ordered, **more)
+
+
+@pytest.mark.parametrize(
+    ("hours", "red_ones", "through"),
+    [
+        ([0, 1, 2], [], 2),
+        ([0, 1, 3], [], 1),
+        ([0, 1, 2, 3], [2], 1),
+        ([0, 1, 2], [0], None),
+        ([], [], None),
+    ],
+)
+def test_complete_through_ends_at_the_first_interval_that_is_not_published(
+    hours: list[int], red_ones: list[int], through: int | None
+) -> None:
+    entries = [entry(hour, "red" if hour in red_ones else "published") for hour in hours]
+
+    standing = stand(history(*entries), [], 0, NINE)
+
+    assert standing.complete_through == (None if through is None else NINE + through * HOUR)
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(119, False), (120, False), (121, True)])
+def test_a_dataset_is_late_when_its_newest_published_batch_is_older_than_it_may_be(minutes: int, late: bool) -> None:
+    batches = history(entry(0), entry(1, "red"), freshness=7200.0)
+
+    standing = stand(batches, [], 0, NINE + timedelta(minutes=minutes))
+
+    assert standing.late is late
+    assert not stand(history(entry(0)), [], 0, NINE + 999 * HOUR).late, "nothing is declared"
+
+
+def test_the_bars_of_a_chart_are_as_high_as_their_counts() -> None:
+    old = entry(0, counts={"applied": 30, "duplicate": 10}, duplicates={"position": 4, "message_id": 6})
+    new = entry(1, counts={"applied": 20}, unexplained=5)
+
+    records, duplicates, conflicts, rejected, unexplained = charts_of(stand(history(old, new), [], 0, NINE).batches)
+
+    heights = [[(part.kind, round(part.height / HIGH, 6)) for part in bar.parts] for bar in records.bars]
+    assert heights == [[("applied", 0.75), ("duplicate", 0.25)], [("applied", 0.5)]]
+    assert [part.top for part in records.bars[0].parts] == [HIGH * 0.25, 0]
+    assert [(part.kind, round(part.height / HIGH, 6)) for part in duplicates.bars[0].parts] == [
+        ("position", 0.4),
+        ("message_id", 0.6),
+    ]
+    assert (conflicts.total, rejected.total, unexplained.total) == (0, 0, 5)
+    assert records.bars[0].title.endswith("30 applied, 10 duplicate (green: published)")
+
+
+def test_a_trend_leaves_a_place_to_a_batch_that_was_not_judged() -> None:
+    judged, begun = entry(0, counts={"applied": 3, "duplicate": 1}), entry(1, "unpublished")
+
+    trend = trend_of(stand(history(judged, begun), [], 0, NINE))
+
+    assert trend
+    assert [bar.left for bar in trend.bars] == [0, 4]
+    assert [bar.parts[0].height > 0 for bar in trend.bars] == [True, False]
+    assert trend_of(stand(history(begun), [], 0, NINE)) is None
+
+
+def test_offsets_that_nothing_accounts_for_are_drawn_over_what_is_covered() -> None:
+    strip = strip_of("prod/t/1/0", Present(present=[(0, 1000)]))
+    lost = entry(0, "red", unexplained=20, missing=[("prod/t/1/0", 980, 1000)])
+
+    (line,) = lines_of(stand(history(lost, coverage=[strip]), [], 0, NINE))
+
+    assert line.unexplained == 20
+    assert [(one.kind, one.left, one.width) for one in line.pieces] == [("landed", 0, 1000), ("unexplained", 980, 20)]
+    mended = entry(0, missing=[("prod/t/1/0", 980, 1000)])
+    (line,) = lines_of(stand(history(mended, coverage=[strip]), [], 0, NINE))
+    assert line.unexplained == 0
