@@ -14,8 +14,10 @@ import pytest
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
 from onefold.lake import Lake
+from onefold.landing.land import plan_batch
 from onefold.landing.offsets import Coverage, Present
 from onefold.quality.documents import Check
+from onefold.report import report_batch
 from onefold.report.document import Report
 from onefold.report.history import CELLS, KEPT, gather, keep_history, read_history, strip_of
 from onefold.settings import load_settings
@@ -159,6 +161,32 @@ def test_a_page_without_its_numbers_is_listed(lake: Lake) -> None:
     ((entry,), _) = gather(lake, "things", (), KEPT)
 
     assert (entry.batch, entry.status, entry.page) == ("export_a", "damaged", True)
+
+
+def test_a_page_that_came_after_its_numbers_is_led_to(lake: Lake) -> None:
+    report(lake, "export_a")
+    page = lake.storage.read(lake.report("things", "export_a", "html"))
+    assert page
+    Path(lake.where(lake.report("things", "export_a", "html"))).unlink()
+    known, _ = gather(lake, "things", (), KEPT)
+    assert [one.page for one in known] == [False]
+
+    lake.storage.write(lake.report("things", "export_a", "html"), page)
+
+    assert [one.page for one in gather(lake, "things", known, KEPT)[0]] == [True]
+
+
+def test_a_batchs_report_is_in_the_history_when_it_is_written(lake: Lake, dataset: MakeDataset, tmp_path: Path) -> None:
+    (tmp_path / "exports").mkdir()
+    (tmp_path / "exports" / "t-0.jsonl").write_text("{}\n")
+    things = dataset()
+    batch = plan_batch(lake, things, None, str(tmp_path / "exports")).batch
+
+    report_batch(lake, things, batch)
+
+    kept = read_history(lake, "things")
+    assert kept
+    assert [(one.batch, one.status, one.page) for one in kept.entries] == [(batch, "unpublished", True)]
 
 
 def test_a_history_is_kept_with_what_the_dataset_file_says(lake: Lake, dataset: MakeDataset) -> None:

@@ -241,7 +241,7 @@ def test_the_filter_looks_into_names_tables_owners_and_descriptions(lake: Lake, 
 def test_pages_together_are_all_datasets_once_and_keep_the_filter(lake: Lake, client: Client) -> None:
     names = [f"thing_{number:02d}" for number in range(ROWS + 4)]
     for name in names:
-        keep(lake, name)
+        keep(lake, name, description="of A&B")
     browser = client(*names)
 
     first, second = browser.get("/?q=thing").text, browser.get("/?q=thing&page=2").text
@@ -252,6 +252,17 @@ def test_pages_together_are_all_datasets_once_and_keep_the_filter(lake: Lake, cl
     assert 'href="/?page=1&amp;q=thing"' in second
     assert shown(browser.get("/?q=thing&page=99").text) == shown(second)
     assert browser.get("/?page=0").status_code == 422
+    (following,) = re.findall(r'rel="next" href="([^"]*)"', browser.get("/?q=a%26b").text)
+    assert unescape(following) == "/?page=2&q=a%26b"
+
+
+def test_what_needs_a_person_is_on_the_first_page_whatever_its_name(lake: Lake, client: Client) -> None:
+    names = [f"thing_{number:02d}" for number in range(ROWS + 4)]
+    red(lake, names[-1], "export_a")
+    for name in names:
+        keep(lake, name)
+
+    assert shown(client(*names).get("/").text)[0] == names[-1]
 
 
 def test_a_lake_without_a_batch_says_so(client: Client, lake: Lake) -> None:
@@ -259,7 +270,9 @@ def test_a_lake_without_a_batch_says_so(client: Client, lake: Lake) -> None:
     assert "No batch yet" in words(client("accounts").get("/datasets/accounts").text)
 
 
-def test_a_dataset_file_without_a_batch_has_a_row_and_an_ordinary_dag_has_none(lake: Lake, client: Client) -> None:
+def test_a_dataset_file_without_a_batch_has_a_row_and_an_ordinary_dag_has_none(
+    lake: Lake, client: Client, watched: Watched
+) -> None:
     folder = lake.settings.datasets_folder
     folder.mkdir()
     (folder / "accounts.yaml").write_text("name: accounts\n")
@@ -268,6 +281,7 @@ def test_a_dataset_file_without_a_batch_has_a_row_and_an_ordinary_dag_has_none(l
 
     assert shown(page) == ["accounts"]
     assert "no batch yet" in words(page)
+    assert not [prefix for prefix in watched.lists if "nightly_cleanup" in prefix], "its reports were looked for"
 
 
 def test_a_datasets_page_has_its_batches_with_numbers_and_links(lake: Lake, client: Client) -> None:
@@ -317,10 +331,14 @@ def test_a_decision_counts_from_the_moment_it_is_on_record(lake: Lake, client: C
     assert "red: waits for a decision" in words(browser.get("/").text)
 
     later = NINE + HOUR
+    lake.storage.write(f"{Lake.decisions('accounts')}export_a/0001.skipped.json", b"{}")  # what a skip took out
     decide(lake, Skip(dataset="accounts", batch="export_a", number=1, by="mira", reason="a load test", at=later))
 
     for path in ("/", "/datasets/accounts"):
-        assert "red: decided, not run yet" in words(browser.get(path).text)
+        said = words(browser.get(path).text)
+        assert "red: decided, not run yet" in said
+        assert "decision cannot be read" not in said
+        assert "more cannot be read" not in said
     assert "nothing waits for a decision" in words(browser.get("/").text)
     assert "skip export_a mira a load test" in words(browser.get("/datasets/accounts").text)
 
@@ -557,3 +575,8 @@ def test_offsets_that_nothing_accounts_for_are_drawn_over_what_is_covered() -> N
     mended = entry(0, missing=[("prod/t/1/0", 980, 1000)])
     (line,) = lines_of(stand(history(mended, coverage=[strip]), [], 0, NINE))
     assert line.unexplained == 0
+
+
+def test_offsets_that_nothing_accounted_for_are_no_alarm_once_their_batch_was_settled() -> None:
+    assert stand(history(entry(0, "red", unexplained=5)), [], 0, NINE).unexplained == 5
+    assert stand(history(entry(0, "unpublished", unexplained=5)), [], 0, NINE).unexplained == 0
