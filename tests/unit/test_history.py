@@ -144,6 +144,18 @@ def test_a_report_that_cannot_be_read_says_so_and_keeps_its_place(lake: Lake, da
     assert entry.at == datetime(2026, 3, 9, 6, tzinfo=UTC)
 
 
+def test_a_report_of_a_newer_version_is_read_for_what_is_known_of_it(lake: Lake) -> None:
+    report(lake, "export_a")
+    key = lake.report("things", "export_a", "json")
+    data = lake.storage.read(key)
+    assert data
+    lake.storage.write(key, data.replace(b'"decision": null', b'"decision": {"kind": "bless"}, "wings": 2'))
+
+    ((entry,), _) = gather(lake, "things", (), KEPT)
+
+    assert (entry.status, entry.landed) == ("published", 10)
+
+
 def test_a_report_under_another_batchs_name_counts_for_neither(lake: Lake) -> None:
     report(lake, "export_a")
     stolen = lake.storage.read(lake.report("things", "export_a", "json"))

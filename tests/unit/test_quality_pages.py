@@ -367,6 +367,18 @@ def test_a_batch_that_is_red_again_under_a_decision_waits_for_another(lake: Lake
     assert "waived: conflicts=1" in said
 
 
+def test_a_decision_of_a_kind_that_is_not_known_is_listed_and_settles_nothing(lake: Lake, client: Client) -> None:
+    red(lake, "accounts", "export_a", written=NINE)
+    keep(lake, "accounts")
+    told = b'{"kind": "bless", "batch": "export_a", "by": "mira", "reason": "why not", "at": "2026-03-09T10:00:00Z"}'
+    lake.storage.write(f"{Lake.decisions('accounts')}export_a/0001.json", told)
+
+    said = words(client("accounts").get("/datasets/accounts").text)
+
+    assert "bless export_a mira why not" in said
+    assert "1 red batch waits for a decision" in said
+
+
 def test_a_batch_that_was_rolled_back_is_not_shown_as_published(lake: Lake, client: Client) -> None:
     report(lake, "accounts", "export_a", NINE - HOUR, written=NINE)
     report(lake, "accounts", "export_b", NINE, written=NINE)

@@ -19,9 +19,10 @@ from onefold.errors import ForeignCommitError
 from onefold.lake import Lake
 from onefold.landing.offsets import LOST, Present, Range, TopicPartition, minus
 from onefold.landing.plan import Interval
-from onefold.report.document import Report
+from onefold.quality.documents import Check
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
+from onefold.upsert.coverage import PartitionAccount
 
 KEPT = 200
 """Batches of a history: the newest, and older red ones."""
@@ -75,6 +76,24 @@ class Entry(BaseModel):
     def duplicate_rate(self) -> float | None:
         """Duplicates of the records judged; None: none was."""
         return self.counts.get("duplicate", 0) / self.records if self.records else None
+
+
+class Told(BaseModel):
+    """What an entry takes from a report's JSON. The rest may be of a newer version than this code."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    batch: str
+    status: Literal["published", "red", "unpublished"]
+    written: datetime
+    interval: Interval | None
+    landed: int | None
+    replayed: int = 0
+    held: int | None = None
+    counts: dict[str, dict[str, int]]
+    accounts: list[PartitionAccount]
+    checks: list[Check]
 
 
 class Strip(BaseModel):
@@ -244,7 +263,7 @@ def _entry(lake: Lake, dataset: str, batch: str, document: ObjectInfo | None, pa
     if data is None:
         return None  # it was removed since it was listed
     try:
-        report = Report.model_validate_json(data)
+        report = Told.model_validate_json(data)
     except ValidationError:
         return bare
     return bare if (report.dataset, report.batch) != (dataset, batch) else _summary(bare, report)
@@ -264,7 +283,7 @@ def _instant(text: str) -> datetime:
     return datetime.strptime(text, form).replace(tzinfo=UTC)
 
 
-def _summary(bare: Entry, report: Report) -> Entry:
+def _summary(bare: Entry, report: Told) -> Entry:
     holes: dict[str, int] = {}
     for account in report.accounts:
         for kind, count in account.explained.items():
@@ -278,7 +297,6 @@ def _summary(bare: Entry, report: Report) -> Entry:
         status=report.status,
         page=bare.page,
         interval=report.interval,
-        decision=report.decision.kind if report.decision else "",
         red=[check.name for check in report.checks if check.red][:_SHOWN],
         landed=report.landed,
         replayed=report.replayed,

@@ -7,23 +7,35 @@ new by its entity tag. Nothing is shown on the strength of an age.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from onefold.dataset import Dataset, dataset_files, load_dataset
-from onefold.decisions import Decision
+from onefold.decisions import Waiver
 from onefold.errors import InvalidDatasetError
 from onefold.lake import HISTORIES, Lake
-from onefold.publish.rollback import RolledBack
 from onefold.report.history import READERS, Entry, History, gather
 from onefold.storage import ObjectInfo
 
 UNKEPT = 30
 """Reports of a dataset without a history that are read for the overview, at most."""
-Decided = Decision | RolledBack
-_DECIDED: TypeAdapter[Decided] = TypeAdapter(Decided)
 _PINNED = ".skipped.json"
+
+
+class Decided(BaseModel):
+    """What a page says of a decision on a batch or on the table, of whatever kind and version."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: str
+    batch: str = Field(validation_alias=AliasChoices("batch", "to"), description="Of a rollback: the last that stays")
+    by: str
+    reason: str
+    at: datetime
+    waivers: list[Waiver] = []
+    undone: list[str] = Field(default=[], description="Of a rollback: batches that are not published any more")
 
 
 class Histories:
@@ -125,10 +137,10 @@ def _checked(data: bytes | None, name: str) -> History | None:
 
 
 def _decision(data: bytes | None) -> Decided | None:
-    """A decision on a batch or a rollback, if it can be read."""
+    """A decision, if it can be read."""
     if data is None:
         return None
     try:
-        return _DECIDED.validate_json(data)
+        return Decided.model_validate_json(data)
     except ValidationError:
         return None

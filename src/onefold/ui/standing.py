@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from onefold.decisions import Discard, Replay
 from onefold.landing.offsets import LOST
-from onefold.publish.rollback import RolledBack
 from onefold.report.history import Entry, History
 from onefold.ui.histories import Decided
 
@@ -25,6 +23,8 @@ STATES = {
     "published": "green: published",
 }
 """The states of a batch, the ones first that need somebody, in words."""
+_SETTLING = ("release", "skip", "discard")
+"""The kinds of decisions that say what becomes of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +151,10 @@ class Standing:
         return 4 if self.last.state == "published" else 3
 
     @property
-    def rolled_back(self) -> RolledBack | None:
+    def rolled_back(self) -> Decided | None:
         """A rollback behind which no history was written: what it says of coverage is of before."""
         written = self.history.written
-        last = next((one for one in reversed(self.decided) if isinstance(one, RolledBack) and one.undone), None)
+        last = next((one for one in reversed(self.decided) if one.undone), None)
         return last if last and written and last.at > written else None
 
 
@@ -174,18 +174,11 @@ def summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def _batch(entry: Entry, decided: list[Decided]) -> Batch:
-    own = [one for one in decided if not isinstance(one, RolledBack | Replay) and one.batch == entry.batch]
+    own = [one for one in decided if one.kind in _SETTLING and one.batch == entry.batch]
     # What was decided before the report was written is in it; a gate that is red under it needs another decision.
     last = own[-1] if own else None
-    since = last if last and last.at > entry.written else None
-    undone = next(
-        (
-            one
-            for one in decided
-            if isinstance(one, RolledBack) and entry.batch in one.undone and one.at > entry.written
-        ),
-        None,
-    )
+    since = last is not None and last.at > entry.written
+    undone = next((one for one in decided if entry.batch in one.undone and one.at > entry.written), None)
     if entry.status == "damaged":
         return Batch(entry, "damaged", last)
     if undone:
@@ -194,4 +187,4 @@ def _batch(entry: Entry, decided: list[Decided]) -> Batch:
         return Batch(entry, "published", last)
     if entry.status == "red":
         return Batch(entry, "decided" if since else "waiting", last)
-    return Batch(entry, "discarded" if isinstance(last, Discard) else "unfinished", last)
+    return Batch(entry, "discarded" if last and last.kind == "discard" else "unfinished", last)
