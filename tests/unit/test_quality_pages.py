@@ -31,6 +31,7 @@ from onefold.upsert.coverage import PartitionAccount
 
 NINE = datetime(2026, 3, 9, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+PROJECT = Path(__file__).parents[2]
 EVIL = "<script>alert(1)</script>"
 CONFLICTS = Check(name="conflicts", by="spark", status="failed", observed="1", expected="at most 0")
 
@@ -282,6 +283,21 @@ def test_a_dataset_file_without_a_batch_has_a_row_and_an_ordinary_dag_has_none(
     assert shown(page) == ["accounts"]
     assert "no batch yet" in words(page)
     assert not [prefix for prefix in watched.lists if "nightly_cleanup" in prefix], "its reports were looked for"
+
+
+def test_a_dataset_without_a_history_is_shown_with_what_its_file_says_now(lake: Lake, client: Client) -> None:
+    folder = lake.settings.datasets_folder
+    folder.mkdir()
+    file = folder / "accounts.yaml"
+    text = (PROJECT / "datasets" / "accounts.yaml").read_text()
+    file.write_text(text)
+    report(lake, "accounts", "export_a")
+    browser = client("accounts")
+    assert "payments.accounts · payments" in words(browser.get("/").text)
+
+    file.write_text(text.replace("owner: payments", "owner: treasury"))
+
+    assert "payments.accounts · treasury" in words(browser.get("/").text)
 
 
 def test_a_datasets_page_has_its_batches_with_numbers_and_links(lake: Lake, client: Client) -> None:

@@ -153,7 +153,9 @@ def read_history(lake: Lake, dataset: str) -> History | None:
         return None
 
 
-def gather(lake: Lake, dataset: str, known: Iterable[Entry], most: int) -> tuple[list[Entry], int]:
+def gather(
+    lake: Lake, dataset: str, known: Iterable[Entry], most: int, readers: int = READERS
+) -> tuple[list[Entry], int]:
     """The newest batches of a dataset and the red ones that are known, newest first, and how many there are.
 
     Reports that `known` has at their entity tag are not read again; at most `most` are read.
@@ -167,7 +169,7 @@ def gather(lake: Lake, dataset: str, known: Iterable[Entry], most: int) -> tuple
     wanted = _newest(found, most)
     wanted |= {one.batch: found[one.batch] for one in fresh.values() if one.status == "red"}
     new = {batch: pair for batch, pair in wanted.items() if batch not in fresh}
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(readers) as pool:
         read = pool.map(lambda one: _entry(lake, dataset, one[0], *one[1]), new.items())
         entries = [*(one for one in read if one), *(fresh[batch] for batch in wanted if batch in fresh)]
     return sorted(entries, key=lambda one: (one.at, one.batch), reverse=True), len(found)

@@ -74,9 +74,8 @@ class Histories:
         """What people decided of a dataset's batches and table, oldest first; how many decisions cannot be read."""
         found = [info for info in lake.storage.list(Lake.decisions(name)) if not info.key.endswith(_PINNED)]
         new = [info for info in found if self._decided.get(info.key, ("",))[0] != info.etag]
-        with ThreadPoolExecutor(READERS) as pool:
-            for info, data in zip(new, pool.map(lambda info: lake.storage.read(info.key), new), strict=True):
-                self._decided[info.key] = (info.etag, _decision(data))
+        for info in new:
+            self._decided[info.key] = (info.etag, _decision(lake.storage.read(info.key)))
         read = [self._decided[info.key][1] for info in found]
         made = [one for one in read if one is not None]
         return sorted(made, key=lambda one: one.at), len(read) - len(made)
@@ -85,7 +84,9 @@ class Histories:
         kept = self._stored(lake, name, info)
         if kept is not None:
             return kept
-        entries, batches = gather(lake, name, self._entries.get(name, ()), UNKEPT)
+        entries, batches = gather(
+            lake, name, self._entries.get(name, ()), UNKEPT, readers=1
+        )  # datasets are read at once
         self._entries[name] = entries
         return self._declared(lake, name).model_copy(update={"entries": entries, "batches": batches})
 
