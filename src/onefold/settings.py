@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from tomllib import TOMLDecodeError
@@ -17,6 +18,9 @@ from pydantic_settings import (
 )
 
 from onefold.errors import UsageError
+from onefold.origins import nearest, origins_in, unknown_variables
+
+_LOG = logging.getLogger(__name__)
 
 
 class Settings(BaseSettings):
@@ -53,8 +57,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        home = Path(os.environ.get("ONEFOLD_HOME", "."))
-        toml = TomlConfigSettingsSource(settings_cls, toml_file=home / "onefold.toml")
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=home_folder() / "onefold.toml")
         return init_settings, env_settings, toml
 
     def path(self, place: str | Path) -> Path:
@@ -78,16 +81,35 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the settings once.
+    """Read the settings once; of a variable that is none, a warning is logged.
 
     Raises:
-        UsageError: a setting has a value that it cannot have; the message names it.
+        UsageError: a setting is none, or has a value that it cannot have; the message names it and where it stands.
     """
+    for problem in unknown_variables(os.environ, ENTRIES):
+        _LOG.warning(problem)
     try:
         return Settings(**overrides)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"setting {name}: {first['msg']}") from error
+        raise UsageError(_complaint(error)) from error
     except (SettingsError, TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"the settings cannot be read: {error}") from error
+
+
+ENTRIES = {name: field.annotation not in (str, int, Path, str | None) for name, field in Settings.model_fields.items()}
+"""The settings by name, and whether each holds entries of its own."""
+
+
+def home_folder() -> Path:
+    """The folder of `onefold.toml`."""
+    return Path(os.environ.get("ONEFOLD_HOME", "."))
+
+
+def _complaint(error: ValidationError) -> str:
+    first = error.errors()[0]
+    path = tuple(str(part) for part in first["loc"])
+    origins = origins_in(home_folder(), os.environ)
+    if first["type"] == "extra_forbidden":
+        where = origins.line_of(*path) or "given"  # a variable that is no setting is not read
+        return f"{where}: there is no setting {'.'.join(path)}{nearest(path[0], ENTRIES)}. Nothing was run."
+    return f"{origins.of(*path)}: setting {'.'.join(path)}: {first['msg']}. Nothing was run."

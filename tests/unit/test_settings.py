@@ -52,7 +52,9 @@ def test_the_environment_goes_over_the_file(home: Path, monkeypatch: pytest.Monk
         ('publish_tries = "often"\n', "setting publish_tries: .*integer"),
         ("lake = 5\n", "setting lake: .*string"),
         ("[spark_conf]\nspark.driver.memory = 1\n", "setting spark_conf.spark: .*string"),
-        ('laek = "x"\n', "setting laek: "),
+        ('\nlaek = "x"\n', r"onefold.toml:2: there is no setting laek \(did you mean lake\?\)"),
+        ("[zzz]\nmaster = 1\n", r"onefold.toml:1: there is no setting zzz \(there are catalog, datasets, "),
+        ('lake = "x"\npublish_tries = 0\n', "onefold.toml:2: setting publish_tries: "),
         ("lake = \n", "the settings cannot be read: "),
     ],
 )
@@ -65,7 +67,7 @@ def test_a_wrong_value_in_the_file_is_named(home: Path, toml: str, said: str) ->
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("ONEFOLD_PUBLISH_TRIES", "often", "setting publish_tries"),
+        ("ONEFOLD_PUBLISH_TRIES", "often", "ONEFOLD_PUBLISH_TRIES: setting publish_tries"),
         ("ONEFOLD_SPARK_CONF", "not json", "the settings cannot be read: .*spark_conf"),
     ],
 )
@@ -75,7 +77,25 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str, v
         load_settings()
 
 
-def test_variables_that_are_no_settings_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_that_something_else_reads_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("ONEFOLD_FAULT", "after_plan")
     monkeypatch.setenv("ONEFOLD_JARS", "/jars")
+    monkeypatch.setenv("ONEFOLD_TEST_HISTORIES", "5")
+    monkeypatch.setenv("ONEFOLD_SPARK_CONF__spark.ui.enabled", "false")
     assert load_settings().publish_tries == 5
+    assert caplog.messages == []
+
+
+def test_a_variable_that_nothing_reads_is_named_with_the_nearest_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ONEFOLD_LAEK", "/data/lake")
+    monkeypatch.setenv("ONEFOLD_PUBLISH_TRIES__X", "1")
+    assert load_settings().lake == ".lake"
+    assert caplog.messages == [
+        "the environment variable ONEFOLD_LAEK is no setting and is ignored (did you mean ONEFOLD_LAKE?)",
+        "the environment variable ONEFOLD_PUBLISH_TRIES__X is no setting and is ignored "
+        "(did you mean ONEFOLD_PUBLISH_TRIES?)",
+    ]
