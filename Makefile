@@ -100,4 +100,4 @@ lock: ## Resolve requirements.lock anew (needs uv)
 
 .PHONY: clean
 clean: ## Remove what the demos made; the environment and the jars stay
-	rm -rf .demo .airflow .lake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .demo .airflow .lake .onefold .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sample.broker import Broker
+    from tests.postgres import Postgres
 
 PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
@@ -147,3 +148,14 @@ def dataset() -> Callable[..., Dataset]:
         return Dataset.model_validate(given | keys)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real Postgres server for the whole session; tests use databases of their own."""
+    from tests.postgres import Postgres, programs
+
+    if programs() is None:
+        pytest.skip("no Postgres server on this machine (Debian's package is postgresql)")
+    with Postgres() as started:
+        yield started

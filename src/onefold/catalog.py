@@ -24,13 +24,15 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
+from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.lake import CATALOG, Lake
-from onefold.storage import LocalStorage
+from onefold.storage import LocalStorage, s3_of_pyiceberg
 
 # Its own signature, which takes term and literal by position, is not what mypy sees of a pydantic model.
 _EQUAL_TO: Any = EqualTo
@@ -214,19 +216,20 @@ def _point(branch: str, snapshot: int) -> SetSnapshotRefUpdate:
 
 def open_catalog(lake: Lake) -> SqlCatalog:
     """The lake's catalog."""
-    uri = lake.catalog_uri
-    if uri.startswith("sqlite:///") and "?" not in uri:
-        uri += "?timeout=60"  # wait for another process's commit, as Spark's side does
-    properties = {"type": "sql", "uri": uri, "warehouse": lake.warehouse}
+    place = {"uri": lake.database.sqlalchemy, "warehouse": lake.warehouse}
+    properties = {"type": "sql", **place, **s3_of_pyiceberg(lake.storage)}
     try:
         if isinstance(lake.storage, LocalStorage):
             lake.storage.root.mkdir(parents=True, exist_ok=True)
         catalog = _load(properties)
     except (OSError, SQLAlchemyError) as error:
         raise LakeUnavailableError(
-            lake.catalog_uri, f"the catalog cannot be opened: {str(error).splitlines()[0]}"
+            str(lake.database), f"the catalog cannot be opened: {str(error).splitlines()[0]}"
         ) from error
     assert isinstance(catalog, SqlCatalog)
+    if lake.database.postgres:  # a pool of each handle's own would keep a connection for as long as it lives
+        catalog.engine.dispose()
+        catalog.engine = create_engine(lake.database.sqlalchemy, poolclass=NullPool)
     return catalog
 
 

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.settings import Settings
@@ -66,18 +67,21 @@ class Lake:
         """Where the Iceberg tables lie, as Spark and pyiceberg name it."""
         return self.storage.uri_of("warehouse")
 
-    @property
-    def catalog_uri(self) -> str:
-        """The catalog's database, as SQLAlchemy names it.
+    @cached_property
+    def database(self) -> Database:
+        """The catalog's database.
 
         Raises:
             UsageError: the lake is a bucket and no catalog is set (SQLite needs one host's disk).
         """
         if self.settings.catalog:
-            return self.settings.catalog
+            return Database(self.settings.catalog)
         if not isinstance(self.storage, LocalStorage):
-            raise UsageError(f"the lake {self.storage.uri} is no local folder: set ONEFOLD_CATALOG")
-        return f"sqlite:///{self.storage.root / 'catalog.db'}"
+            raise UsageError(
+                f"the lake {self.storage.uri} is no local folder: set ONEFOLD_CATALOG to the database of its catalog, "
+                "postgresql+psycopg2://user@host/database. Nothing was run."
+            )
+        return Database(f"sqlite:///{self.storage.root / 'catalog.db'}")
 
     def export(self, dataset: Dataset, folder: str | None = None) -> Storage:
         """The store of a dataset's export files, or of a folder given in their place."""

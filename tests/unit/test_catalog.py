@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pyarrow as pa
@@ -16,6 +18,16 @@ from onefold.lake import Lake
 
 MakeDataset = Callable[..., Dataset]
 ROWS = pa.table({"id": ["a"]})
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path, lake_in: Callable[[Path], Lake]) -> Lake:
+    """A lake in a folder, whose catalog is either of both databases."""
+    made = lake_in(tmp_path)
+    if request.param == "sqlite":
+        return made
+    catalog = request.getfixturevalue("postgres").database(f"test_{secrets.token_hex(6)}")
+    return Lake(made.settings.model_copy(update={"catalog": catalog}))
 
 
 @pytest.fixture

@@ -55,6 +55,6 @@ def _entries(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...
 
 def _catalog(settings: Settings) -> str | None:
     try:
-        return Lake(settings).catalog_uri
+        return str(Lake(settings).database)
     except UsageError:  # a bucket without a catalog: whoever needs one says so
         return None

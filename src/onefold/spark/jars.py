@@ -22,12 +22,22 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # ADR 10
     ),
+    "s3": (
+        "org.apache.hadoop:hadoop-aws:3.4.2",
+        # The parts of Amazon's library that it uses, in place of the bundle of 640 MB.
+        "software.amazon.awssdk:s3:2.29.52",
+        "software.amazon.awssdk:s3-transfer-manager:2.29.52",
+        "software.amazon.awssdk:apache-client:2.29.52",
+        "software.amazon.awssdk:sts:2.29.52",
+    ),
+    "postgres": ("org.postgresql:postgresql:42.7.7",),
     "kafka": (
         "org.apache.kafka:kafka_2.13:4.1.2",
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without it the broker logs nothing
     ),
 }
-"""Jar sets by name: `spark` is what every session needs, `kafka` a broker for recording and tests."""
+"""Jar sets by name: `spark` is what every session needs, `s3` a lake in a bucket, `postgres` a catalog there,
+`kafka` a broker for recording and tests."""
 
 APART = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 """Resolved by itself: what depends on it would ask for a version that not every mirror has."""
@@ -41,6 +51,19 @@ SHIPPED = (
     "org.xerial.snappy:snappy-java",
 )
 """What Spark's own connectors depend on and Spark brings along."""
+UNUSED = {
+    "s3": (
+        "software.amazon.awssdk:bundle",
+        "software.amazon.awssdk:netty-nio-client",
+        "commons-codec:commons-codec",  # Spark has a newer one
+        "commons-logging:commons-logging",  # Spark has a bridge
+        "org.apache.httpcomponents:httpclient",  # Spark has it
+        "org.apache.httpcomponents:httpcore",
+        "org.slf4j:slf4j-api",
+    ),
+    "postgres": ("org.checkerframework:checker-qual",),  # annotations
+}
+"""What packages of a set name and no session needs."""
 
 LOCK = Path(__file__).with_name("jars.lock")
 
@@ -72,7 +95,7 @@ def fetch(jar_set: str, folder: Path) -> None:
     """Resolve a set into `folder`, whole or not at all; a wrong checksum is an error, never a warning."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        resolved = _resolve(PACKAGES[jar_set], Path(scratch))
+        resolved = _resolve(jar_set, Path(scratch))
         for name, digest in locked(jar_set).items():
             found = digest_of(resolved / name) if (resolved / name).exists() else "missing"
             if found != digest:
@@ -90,11 +113,12 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _resolve(packages: tuple[str, ...], scratch: Path) -> Path:
-    """Let spark-submit resolve `packages` with an Ivy home of its own; the folder of jars it leaves."""
+def _resolve(jar_set: str, scratch: Path) -> Path:
+    """Let spark-submit resolve a set's packages with an Ivy home of its own; the folder of jars it leaves."""
+    packages = PACKAGES[jar_set]
     apart = tuple(one for one in packages if one.startswith(APART))
     if not apart:
-        return _submit(packages, (), scratch)
+        return _submit(packages, UNUSED.get(jar_set, ()), scratch)
     _submit(apart, (*SHIPPED, "org.apache.kafka:kafka-clients"), scratch)
     return _submit(tuple(one for one in packages if one not in apart), (*SHIPPED, APART), scratch)
 
@@ -130,9 +154,9 @@ def main(argv: list[str]) -> int:
     sets = [word for word in argv if not word.startswith("-")]
     if "--lock" in argv:
         lines = ["# jar set, file, SHA-256: written by `python -m onefold.spark.jars --lock`"]
-        for name, packages in PACKAGES.items():
+        for name in PACKAGES:
             with tempfile.TemporaryDirectory() as scratch:
-                found = sorted(_resolve(packages, Path(scratch)).iterdir())
+                found = sorted(_resolve(name, Path(scratch)).iterdir())
                 lines += [f"{name} {jar.name} {digest_of(jar)}" for jar in found]
         LOCK.write_text("\n".join(lines) + "\n")
         return 0

@@ -8,7 +8,8 @@ import sys
 from pyspark.sql import SparkSession
 
 from onefold.lake import Lake
-from onefold.spark.settings import session_settings
+from onefold.spark.package import packed
+from onefold.spark.settings import secret_settings, session_settings
 
 
 def open_session(lake: Lake, name: str = "onefold") -> SparkSession:
@@ -23,5 +24,10 @@ def open_session(lake: Lake, name: str = "onefold") -> SparkSession:
     for key, value in session_settings(lake).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    for key, value in secret_settings(lake).items():  # a catalog is opened when it is first named
+        session.conf.set(key, value)
+    context = session.sparkContext
+    if not (context.master or "").startswith("local"):
+        context.addPyFile(str(packed()))
+    context.setLogLevel("ERROR")
     return session

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onefold.errors import UsageError
 from onefold.lake import CATALOG, Lake
 from onefold.spark.jars import jar_home, jars
+from onefold.storage import S3Storage, s3_of_spark
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
 _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
@@ -36,13 +36,15 @@ def session_settings(lake: Lake) -> dict[str, str]:
     return {
         **SETTINGS,
         "spark.driver.extraJavaOptions": _driver_options(jar_home() / "spark" / "classes.jsa"),
-        "spark.jars": ",".join(str(jar) for jar in jars()),
+        "spark.jars": ",".join(str(jar) for name in jar_sets(lake) for jar in jars(name)),
         name: "org.apache.iceberg.spark.SparkCatalog",
         f"{name}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"{name}.uri": jdbc_uri(lake.catalog_uri),
+        f"{name}.uri": lake.database.jdbc,
+        **({f"{name}.jdbc.user": lake.database.user} if lake.database.user else {}),
         f"{name}.jdbc.schema-version": "V1",
         f"{name}.warehouse": lake.warehouse,
         f"{name}.cache-enabled": "false",
+        **s3_of_spark(lake.storage),
         **lake.settings.spark_conf,
     }
 
@@ -54,10 +56,13 @@ def _driver_options(classes: Path) -> str:
     return f"{_COMPILE_ALL} -XX:SharedArchiveFile={classes} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def jdbc_uri(uri: str) -> str:
-    """The catalog's database, as JDBC names it."""
-    if not uri.startswith("sqlite:///"):
-        raise UsageError(f"catalog {uri!r}: only sqlite:/// is supported yet")
-    path = Path(uri.removeprefix("sqlite:///"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return f"jdbc:sqlite:{path}?busy_timeout=60000"
+def secret_settings(lake: Lake) -> dict[str, str]:
+    """What a session is told only once it runs: the start of a JVM stands in the list of processes."""
+    password = lake.database.password
+    return {f"spark.sql.catalog.{CATALOG}.jdbc.password": password} if password else {}
+
+
+def jar_sets(lake: Lake) -> list[str]:
+    """The sets of jars that a lake needs."""
+    s3 = ["s3"] if isinstance(lake.storage, S3Storage) else []
+    return ["spark", *s3, *(["postgres"] if lake.database.postgres else [])]

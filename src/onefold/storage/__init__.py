@@ -1,8 +1,18 @@
 """Objects in a folder or a bucket: the only room that knows boto3."""
 
+from onefold.storage.clients import s3_of_pyiceberg, s3_of_spark
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import ObjectInfo, Storage, safe_key
 from onefold.storage.open import open_storage
 from onefold.storage.s3 import S3Storage
 
-__all__ = ["LocalStorage", "ObjectInfo", "S3Storage", "Storage", "open_storage", "safe_key"]
+__all__ = [
+    "LocalStorage",
+    "ObjectInfo",
+    "S3Storage",
+    "Storage",
+    "open_storage",
+    "s3_of_pyiceberg",
+    "s3_of_spark",
+    "safe_key",
+]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from urllib.parse import urlsplit
 
 import boto3
 from boto3.s3.transfer import TransferConfig
@@ -36,6 +37,18 @@ class S3Storage:
     @property
     def uri(self) -> str:
         return f"s3a://{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def endpoint(self) -> str | None:
+        """The server's URL, where it is not Amazon's."""
+        host = urlsplit(self._endpoint).hostname or ""
+        return None if host.endswith((".amazonaws.com", ".amazonaws.com.cn")) else self._endpoint
+
+    @property
+    def region(self) -> str:
+        """The region that requests are signed for."""
+        found = self.client.meta.region_name
+        return found if found and found != "aws-global" else "us-east-1"
 
     def uri_of(self, key: str) -> str:
         return f"s3a://{self.bucket}/{self._key(key)}"

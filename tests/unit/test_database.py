@@ -1,0 +1,106 @@
+"""The catalog's database: one URI for two clients, and a password that neither arguments nor messages show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from onefold.catalog import find_state
+from onefold.database import Database
+from onefold.dataset import Dataset
+from onefold.errors import LakeUnavailableError, UsageError
+from onefold.lake import Lake
+from onefold.settings import Settings
+from onefold.spark.settings import jar_sets, secret_settings, session_settings
+
+POSTGRES = "postgresql+psycopg2://me:s3cr3t@db.example:5433/catalog?sslmode=require"
+NAME = "spark.sql.catalog.onefold"
+
+
+@pytest.mark.parametrize(
+    ("uri", "jdbc"),
+    [
+        (POSTGRES, "jdbc:postgresql://db.example:5433/catalog?sslmode=require"),
+        ("postgresql://me@db/catalog", "jdbc:postgresql://db/catalog"),
+        ("postgresql://me@[::1]:5432/catalog", "jdbc:postgresql://[::1]:5432/catalog"),
+    ],
+)
+def test_spark_opens_the_same_server(uri: str, jdbc: str) -> None:
+    assert Database(uri).jdbc == jdbc
+    assert Database(uri).user == "me"
+    assert Database(uri).sqlalchemy == uri.replace("postgresql://", "postgresql+psycopg2://")
+
+
+def test_sqlite_waits_for_the_other_client(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'new' / 'catalog.db'}")
+    assert database.jdbc == f"jdbc:sqlite:{tmp_path / 'new' / 'catalog.db'}?busy_timeout=60000"
+    assert database.sqlalchemy.endswith("/new/catalog.db?timeout=60")
+    assert (database.user, database.password) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("catalog.db", "no URI of a database"),
+        ("mysql://me:s3cr3t@db/catalog", "not a database that is supported"),
+        ("postgresql+psycopg://me:s3cr3t@db/catalog", "not a database that is supported"),
+        ("postgresql://me:s3cr3t@/catalog", "user, host and database must be named"),
+        ("postgresql://db/catalog", "user, host and database must be named"),
+        ("postgresql://me:s3cr3t@db", "user, host and database must be named"),
+        ("postgresql://me@db/catalog?password=s3cr3t", "stands before the host"),
+    ],
+)
+def test_what_not_both_can_open_is_refused_without_its_password(uri: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        _ = Database(uri).url
+    assert "s3cr3t" not in str(raised.value)
+
+
+def remote(monkeypatch: pytest.MonkeyPatch, catalog: str = POSTGRES, **variables: str) -> Lake:
+    for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    own = {"AWS_DEFAULT_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "s3cr3t", "AWS_SECRET_ACCESS_KEY": "s3cr3t"}
+    for name, value in {**own, **variables}.items():
+        monkeypatch.setenv(name, value)
+    return Lake(Settings(lake="s3a://bucket/lake", catalog=catalog))
+
+
+@pytest.fixture(autouse=True)
+def jars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names only: a unit test fetches nothing."""
+    monkeypatch.setattr("onefold.spark.settings.jars", lambda name="spark": [Path(f"/jars/{name}.jar")])
+
+
+def test_no_secret_stands_in_what_starts_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = remote(monkeypatch, AWS_ENDPOINT_URL="http://127.0.0.1:9")
+    started = session_settings(lake)
+    assert [name for name, value in started.items() if "s3cr3t" in value] == []
+    assert started[f"{NAME}.uri"] == "jdbc:postgresql://db.example:5433/catalog?sslmode=require"
+    assert started[f"{NAME}.jdbc.user"] == "me"
+    assert secret_settings(lake) == {f"{NAME}.jdbc.password": "s3cr3t"}
+
+
+def test_spark_reaches_the_bucket_as_boto3_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = session_settings(remote(monkeypatch, AWS_ENDPOINT_URL="http://s3:7070"))
+    assert own["spark.hadoop.fs.s3a.endpoint"] == own["spark.executorEnv.AWS_ENDPOINT_URL"] == "http://s3:7070"
+    assert own["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert own["spark.jars"] == "/jars/spark.jar,/jars/s3.jar,/jars/postgres.jar"
+    amazon = session_settings(remote(monkeypatch))
+    assert "spark.hadoop.fs.s3a.endpoint" not in amazon
+    assert amazon["spark.hadoop.fs.s3a.endpoint.region"] == amazon["spark.executorEnv.AWS_REGION"] == "eu-west-1"
+
+
+def test_a_folder_needs_nothing_more(lake: Lake) -> None:
+    assert jar_sets(lake) == ["spark"]
+    assert [name for name in session_settings(lake) if "s3a" in name or "jdbc.user" in name] == []
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, dataset: Callable[..., Dataset]
+) -> None:
+    lake = remote(monkeypatch, "postgresql://me:s3cr3t@127.0.0.1:9/catalog")
+    with pytest.raises(LakeUnavailableError, match=r"postgresql://me:\*\*\*@127.0.0.1:9/catalog") as raised:
+        find_state(lake, dataset())
+    assert "s3cr3t" not in str(raised.value)
