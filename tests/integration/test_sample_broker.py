@@ -12,10 +12,11 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 import sample
-from sample import connect, kcat, page_views, payments, record
+from sample import connect, kcat, orders, page_views, payments, record
 from sample.broker import Broker, BrokerNotStartedError
 from sample.kcat import Record
-from sample.record import Recording
+from sample.produce import produce_stories
+from sample.record import Recording, read_back
 from sample.story import PARTITIONS, LostAcknowledgements, Step, Transaction
 
 SHIPPED = Path(sample.__file__).parent
@@ -175,3 +176,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, by its relative name."""
     files = (each for each in sorted(folder.rglob("*")) if each.is_file())
     return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
+
+
+@pytest.mark.kafka
+def test_a_broker_that_is_there_is_filled_with_what_was_recorded(recording: Recording) -> None:
+    """Offset for offset; and a second time nothing is added."""
+    with Broker() as broker:
+        assert produce_stories(broker.bootstrap) == [payments.ACCOUNTS, payments.ENTRIES, *orders.TOPICS]
+        assert read_back(broker.bootstrap) == recording.records
+        assert produce_stories(broker.bootstrap) == []
+        assert read_back(broker.bootstrap) == recording.records

@@ -1,0 +1,9 @@
+"""Write the password of Airflow's only user where its simple login looks for it."""
+
+import json
+import os
+from pathlib import Path
+
+place = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
+place.touch(mode=0o600)
+place.write_text(json.dumps({"admin": os.environ["AIRFLOW_ADMIN_PASSWORD"]}))

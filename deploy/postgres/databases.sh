@@ -1,0 +1,12 @@
+#!/bin/bash
+# Runs once, when the server's folder is empty: a database and a user each for Airflow and for the catalog.
+set -euo pipefail
+: "${AIRFLOW_DATABASE_PASSWORD:?}" "${CATALOG_PASSWORD:?}"
+create() {
+  psql --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --set "name=$1" --set "password=$2" <<'SQL'
+CREATE USER :"name" PASSWORD :'password';
+CREATE DATABASE :"name" OWNER :"name";
+SQL
+}
+create airflow "$AIRFLOW_DATABASE_PASSWORD"
+create catalog "$CATALOG_PASSWORD"

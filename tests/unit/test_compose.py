@@ -1,0 +1,195 @@
+"""docker-compose.yaml against the code: versions, variables, paths, ports. No engine runs here; the file is read."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+from ruamel.yaml import YAML
+
+from onefold.lake import Lake
+from onefold.origins import BESIDE
+from onefold.settings import ENTRIES, load_settings
+from onefold.spark.jars import PACKAGES
+from onefold.storage import S3Storage
+from sample import orders, produce
+from tests.postgres import HOST, Postgres, programs
+
+PROJECT = Path(__file__).parents[2]
+COMPOSE = (PROJECT / "docker-compose.yaml").read_text()
+STACK: dict[str, Any] = YAML(typ="safe").load(COMPOSE)
+SERVICES: dict[str, dict[str, Any]] = STACK["services"]
+DOCKERFILE = (PROJECT / "deploy/Dockerfile").read_text()
+LOCK = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (PROJECT / "requirements.lock").read_text(), re.MULTILINE))
+SECRET = re.compile(r"PASSWORD$|SECRET|_KEY$|ACCESS_KEY|CONN$|CATALOG$")
+
+
+def environment(service: str) -> dict[str, str]:
+    return SERVICES[service].get("environment", {})
+
+
+def variables() -> set[str]:
+    return set(re.findall(r"\$\{(\w+)", COMPOSE))
+
+
+def test_images_are_those_of_the_lock_and_the_jars() -> None:
+    images = {name: str(one["image"]) for name, one in SERVICES.items()}
+    kafka = next(one for one in PACKAGES["kafka"] if ":kafka_2.13:" in one).rpartition(":")[2]
+    assert images["kafka"] == images["topics"] == f"apache/kafka:{kafka}"
+    assert images["spark-master"].startswith(f"apache/spark:{LOCK['pyspark']}-scala2.13-java17-")
+    assert LOCK["apache-airflow"] == "3.3.2", "the image is made of the lock"
+    assert "--require-hashes --requirement requirements.lock" in DOCKERFILE
+    assert "onefold.spark.jars spark s3 postgres" in DOCKERFILE
+    assert 'version = "0.1.0"' in (PROJECT / "pyproject.toml").read_text()
+    assert {image for image in images.values() if image.startswith("onefold:")} == {"onefold:0.1.0"}
+
+
+def test_python_and_java_are_ones_that_onefold_runs_on() -> None:
+    python = re.search(r"^FROM python:(3\.\d+)\.\d+-slim", DOCKERFILE, re.MULTILINE)
+    assert python
+    assert python[1] in ("3.11", "3.12")
+    assert f"lib/python{python[1]}/site-packages/pyspark" in DOCKERFILE
+    assert re.findall(r"openjdk-(\d+)-jre", DOCKERFILE) == ["17"]
+
+
+def test_every_image_has_a_version() -> None:
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE + (PROJECT / "deploy/s3/Dockerfile").read_text(), re.MULTILINE)
+    for image in [*bases, *(one["image"] for one in SERVICES.values())]:
+        _, _, tag = image.rpartition(":")
+        assert re.match(r"v?\d+\.\d+", tag), image
+
+
+def test_every_service_is_healthy_or_ends_and_is_not_root() -> None:
+    for name, one in SERVICES.items():
+        once = one["restart"] == "no"
+        assert once != ("healthcheck" in one), name
+        assert int(str(one["user"]).partition(":")[0]) > 0, name
+        assert set(one["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_what_a_service_waits_for_can_come_to_pass() -> None:
+    for name, one in SERVICES.items():
+        for other, how in one.get("depends_on", {}).items():
+            wanted = "service_completed_successfully" if SERVICES[other]["restart"] == "no" else "service_healthy"
+            assert how["condition"] == wanted, f"{name} waits for {other}"
+            assert set(SERVICES[other].get("profiles", [])) <= set(one.get("profiles", [])), f"{name} starts {other}"
+
+
+def test_no_secret_is_written_down() -> None:
+    found = [(name, key, value) for name in SERVICES for key, value in environment(name).items() if SECRET.search(key)]
+    assert len(found) > 20
+    for name, key, value in found:
+        assert re.search(r"\$\{\w+:\?[^}]+\}", value), f"{name}: {key}"
+    assert re.findall(r"\$\{\w+(?!:\?)[^}\w][^}]*\}", COMPOSE) == [], "no default, and no empty value"
+
+
+def test_the_example_names_every_secret_and_gives_none() -> None:
+    lines = (PROJECT / ".env.example").read_text().splitlines()
+    given = [line for line in lines if line and not line.startswith("#")]
+    assert {line.removesuffix("=") for line in given} == variables()
+    assert ".env" in (PROJECT / ".gitignore").read_text().split()
+
+
+def test_variables_are_settings_and_mean_what_the_stack_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = environment("airflow-scheduler")
+    ours = {key: value for key, value in given.items() if key.startswith("ONEFOLD_")}
+    assert {key.removeprefix("ONEFOLD_").lower() for key in ours} <= set(ENTRIES)
+    assert set(re.findall(r"ONEFOLD_\w+", DOCKERFILE)) <= set(BESIDE) | {"ONEFOLD_HOME"}
+    for key, value in {**ours, **{key: given[key] for key in given if key.startswith("AWS_")}}.items():
+        monkeypatch.setenv(key, re.sub(r"\$\{\w+:\?[^}]+\}", "filled", value))
+    lake = Lake(load_settings())
+    assert isinstance(lake.storage, S3Storage)
+    assert lake.storage.endpoint == "http://s3:7070"
+    assert lake.database.jdbc == "jdbc:postgresql://postgres:5432/catalog"
+    assert (lake.database.user, lake.database.password) == ("catalog", "filled")
+    assert SERVICES["bucket"]["command"][-1] == lake.storage.bucket
+
+
+def test_names_and_ports_agree() -> None:
+    given = environment("airflow-scheduler")
+    master = SERVICES["spark-master"]["command"]
+    address = f"spark://{master[2].removeprefix('--host=')}:{master[3].removeprefix('--port=')}"
+    assert address == given["ONEFOLD_SPARK_MASTER"] == SERVICES["spark-worker-1"]["command"][-1]
+    assert json.loads(given["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == address
+    assert SERVICES["spark-worker-1"] == SERVICES["spark-worker-2"]
+    inside, outside = environment("kafka")["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    bootstrap = json.loads(given["ONEFOLD_KAFKA"])["kafka_default"]["bootstrap.servers"]
+    assert inside == f"PLAINTEXT://{bootstrap}"
+    assert SERVICES["kafka"]["ports"] == [f"{outside.removeprefix('HOST://')}:9094"]
+    assert SERVICES["sample"]["command"][-1] == bootstrap
+    assert all(f":{port}" in str(SERVICES["s3"]["command"] + [given["AWS_ENDPOINT_URL"]]) for port in (7070,))
+    assert given["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://airflow-api-server:8080/execution/"
+    named = re.findall(r"(?:://|@)([a-z][a-z0-9-]+):\d+", COMPOSE)
+    assert set(named) <= set(SERVICES), "every host is a service"
+
+
+def test_ports_are_open_to_this_machine_only() -> None:
+    ports = [port for one in SERVICES.values() for port in one.get("ports", [])]
+    assert len(ports) == len({port.split(":")[1] for port in ports})
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+def test_mounted_and_copied_paths_exist() -> None:
+    mounts = [volume for one in SERVICES.values() for volume in one.get("volumes", [])]
+    folders = {one.split(":")[0] for one in mounts}
+    assert {name for name in folders if name.startswith("./")} == {
+        "./dags", "./plugins", "./datasets", "./expectations", "./sample", "./deploy/postgres",
+    }  # fmt: skip
+    assert [name for name in folders if name.startswith("./") and not (PROJECT / name).is_dir()] == []
+    assert {name for name in folders if not name.startswith("./")} == set(STACK["volumes"])
+    for words in re.findall(r"^COPY (?:--\S+ )?(.+) \S+$", DOCKERFILE, re.MULTILINE):
+        for name in words.split():
+            assert (PROJECT / name).exists(), name
+            top = name.partition("/")[0]
+            assert f"!{top}" in (PROJECT / "deploy/Dockerfile.dockerignore").read_text().splitlines(), name
+    dags = environment("airflow-scheduler")["AIRFLOW__CORE__DAGS_FOLDER"]
+    assert f"./dags:{dags}:ro" in SERVICES["airflow-scheduler"]["volumes"]
+
+
+def test_the_samples_topics_are_those_that_are_filled() -> None:
+    listed = re.search(r"for topic in (.+); do", SERVICES["topics"]["command"][-1])
+    assert listed
+    assert set(listed[1].split()) == {name for topics, _ in produce.STORIES for name in topics}
+    assert set(orders.TOPICS) <= set(listed[1].split())
+
+
+def test_compose_takes_the_file(tmp_path: Path) -> None:
+    docker = shutil.which("docker")
+    known = docker and subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0
+    if not docker or not known:
+        pytest.skip("no docker client with the compose plugin on this machine")
+    filled = tmp_path / ".env"
+    filled.write_text("".join(f"{name}=filled\n" for name in variables()))
+    words = [docker, "compose", "--env-file", str(filled), "--profile", "sample", "config", "--quiet"]
+    done = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_servers_first_start_makes_both_databases(postgres: Postgres, tmp_path: Path) -> None:
+    found = programs()
+    assert found
+    given = {
+        "PATH": f"{found}:/usr/bin:/bin",
+        "PGHOST": HOST,
+        "PGPORT": str(postgres.port),
+        "PGPASSWORD": postgres.password,
+        "PGDATABASE": "postgres",
+        "POSTGRES_USER": "onefold",
+        "AIRFLOW_DATABASE_PASSWORD": "one",
+        "CATALOG_PASSWORD": "it's another",
+    }
+    script = PROJECT / "deploy/postgres/databases.sh"
+    done = subprocess.run([str(script)], env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name, password in (("airflow", "one"), ("catalog", "it's another")):
+        opened = psycopg2.connect(host=HOST, port=postgres.port, user=name, password=password, dbname=name)
+        with opened.cursor() as cursor:
+            cursor.execute("CREATE TABLE mine (id int)")
+        opened.close()
