@@ -80,6 +80,9 @@ def release(
     lake, dataset, batch = find_batch(words)
     by = who or user()
     made = decide.release(lake, dataset, batch, waive or [], by, reason, dry_run=dry_run)
+    if made.carried:
+        told = ", ".join(f"{one.check} = {one.value}" for one in made.carried)
+        note(f"{dataset.name}: waived by the release before, and still: {told}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 

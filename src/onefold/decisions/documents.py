@@ -39,14 +39,23 @@ class Release(_Decision):
     """Publish the batch although these checks are red, as long as they are red with these values."""
 
     kind: Literal["release"] = "release"
-    waivers: list[Waiver]
+    waivers: list[Waiver] = Field(description="Named by who released it")
+    carried: list[Waiver] = Field(default=[], description="Of the release before, whose checks were red as then")
     attempt: str = Field(description="Whose gate was looked at")
+
+    @property
+    def in_force(self) -> list[Waiver]:
+        """All that may be red."""
+        return [*self.waivers, *self.carried]
 
     @property
     def sentence(self) -> str:
         """Who released what."""
-        waived = ", ".join(f"{one.check} = {one.value}" for one in self.waivers)
-        return f"released by {self.by}: {self.reason} (waived: {waived})"
+        waived, carried = (
+            ", ".join(f"{one.check} = {one.value}" for one in waivers) for waivers in (self.waivers, self.carried)
+        )
+        before = f"; of the release before: {carried}" if carried else ""
+        return f"released by {self.by}: {self.reason} (waived: {waived}{before})"
 
 
 class Discard(_Decision):

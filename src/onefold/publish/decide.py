@@ -20,7 +20,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.publish.publish import Published, find_published
 from onefold.quality.documents import GateResult
-from onefold.quality.waivers import waivers_of
+from onefold.quality.waivers import still_waived, waivers_of
 from onefold.upsert.documents import Upserted, upserted_of
 from onefold.upsert.generation import check_generation
 
@@ -29,6 +29,8 @@ def release(
     lake: Lake, dataset: Dataset, batch: str, waive: Sequence[str], by: str, reason: str, *, dry_run: bool = False
 ) -> Release:
     """Record that a red batch shall be published although the checks that `waive` names are red (`check=value` each).
+
+    What the release before waived, and the gate found with that value again, stays waived.
 
     Raises:
         NotWaivableError: a check is red that guards a law, or that could not be made.
@@ -53,6 +55,7 @@ def release(
         raise UsageError(
             f"{dataset.name}: batch {batch} is green: there is nothing to release. It is published by running it."
         )
+    carried = still_waived(gate.checks, stands.in_force if isinstance(stands, Release) else [])
     decision = Release(
         dataset=dataset.name,
         batch=batch,
@@ -60,7 +63,8 @@ def release(
         by=by,
         reason=given,
         at=datetime.now(UTC),
-        waivers=waivers_of(dataset.name, batch, gate.checks, waive),
+        waivers=waivers_of(dataset.name, batch, gate.checks, waive, carried),
+        carried=carried,
         attempt=attempt,
     )
     if not dry_run:
@@ -197,7 +201,8 @@ def _refuse_published(dataset: Dataset, batch: str, found: Published | None) -> 
 
 
 def _same(release: Release, waive: Sequence[str]) -> bool:
-    return {one.words for one in release.waivers} == set(waive)
+    named = {one.words for one in release.waivers}
+    return named <= set(waive) <= {one.words for one in release.in_force}
 
 
 def _reason(reason: str) -> str:

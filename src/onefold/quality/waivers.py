@@ -25,7 +25,7 @@ def under(checks: Sequence[Check], decision: Release | Skip | Replay | None) -> 
     """
     if decision is None or isinstance(decision, Replay):  # to try again waives nothing
         return list(checks)
-    waived = {(one.check, one.value) for one in decision.waivers} if isinstance(decision, Release) else None
+    waived = {(one.check, one.value) for one in decision.in_force} if isinstance(decision, Release) else None
 
     def one_under(check: Check) -> Check:
         named = waived is None or (check.name, check.value) in waived
@@ -36,8 +36,18 @@ def under(checks: Sequence[Check], decision: Release | Skip | Replay | None) -> 
     return [one_under(check) for check in checks]
 
 
-def waivers_of(dataset: str, batch: str, checks: Sequence[Check], words: Sequence[str]) -> list[Waiver]:
+def still_waived(checks: Sequence[Check], waivers: Sequence[Waiver]) -> list[Waiver]:
+    """The waivers that a gate obeyed: their checks would be red without them, with the same values."""
+    found = {(check.name, check.value) for check in checks if check.waived}
+    return [one for one in waivers if (one.check, one.value) in found]
+
+
+def waivers_of(
+    dataset: str, batch: str, checks: Sequence[Check], words: Sequence[str], carried: Sequence[Waiver] = ()
+) -> list[Waiver]:
     """The waivers that `check=value` words name; together they must name every red check, as it was found.
+
+    `carried`: waivers that are in force without being named; they may be.
 
     Raises:
         NotWaivableError: a red check that nobody can waive.
@@ -47,7 +57,8 @@ def waivers_of(dataset: str, batch: str, checks: Sequence[Check], words: Sequenc
     if never := [f"{check.name}: {why}" for check in red if (why := why_not(check))]:
         raise NotWaivableError(dataset, batch, tuple(never))
     wanted = list(dict.fromkeys(Waiver(check=check.name, value=check.value) for check in red))
-    named = [_named(batch, checks, wanted, one) for one in words]
+    known = {one.words for one in carried}
+    named = [_named(batch, checks, wanted, one) for one in words if one not in known]
     if missing := [one.words for one in wanted if one not in named]:
         raise UsageError(
             f"{dataset}: batch {batch} is red by more than is waived. Nothing was decided. Look at the report, and if "

@@ -46,7 +46,8 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
 
 def row_of(one: Decision, state: str) -> dict[str, Any]:
     """A decision as a row."""
-    waivers = one.waivers if isinstance(one, Release) else []
+    own, carried = (one.waivers, one.carried) if isinstance(one, Release) else ([], [])
+    waived = [(waiver, False) for waiver in own] + [(waiver, True) for waiver in carried]
     return {
         "dataset": one.dataset,
         "batch": one.batch,
@@ -54,7 +55,7 @@ def row_of(one: Decision, state: str) -> dict[str, Any]:
         "by": one.by,
         "reason": one.reason,
         "at": one.at.isoformat(),
-        "waived": [waiver.model_dump() for waiver in waivers],
+        "waived": [waiver.model_dump() | {"carried": kept} for waiver, kept in waived],
         "state": state,
     }
 
