@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from onefold.catalog import drop_table, find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Decision, Discard, Release, Replay, Skip, log_of, record, standing
+from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, log_of, record, standing
 from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
@@ -76,7 +76,7 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     """Record that a landed batch shall be covered without using a record of it.
 
     Raises:
-        UsageError: the batch is published, or a replay.
+        UsageError: the batch is published, a replay, or an accepted gap.
         StepMissingError: it is not landed.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
@@ -85,7 +85,13 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     if found and isinstance(found.decision, Skip):
         return found.decision
     _refuse_published(dataset, batch, found)
-    if manifest_of(lake, dataset, batch).replays:
+    manifest = manifest_of(lake, dataset, batch)
+    if manifest.accepts:
+        raise UsageError(
+            f"{dataset.name}: batch {batch} accepts a gap and holds no record: there is nothing to skip. Leave it, or "
+            "discard it for the next run."
+        )
+    if manifest.replays:
         raise UsageError(
             f"{dataset.name}: batch {batch} replays quarantined records, which are not used until it is published: "
             "there is nothing to skip. Leave it, or discard it for the next run."
@@ -172,8 +178,8 @@ def check_carried_out(lake: Lake, decision: Decision, published: Published | Non
     Raises:
         UsageError: the batch was published as it was, before the decision, which is taken back.
     """
-    if published is None or published.decision is not None or isinstance(decision, Replay):
-        return  # a replay is carried out by its batch, whichever process published it
+    if published is None or published.decision is not None or isinstance(decision, OWN_BATCH):
+        return
     number, reason = decision.number + 1, "the batch was published before it could be carried out"
     back = {"number": number, "by": decision.by, "reason": reason, "at": datetime.now(UTC)}
     record(lake, Discard(dataset=decision.dataset, batch=decision.batch, **back))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onefold.decisions import Release, Replay, Skip, Waiver
+from onefold.decisions import OWN_BATCH, Release, Standing, Waiver
 from onefold.errors import NotWaivableError, UsageError
 from onefold.quality.documents import Check
 
@@ -18,12 +18,12 @@ def why_not(check: Check) -> str | None:
     return f"it guards law {check.law}" if check.law else "it is not a matter of judgement"
 
 
-def under(checks: Sequence[Check], decision: Release | Skip | Replay | None) -> list[Check]:
+def under(checks: Sequence[Check], decision: Standing | None) -> list[Check]:
     """The checks as a decision leaves them: a release waives its own with their values, a skip all about content.
 
     Only checks that failed and may be waived change; another value, another check, or a law stays red.
     """
-    if decision is None or isinstance(decision, Replay):  # to try again waives nothing
+    if decision is None or isinstance(decision, OWN_BATCH):
         return list(checks)
     waived = {(one.check, one.value) for one in decision.in_force} if isinstance(decision, Release) else None
 
