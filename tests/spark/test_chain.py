@@ -18,10 +18,12 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import find_plan
+from onefold.publish.decide import release
 from onefold.publish.gaps import accept_gap
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
+from onefold.report.held import held_of
 from onefold.report.ledger import explain, records_of, rows_of
 from onefold.upsert.state import state_table
 from tests import oracle
@@ -137,10 +139,12 @@ def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
     red = run(session, lake, made, export(tmp_path / "3", far))
     assert isinstance(red.red, GateRedError)
     assert "age of the oldest held record" in str(red.red)
+    assert '(first: version 7 of {"id":"b"})' in str(red.red)
 
 
-def accept(session: SparkSession, lake: Lake, made: Dataset, key: str, version: int) -> BatchRun:
-    decision = accept_gap(lake, made, {"id": key}, version, "mia", "the outbox was truncated")
+def accept(session: SparkSession, lake: Lake, made: Dataset, key: str | dict[str, str], version: int) -> BatchRun:
+    named = {"id": key} if isinstance(key, str) else key
+    decision = accept_gap(lake, made, named, version, "mia", "the outbox was truncated")
     plan = find_plan(lake, made, decision.batch)
     return run_batch(lake, made, plan, InSession(lake, session), rebuilding=True)
 
@@ -229,3 +233,54 @@ def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
             continue
         with pytest.raises(GateRedError, match="every action stands on the branch"):
             here.run("gate", made, plan.batch, "cafe01")
+
+
+def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    fields = {"value": {"fields": {"owner": "string", "day": "date"}}}
+    identity = {"message_id": "header.m", "within": "month(day)"}
+    apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": "long(header.v)", "guard": "contiguous"}}
+    made = chained(dataset, **fields, identity=identity, apply=apply)
+    days = {1: "2026-02-28", 2: "2026-03-01", 4: "2026-03-09"}
+    log = [
+        Sent(0, n, n, "a", version, str(n), {"owner": f"A{version}", "day": day})
+        for n, (version, day) in enumerate(days.items())
+    ]
+    run(
+        session, lake, made, export(tmp_path / "0", [*log, Sent(0, 3, 3, "a", 1, "3", {"owner": "M1", "day": days[2]})])
+    )
+    done = accept(session, lake, made, {"id": "a", "day": "2026-03-31"}, 4)
+    assert counts(done) == {"applied/update": 1}
+    assert sorted(row["owner"] for row in rows_of(lake, made)) == ["A1", "A4"], "February's a stands on its own"
+
+
+def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """An accepted gap is not red by what it leaves waiting: else nobody could get there."""
+    made = chained(dataset, quality={"max_held": 1})
+    first = [Sent(0, 0, 10, "a", 2, "1", {"owner": "A2"}), Sent(0, 1, 11, "b", 1, "2", {"owner": "B1"})]
+    batch = run(session, lake, made, export(tmp_path / "0", first)).batch
+    more = [Sent(0, 2, 20, "b", 3, "3", {"owner": "B3"}), Sent(0, 3, 20, "b", 6, "4", {"owner": "B6"})]
+    red = run(session, lake, made, export(tmp_path / "1", [*more, first[0]]))
+    assert red.red
+    told = ", ".join(f'version {n} of {{"id":"{key}"}}' for key, n in (("a", 2), ("b", 3), ("b", 6)))
+    assert red.red.failed == (f"records held: found 3 (first: {told}), wanted at most 1",)
+    assert [row["version"] for row in held_of(lake, made)] == [2], "what is published"
+
+    release(lake, made, red.batch, ["records held=3"], "mia", "known")
+    assert run_batch(lake, made, find_plan(lake, made, red.batch), InSession(lake, session)).published
+    since = {one.batch: {"batch": one.batch, "at": one.written.isoformat()} for one in records_of(lake, made)}
+    place = {"topic": "t", "partition": 0}
+    rows = [
+        {"key": {"id": "a"}, "version": 2, "missing": [[1, 2]], "since": since[batch], "offset": 0},
+        {"key": {"id": "b"}, "version": 3, "missing": [[2, 3]], "since": since[red.batch], "offset": 2},
+        {"key": {"id": "b"}, "version": 6, "missing": [[2, 3], [4, 6]], "since": since[red.batch], "offset": 3},
+    ]
+    at = "1970-01-01T00:00:00.0{}0000+00:00"
+    assert held_of(lake, made) == [
+        row | place | {"timestamp": at.format(n)} for row, n in zip(rows, (1, 2, 2), strict=True)
+    ]
+    assert [row["version"] for row in held_of(lake, made, limit=2)] == [2, 3]
+    assert accept(session, lake, made, "a", 2).published, "two wait on"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
-from onefold.cli.console import note
+from onefold.cli.console import answer, note
 from onefold.cli.decide import DryRun, Reason, Who, carry_out, user
 
 
@@ -35,3 +36,28 @@ def in_words(missing: tuple[int, int]) -> str:
     """Missing versions, half-open, as a person says them."""
     start, end = missing
     return str(start) if end == start + 1 else f"{start} to {end - 1}"
+
+
+@app.command()
+def held(
+    name: Name,
+    limit: Annotated[int | None, typer.Option(help="At most so many (default: 50 in a table, all in JSON)")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Guard contiguous: the records that wait for a version before them, the oldest first."""
+    from onefold.report.held import held_of
+
+    lake, dataset = open_dataset(name)
+    rows = held_of(lake, dataset, limit or (None if as_json else 50))
+    answer(f"{name}: held", rows, as_json, _waiting, "nothing is held")
+
+
+def _waiting(row: dict[str, Any]) -> dict[str, Any]:
+    since = row["since"] or {"batch": "", "at": ""}
+    return {
+        "key": json.dumps(row["key"], ensure_ascii=False),
+        "version": row["version"],
+        "waits for": ", ".join(in_words((start, end)) for start, end in row["missing"]),
+        "since": f"{since['at'][:19]} {since['batch']}".strip(),
+        "position": f"{row['topic']}-{row['partition']}@{row['offset']}",
+    }

@@ -60,3 +60,15 @@ def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[i
     found = held.agg(F.count("*").alias("count"), F.min(f"{C.ORDER}.timestamp").alias("oldest")).first()
     assert found is not None
     return int(found["count"]), None if found.oldest is None or found.oldest < 0 else int(found.oldest)
+
+
+SHOWN = 5
+"""Held records that a check names, of those that it counts."""
+
+
+def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: list[str]) -> list[str]:
+    """The oldest held records, by key (its columns) and version, as a person reads them."""
+    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == U.HELD)
+    oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(SHOWN)
+    told = oldest.select(F.to_json(F.struct(*keys)).alias("key"), C.VERSION).collect()
+    return [f"version {row[C.VERSION]} of {row.key}" for row in told]

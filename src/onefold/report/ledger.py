@@ -139,7 +139,7 @@ def verdicts_of(
         "object",
         "line",
     )
-    rows = sorted(_verdict_rows(lake, dataset, wanted, names), key=position)
+    rows = sorted(verdict_rows(lake, dataset, wanted, names), key=position)
     return rows[:limit] if limit else rows, record is not None
 
 
@@ -203,7 +203,7 @@ def _touching(
     )
     published = And(wanted, one_of("attempt", [record.attempt for record in records]))
     rows = sorted(
-        _verdict_rows(lake, dataset, published, names),
+        verdict_rows(lake, dataset, published, names),
         key=lambda row: (str(row["timestamp"] or ""), *position(row), batches[row["batch"]]),
     )
     standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]})
@@ -262,9 +262,10 @@ def _quarantined(table: StateTable | None) -> tuple[dict[tuple[str, int], list[l
     return {where: [list(one) for one in merged(ranges)] for where, ranges in found.items()}, count
 
 
-def _verdict_rows(
+def verdict_rows(
     lake: Lake, dataset: Dataset, wanted: BooleanExpression, names: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
+    """Rows of the dataset's verdict table, with only some columns; JSON values."""
     table = open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
     for batch in table.scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))
