@@ -90,9 +90,12 @@ def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch
         before=again,
     )
     try:
-        return retrying(once)
+        published = retrying(once)
     except RetryError:
         raise ContentionError(dataset.target.table, batch, tries) from None
+    if published.attempt != current[0]:  # another driver's attempt at the batch was faster
+        StateTable(lake, dataset).drop_branch(f"attempt_{current[0]}")
+    return published
 
 
 def _publish_once(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Published:
