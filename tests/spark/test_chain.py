@@ -18,6 +18,7 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import find_plan
+from onefold.proof.prove import prove
 from onefold.publish.decide import release
 from onefold.publish.gaps import accept_gap
 from onefold.publish.rollback import roll_back
@@ -58,10 +59,10 @@ def chained(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
     version = {"from": "long(header.v)", "guard": "contiguous"}
     return dataset(
         "accounts",
-        key={"format": "json"},
-        value={"fields": {"owner": "string"}},
-        identity={"message_id": "header.m"},
         **{
+            "key": {"format": "json"},
+            "value": {"fields": {"owner": "string"}},
+            "identity": {"message_id": "header.m"},
             "apply": {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
             "target": {"table": "tests.accounts", "buckets": 2},
         }
@@ -190,6 +191,7 @@ def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
         "superseded/stored": 1, "applied/folded": 1, "applied/update": 1,
     }  # fmt: skip
     assert (stands(lake, made), held(session, made)) == ({"a": "A9"}, [("b", 6)])
+    assert prove(session, lake, made).differences == {}
 
 
 def test_L1_a_rebuild_and_a_run_behind_a_rollback_obey_an_accepted_gap(
@@ -238,10 +240,10 @@ def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
 def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
-    fields = {"value": {"fields": {"owner": "string", "day": "date"}}}
+    value = {"fields": {"owner": "string", "day": "date"}}
     identity = {"message_id": "header.m", "within": "month(day)"}
     apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": "long(header.v)", "guard": "contiguous"}}
-    made = chained(dataset, **fields, identity=identity, apply=apply)
+    made = chained(dataset, value=value, identity=identity, apply=apply)
     days = {1: "2026-02-28", 2: "2026-03-01", 4: "2026-03-09"}
     log = [
         Sent(0, n, n, "a", version, str(n), {"owner": f"A{version}", "day": day})
