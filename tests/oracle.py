@@ -83,9 +83,11 @@ def rows(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
     return reduce(fold, (record for record in found if not _beaten(record, found)), {})
 
 
-def chain(records: Iterable[Decoded], rules: Rules, first: int = 1) -> tuple[dict[Any, Decoded], dict[Any, Decoded]]:
-    """Guard contiguous: of each key the winner at the end of the unbroken run from `first`; and the winners above a
-    gap, by (key, version). A function of the set."""
+def chain(
+    records: Iterable[Decoded], rules: Rules, first: int = 1, accepted: Iterable[tuple[Any, int]] = ()
+) -> tuple[dict[Any, Decoded], dict[Any, Decoded]]:
+    """Guard contiguous: of each key the winner at the end of the unbroken run that goes farthest, from `first` or from
+    an accepted (key, version) that is there; and the winners above it, by (key, version). A function of the sets."""
     found = {record for record in records if record.usable and record.version >= first}
     winners: dict[tuple[Any, int], Decoded] = {}
     for record in found - {record for record in found if _beaten(record, found)}:
@@ -94,11 +96,14 @@ def chain(records: Iterable[Decoded], rules: Rules, first: int = 1) -> tuple[dic
             winners[record.key, record.version] = record
     heads = {}
     for key in {key for key, _ in winners}:
-        version = first
-        while (key, version) in winners:
-            heads[key] = winners.pop((key, version))
-            version += 1
-    return heads, winners
+        for start in (first, *(version for one, version in accepted if one == key)):
+            version = start
+            while (key, version) in winners:
+                if key not in heads or heads[key].version < version:
+                    heads[key] = winners[key, version]
+                version += 1
+    held = {at: one for at, one in winners.items() if at[0] not in heads or at[1] > heads[at[0]].version}
+    return heads, held
 
 
 def live(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import EqualTo, In
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -34,8 +34,9 @@ from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.lake import CATALOG, Lake
 from onefold.storage import LocalStorage, s3_of_pyiceberg
 
-# Its own signature, which takes term and literal by position, is not what mypy sees of a pydantic model.
+# Their own signatures, which take term and literal by position, are not what mypy sees of a pydantic model.
 _EQUAL_TO: Any = EqualTo
+_IN: Any = In
 MAIN = "main"
 COMMIT_TRIES = 20
 """How often a commit is tried while what it requires holds; other branches of the table move meanwhile."""
@@ -125,7 +126,17 @@ class StateTable:
 
     def quarantined(self, *fields: str) -> Iterator[dict[str, Any]]:
         """The rows on `main` of rejected records (`onefold.upsert.quarantine`), with only some columns."""
-        wanted = _EQUAL_TO("_state", "quarantined")
+        return self._rows(_EQUAL_TO("_state", "quarantined"), fields)
+
+    def held(self, *fields: str) -> Iterator[dict[str, Any]]:
+        """The rows on `main` that wait for a version (`onefold.upsert.chain`), with only some columns."""
+        return self._rows(_EQUAL_TO("_state", "held"), fields)
+
+    def chain_of(self, keys: Iterable[bytes], *fields: str) -> Iterator[dict[str, Any]]:
+        """The rows on `main` of some keys, by their digests: live, deleted and held, with only some columns."""
+        return self._rows(_IN("_key", list(keys)), fields)
+
+    def _rows(self, wanted: Any, fields: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         found = self.table.scan(row_filter=wanted, selected_fields=fields, snapshot_id=self.main.snapshot)
         for batch in found.to_arrow_batch_reader():
             yield from batch.to_pylist()

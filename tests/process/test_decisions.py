@@ -146,6 +146,39 @@ def test_another_value_behind_a_rebase_stays_red(strict: Project, session: Spark
     assert [row["state"] for row in decisions_of(lake, dataset)] == ["overruled", "published"]
 
 
+def test_a_release_keeps_the_waivers_of_the_one_before_that_still_hold(strict: Project, session: SparkSession) -> None:
+    """Released for two checks; another batch brings c meanwhile, and only the rate moves."""
+    lake, dataset, conflicts = strict.lake, strict.dataset(), "conflicts=1"
+    lines = [thing(2, "c", 3), thing(3, "c", 3), thing(4, "c", 3), thing(5, "a", 9)]
+    batch = red(strict, session, "1", *lines)
+    decide.release(lake, dataset, batch, [RATE, conflicts], "mia", "known retries")
+    [other] = strict.run(session, export=strict.put("other/1.jsonl", [thing(6, "c", 3, ts=1)]))
+    assert other.published
+    moved = carry_out(strict, session, batch).red
+    assert moved
+    assert moved.failed == ("duplicate rate: found 0.75, wanted at most 0.4",)
+
+    words = ["release", batch, "--waive", "duplicate rate=0.75", "--reason", "look again", "--who", "noa", "--json"]
+    said = strict.onefold(*words[:-1], "--dry-run")
+    assert "waived by the release before, and still: conflicts = 1" in " ".join(said.err.split()), said
+    made = decide.release(lake, dataset, batch, ["duplicate rate=0.75"], "noa", "look again")
+    assert [one.words for one in made.carried] == [conflicts]
+    assert [one.words for one in made.waivers] == ["duplicate rate=0.75"]
+    both = ["duplicate rate=0.75", conflicts]
+    assert decide.release(lake, dataset, batch, both, "noa", "look again") == made, "all of it named: the same"
+    assert decide.release(lake, dataset, batch, both[:1], "noa", "look again") == made
+    end = carry_out(strict, session, batch)
+    assert end.published
+    assert end.published.decision == made
+    page = Path(end.report).read_text()
+    assert "conflicts = <code>1</code> (of the release before)" in page
+    listed = decisions_of(lake, dataset)[-1]["waived"]
+    assert listed == [
+        {"check": "duplicate rate", "value": "0.75", "carried": False},
+        {"check": "conflicts", "value": "1", "carried": True},
+    ]
+
+
 def test_another_check_that_turns_red_is_not_waived_with_it(strict: Project, session: SparkSession) -> None:
     batch = red(strict, session)
     decide.release(strict.lake, strict.dataset(), batch, [RATE], "mia", "a known retry")
@@ -364,7 +397,7 @@ def test_the_commands_say_what_they_did(strict: Project, session: SparkSession) 
     done = strict.onefold("release", batch, "--waive", RATE, "--reason", "known", "--json")
     assert (done.code, done.json["state"], done.json["decision"]["kind"]) == (0, "published", "release"), done
     [row] = strict.onefold("decisions", "--json").json
-    assert (row["batch"], row["waived"]) == (batch, [{"check": "duplicate rate", "value": "0.5"}])
+    assert (row["batch"], row["waived"]) == (batch, [{"check": "duplicate rate", "value": "0.5", "carried": False}])
     assert "known" in strict.onefold("decisions", "things").out
     red_again = strict.onefold(
         "run", "things", "--export", str(strict.put("more/1.jsonl", [thing(4, "z"), thing(5, "z")]))

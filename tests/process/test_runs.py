@@ -58,6 +58,29 @@ def test_two_batches_with_the_same_new_keys_at_once_give_what_one_after_the_othe
     assert sorted(row["verdict"] for row in verdicts) == ["applied"] * 4 + ["conflict"] * 2
 
 
+def test_three_processes_on_equal_and_overlapping_batches_at_once_end_as_one_after_another(project: Project) -> None:
+    """Two run one export, the third another that shares four offsets and more ids with it."""
+    log = [(offset, "stuvwxyz"[offset * 5 % 8], offset, 100 - offset % 3) for offset in range(12)]
+    lines = [thing(offset, id_, n, ts=at) for offset, id_, n, at in log]
+    project.put("one/0.jsonl", lines[:8])
+    project.put("two/0.jsonl", lines[4:])
+    all_three = [project.start("run", "things", "--export", f"exports/{name}") for name in ("one", "two", "one")]
+    ends = [project.finish(one) for one in all_three]
+    assert [one.code for one in ends] == [0, 0, 0], ends
+    smallest: dict[str, tuple[int, int]] = {}
+    for offset, id_, _, at in log:
+        smallest[id_] = min(smallest.get(id_, (at, offset)), (at, offset))
+    assert rows(project) == {id_: offset for id_, (_, offset) in smallest.items()}
+    batches = published(project)
+    assert len(batches) == len(set(batches)) == 2, "each is in the chain once"
+    offsets = [[row["offset"] for row in verdicts_of(project.lake, project.dataset(), one)[0]] for one in batches]
+    assert sorted(offsets) == [list(range(8)), list(range(4, 12))], "no verdict twice"
+    [newest, _] = records_of(project.lake, project.dataset())
+    assert newest.coverage.partitions["c/things/1/0"].present == [(0, 12)]
+    table = StateTable(project.lake, project.dataset())
+    assert (table.branches(), table.main.record) == ({}, newest.name), "nobody left a branch"
+
+
 # Exit codes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.upsert import columns as U
 from onefold.upsert.chain import chain_columns, judge_chain
+from onefold.upsert.gaps import Link
 from onefold.upsert.judge import base_columns, judge
 from tests.oracle import Decoded
 from tests.property.generate import Arrival
@@ -33,6 +34,9 @@ ORDER_TYPE = pa.struct(
     ]
 )
 Row = dict[str, Any]
+Gap = tuple[Any, int]
+"""A key, and its version that needs none before it."""
+_NONE: Mapping[tuple[str, int], Gap] = {}
 
 
 @dataclass(slots=True)
@@ -44,8 +48,13 @@ class Table:
     covered: set[tuple[Any, ...]] = field(default_factory=set)
 
 
-def fold(session: SparkSession, arrivals: Sequence[Arrival], dataset: Dataset) -> list[Table]:
-    """Fold every arrival's batches, in their order, into a table of its own."""
+def fold(
+    session: SparkSession, arrivals: Sequence[Arrival], dataset: Dataset, gaps: Mapping[tuple[str, int], Gap] = _NONE
+) -> list[Table]:
+    """Fold every arrival's batches, in their order, into a table of its own.
+
+    `gaps`: guard contiguous: the gap that the batch with a number of an arrival accepts.
+    """
     tables = {arrival.name: Table() for arrival in arrivals}
     for number in range(max(len(arrival.batches) for arrival in arrivals)):
         staged = [
@@ -54,13 +63,18 @@ def fold(session: SparkSession, arrivals: Sequence[Arrival], dataset: Dataset) -
             if number < len(arrival.batches)
             for record in arrival.batches[number]
         ]
-        if not staged:
+        if not staged and not any(at == number for _, at in gaps):
             continue
         base = [row for table in tables.values() for row in table.rows.values()]
         rows = judge_batch(identified(session, staged, dataset), dataset, within=(CASE,))
         stood = state(session, base, dataset)
         if dataset.chained:
-            judged = judge_chain(rows, chain_columns(stood, dataset), dataset)
+            links = [
+                Link(f"{name}|{key}".encode(), version, own=at == number)
+                for (name, at), (key, version) in gaps.items()
+                if at <= number
+            ]
+            judged = judge_chain(rows, chain_columns(stood, dataset), dataset, links=links)
         else:
             judged = judge(rows, base_columns(stood, dataset), dataset)
         found = judged.toArrow().to_pylist()

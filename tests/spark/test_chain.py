@@ -9,16 +9,27 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import BatchRun
+from onefold.cli.rebuild import rebuild
+from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
+from onefold.decisions import log_of
 from onefold.errors import GateRedError
 from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.manifest import Accepted
+from onefold.landing.plan import find_plan
+from onefold.proof.prove import prove
+from onefold.publish.decide import release
+from onefold.publish.gaps import accept_gap
+from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
-from onefold.report.ledger import explain, rows_of
+from onefold.report.decisions import decisions_of
+from onefold.report.held import held_of
+from onefold.report.ledger import explain, records_of, rows_of
 from onefold.upsert.state import state_table
 from tests import oracle
 from tests.property.generate import rules_of
-from tests.spark.pipeline import Sent, export, run
+from tests.spark.pipeline import InSession, Sent, export, run
 from tests.spark.plans import last_statement, statements
 
 LOG = [
@@ -48,12 +59,14 @@ def chained(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
     version = {"from": "long(header.v)", "guard": "contiguous"}
     return dataset(
         "accounts",
-        key={"format": "json"},
-        value={"fields": {"owner": "string"}},
-        identity={"message_id": "header.m"},
-        apply={"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
-        target={"table": "tests.accounts", "buckets": 2},
-        **more,
+        **{
+            "key": {"format": "json"},
+            "value": {"fields": {"owner": "string"}},
+            "identity": {"message_id": "header.m"},
+            "apply": {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
+            "target": {"table": "tests.accounts", "buckets": 2},
+        }
+        | more,
     )
 
 
@@ -127,3 +140,149 @@ def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
     red = run(session, lake, made, export(tmp_path / "3", far))
     assert isinstance(red.red, GateRedError)
     assert "age of the oldest held record" in str(red.red)
+    assert '(first: version 7 of {"id":"b"})' in str(red.red)
+
+
+def accept(session: SparkSession, lake: Lake, made: Dataset, key: str | dict[str, str], version: int) -> BatchRun:
+    named = {"id": key} if isinstance(key, str) else key
+    decision = accept_gap(lake, made, named, version, "mia", "the outbox was truncated")
+    plan = find_plan(lake, made, decision.batch)
+    return run_batch(lake, made, plan, InSession(lake, session), rebuilding=True)
+
+
+def stands(lake: Lake, made: Dataset) -> dict[str, str]:
+    return {row["id"]: row["owner"] for row in rows_of(lake, made)}
+
+
+def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """And once: later batches obey it, what comes late is superseded, and other keys wait on."""
+    made = chained(dataset)
+    log = [
+        Sent(0, 0, 10, "a", 1, "1", {"owner": "A1"}),
+        Sent(0, 1, 11, "a", 3, "2", {"owner": "A3"}),
+        Sent(0, 2, 12, "a", 6, "3", {"owner": "A6"}),
+        Sent(0, 3, 13, "a", 7, "4", {"owner": "A7"}),
+        Sent(0, 4, 14, "a", 9, "5", {"owner": "A9"}),
+        Sent(0, 5, 15, "b", 6, "6", {"owner": "B6"}),
+    ]
+    run(session, lake, made, export(tmp_path / "0", log))
+    assert (stands(lake, made), held(session, made)) == (
+        {"a": "A1"}, [("a", 3), ("a", 6), ("a", 7), ("a", 9), ("b", 6)],
+    )  # fmt: skip
+    done = accept(session, lake, made, "a", 6)
+    assert counts(done) == {"applied/folded": 2, "applied/update": 1}
+    assert (stands(lake, made), held(session, made)) == ({"a": "A7"}, [("a", 9), ("b", 6)])
+    newest = records_of(lake, made)[0]
+    assert newest.decision == log_of(lake, "accounts", done.batch)[0]
+    assert newest.accepted == [Accepted(key={"id": "a"}, version=6)]
+    again = accept(session, lake, made, "a", 6)
+    assert again.published
+    assert (again.published.already, len(records_of(lake, made))) == (True, 2)
+    page = Path(done.report).read_text()
+    assert "Gap accepted\n      by mia" in page
+    assert "goes on at version 6" in page
+    [row] = [row for row in decisions_of(lake, made) if row["decision"] == "accept-gap"]
+    assert (row["state"], row["accepts"]) == ("published", {"key": {"id": "a"}, "version": 6})
+
+    late = [Sent(0, 6, 16, "a", 4, "7", {"owner": "A4"}), Sent(0, 7, 17, "a", 8, "8", {"owner": "A8"})]
+    assert counts(run(session, lake, made, export(tmp_path / "1", late))) == {
+        "superseded/stored": 1, "applied/folded": 1, "applied/update": 1,
+    }  # fmt: skip
+    assert (stands(lake, made), held(session, made)) == ({"a": "A9"}, [("b", 6)])
+    assert prove(session, lake, made).differences == {}
+
+
+def test_L1_a_rebuild_and_a_run_behind_a_rollback_obey_an_accepted_gap(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """Behind the rollback the gap is accepted before the record that it leads to has come."""
+    made, spark = chained(dataset), InSession(lake, session)
+    first = run(session, lake, made, export(tmp_path / "0", [Sent(0, 0, 10, "a", 1, "1", {"owner": "A1"})]))
+    above = run(session, lake, made, export(tmp_path / "1", [Sent(0, 1, 11, "a", 3, "2", {"owner": "A3"})]))
+    gap = accept(session, lake, made, "a", 3)
+    assert stands(lake, made) == {"a": "A3"}
+
+    roll_back(lake, made, first.batch, "mia", "to look")
+    assert stands(lake, made) == {"a": "A1"}
+    for batch, wanted in ((gap.batch, "A1"), (above.batch, "A3")):
+        assert run_batch(lake, made, find_plan(lake, made, batch), spark).published
+        assert stands(lake, made) == {"a": wanted}
+    assert held(session, made) == []
+
+    changed = chained(dataset, target={"table": "tests.accounts", "buckets": 3})
+    assert rebuild(lake, changed, spark).swapped
+    assert (stands(lake, changed), held(session, changed)) == ({"a": "A3"}, [])
+    assert [one.batch for one in records_of(lake, changed)] == [gap.batch, above.batch, first.batch]
+
+
+def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """A row that is held although its gap was accepted is red, as the very branch was not without that."""
+    made, here = chained(dataset), InSession(lake, session)
+    log = [Sent(0, 0, 10, "a", 1, "1", {"owner": "A1"}), Sent(0, 1, 11, "a", 3, "2", {"owner": "A3"})]
+    plan = plan_batch(lake, made, export=str(export(tmp_path / "1", log)))
+    land_batch(lake, made, plan.batch)
+    here.run("dedup", made, plan.batch)
+    upserted = here.run("upsert", made, plan.batch, "cafe01")
+    assert here.run("gate", made, plan.batch, "cafe01").green
+    for gap, green in ((Accepted(key={"id": "b"}, version=3), True), (Accepted(key={"id": "a"}, version=3), False)):
+        lake.put(lake.attempt(made, plan.batch, "cafe01", "upsert"), upserted.model_copy(update={"accepted": [gap]}))
+        if green:
+            assert here.run("gate", made, plan.batch, "cafe01").green
+            continue
+        with pytest.raises(GateRedError, match="every action stands on the branch"):
+            here.run("gate", made, plan.batch, "cafe01")
+
+
+def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    value = {"fields": {"owner": "string", "day": "date"}}
+    identity = {"message_id": "header.m", "within": "month(day)"}
+    apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": "long(header.v)", "guard": "contiguous"}}
+    made = chained(dataset, value=value, identity=identity, apply=apply)
+    days = {1: "2026-02-28", 2: "2026-03-01", 4: "2026-03-09"}
+    log = [
+        Sent(0, n, n, "a", version, str(n), {"owner": f"A{version}", "day": day})
+        for n, (version, day) in enumerate(days.items())
+    ]
+    run(
+        session, lake, made, export(tmp_path / "0", [*log, Sent(0, 3, 3, "a", 1, "3", {"owner": "M1", "day": days[2]})])
+    )
+    done = accept(session, lake, made, {"id": "a", "day": "2026-03-31"}, 4)
+    assert counts(done) == {"applied/update": 1}
+    assert sorted(row["owner"] for row in rows_of(lake, made)) == ["A1", "A4"], "February's a stands on its own"
+
+
+def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """An accepted gap is not red by what it leaves waiting: else nobody could get there."""
+    made = chained(dataset, quality={"max_held": 1})
+    first = [Sent(0, 0, 10, "a", 2, "1", {"owner": "A2"}), Sent(0, 1, 11, "b", 1, "2", {"owner": "B1"})]
+    batch = run(session, lake, made, export(tmp_path / "0", first)).batch
+    more = [Sent(0, 2, 20, "b", 3, "3", {"owner": "B3"}), Sent(0, 3, 20, "b", 6, "4", {"owner": "B6"})]
+    red = run(session, lake, made, export(tmp_path / "1", [*more, first[0]]))
+    assert red.red
+    told = ", ".join(f'version {n} of {{"id":"{key}"}}' for key, n in (("a", 2), ("b", 3), ("b", 6)))
+    assert red.red.failed == (f"records held: found 3 (first: {told}), wanted at most 1",)
+    assert [row["version"] for row in held_of(lake, made)] == [2], "what is published"
+
+    release(lake, made, red.batch, ["records held=3"], "mia", "known")
+    assert run_batch(lake, made, find_plan(lake, made, red.batch), InSession(lake, session)).published
+    since = {one.batch: {"batch": one.batch, "at": one.written.isoformat()} for one in records_of(lake, made)}
+    place = {"topic": "t", "partition": 0}
+    rows = [
+        {"key": {"id": "a"}, "version": 2, "missing": [[1, 2]], "since": since[batch], "offset": 0},
+        {"key": {"id": "b"}, "version": 3, "missing": [[2, 3]], "since": since[red.batch], "offset": 2},
+        {"key": {"id": "b"}, "version": 6, "missing": [[2, 3], [4, 6]], "since": since[red.batch], "offset": 3},
+    ]
+    at = "1970-01-01T00:00:00.0{}0000+00:00"
+    assert held_of(lake, made) == [
+        row | place | {"timestamp": at.format(n)} for row, n in zip(rows, (1, 2, 2), strict=True)
+    ]
+    assert [row["version"] for row in held_of(lake, made, limit=2)] == [2, 3]
+    assert accept(session, lake, made, "a", 2).published, "two wait on"

@@ -1,9 +1,9 @@
 """Drawn histories of a table: whatever happens to its batches, its rows are the oracle's function of what is covered.
 
 In every mode: batches of any part of a log in any order, overlapping and again; crashes at each point, batches that
-meet, skips, releases, discards, rollbacks, maintenance, rebuilds. The model knows which batch holds which records, and
-asks nothing of Onefold. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn a mode (a night: 50); without it one
-is, always the same.
+meet, skips, releases, discards, accepted gaps, rollbacks, maintenance, rebuilds. The model knows which batch holds
+which records, and asks nothing of Onefold. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn a mode (a night:
+50); without it one is, always the same.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from onefold.dataset import Dataset
 from onefold.faults import RUN_POINTS
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
-from onefold.landing.plan import ObjectsPlan, RangesPlan
+from onefold.landing.plan import Plan, find_plan
 from onefold.maintenance.keep import Keep
 from onefold.proof.prove import prove
 from onefold.publish import decide
+from onefold.publish.gaps import accept_gap
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import rows_of
 from tests import oracle
@@ -65,11 +66,12 @@ class KilledError(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one export held. `skips`: it is covered without its records."""
+    """What one export held. `skips`: it is covered without its records. `gap`: it has none, and accepts one."""
 
-    plan: RangesPlan | ObjectsPlan
+    plan: Plan
     records: frozenset[int]
     skips: bool = False
+    gap: tuple[Any, int] | None = None
 
 
 class History(RuleBasedStateMachine):
@@ -199,6 +201,16 @@ class History(RuleBasedStateMachine):
             return
         assert self._run(batch, judged).published
 
+    @precondition(lambda self: self.held)
+    @rule()
+    def accept_a_gap(self) -> None:
+        """Guard contiguous: the versions before one that is held are taken for lost; some of them come all the same."""
+        gap = self.draw.choice(sorted(self.held))
+        note(f"accept the gap before {gap}")
+        made = accept_gap(self.lake, self.dataset, {"id": gap[0]}, gap[1], "ada", "lost")
+        plan = find_plan(self.lake, self.dataset, made.batch)
+        assert self._run(Batch(plan, frozenset(), gap=gap), self.dataset).published
+
     @precondition(lambda self: self.waiting)
     @rule()
     def run_one_that_waits(self) -> None:
@@ -240,12 +252,25 @@ class History(RuleBasedStateMachine):
 
     @invariant()
     def rows_are_those_of_the_oracle(self) -> None:
-        decoded = (self.log[offset].decoded(self.dataset) for offset in sorted(self._covered() - self._taken))
-        of_upsert = self.dataset.apply.mode == "upsert"
-        usable = [one for one in decoded if not one.rejected and (of_upsert or not one.deleted)]
+        usable = self._usable()
         wanted = self._wanted(usable)
         note(f"{len(self.published)} batches, {len(usable)} records, {len(wanted)} rows")
         assert {row["id"]: _plain(row) for row in rows_of(self.lake, self.dataset)} == wanted
+
+    def _usable(self) -> list[oracle.Decoded]:
+        """The records that the table has used."""
+        decoded = (self.log[offset].decoded(self.dataset) for offset in sorted(self._covered() - self._taken))
+        of_upsert = self.dataset.apply.mode == "upsert"
+        return [one for one in decoded if not one.rejected and (of_upsert or not one.deleted)]
+
+    @property
+    def held(self) -> set[tuple[Any, int]]:
+        """The versions that wait for another one, by key."""
+        return set(self._chain(self._usable())[1]) if self.dataset.chained else set()
+
+    def _chain(self, usable: list[oracle.Decoded]) -> tuple[dict[Any, oracle.Decoded], dict[Any, oracle.Decoded]]:
+        rules = oracle.Rules(mode="upsert", tie=self._tie)
+        return oracle.chain(usable, rules, accepted=[one.gap for one in self.published if one.gap])
 
     def _wanted(self, usable: list[oracle.Decoded]) -> dict[str, Any]:
         rules = oracle.Rules(mode="append" if self.dataset.sums else self.dataset.apply.mode, tie=self._tie)
@@ -257,7 +282,7 @@ class History(RuleBasedStateMachine):
                 assert isinstance(sent.value, dict)
                 sums[sent.id] = sums.get(sent.id, Decimal(0)) + Decimal(sent.value["credit"])
             return {key: f"{value:.2f}" for key, value in sums.items()}
-        heads = oracle.chain(usable, rules)[0] if self.dataset.chained else oracle.rows(usable, rules)
+        heads = self._chain(usable)[0] if self.dataset.chained else oracle.rows(usable, rules)
         return {one.key: _plain(self.log[one.position[-1]].value) for one in heads.values() if not one.deleted}
 
     @property

@@ -300,6 +300,7 @@ REFUSED = [
         "the weightiest first",
     ),
     ("held", "max_duplicate_rate: 0.30", "max_held_age: 1d", "quality.max_held_age", "only guard contiguous"),
+    ("none held", "max_duplicate_rate: 0.30", "max_held: 0", "quality.max_held", "only guard contiguous"),
     ("tie", "  mode: append\n", UPSERT.replace("tie: conflict", "tie: maybe"), "apply.version.tie", "'conflict'"),
     ("table", "table: payments.entries", "table: entries", "target.table", "pattern"),
     ("table is SQL", "table: payments.entries", "table: 'a.b; drop'", "target.table", "pattern"),

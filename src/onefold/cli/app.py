@@ -6,6 +6,7 @@ often · 1 anything else.
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 from onefold import __version__
 from onefold.cli.console import note
 from onefold.dataset import Dataset, find_dataset
-from onefold.errors import OnefoldError
+from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.settings import load_settings
 
@@ -39,6 +40,21 @@ def open_dataset(name: str) -> tuple[Lake, Dataset]:
     """The lake of the settings, and a dataset by its name."""
     lake = Lake(load_settings())
     return lake, find_dataset(lake.settings.datasets_folder, name)
+
+
+def key_of(text: str) -> dict[str, Any]:
+    """A key as a person typed it.
+
+    Raises:
+        UsageError: it is no JSON object.
+    """
+    try:
+        parts = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"--key {text!r} is not JSON: {error}") from None
+    if not isinstance(parts, dict):
+        raise UsageError(f"--key {text!r} is no JSON object")
+    return parts
 
 
 def main() -> None:

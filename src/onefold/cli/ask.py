@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, Batch, Name, app, open_dataset
+from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_dataset
 from onefold.cli.console import answer, note, print_json, print_rows, with_ranges
 from onefold.errors import UsageError
 
@@ -66,12 +65,18 @@ def batches(name: Name, as_json: AsJson = False) -> None:
 def _batch(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "batch": row["batch"],
-        "landed": f"{row['replayed']} replayed" if row.get("replays") else row["landed"],
+        "landed": _landed(row),
         "verdicts": ", ".join(f"{verdict} {count}" for verdict, count in row["verdicts"].items()),
         "gate": row["gate"],
         "published": "yes" if row["published"] else "no",
         "decision": f"{row['decision']['kind']} by {row['decision']['by']}" if "decision" in row else "",
     }
+
+
+def _landed(row: dict[str, Any]) -> Any:
+    if row.get("accepts"):
+        return "a gap accepted"
+    return f"{row['replayed']} replayed" if row.get("replays") else row["landed"]
 
 
 @app.command()
@@ -149,12 +154,7 @@ def explain_key(
         answer(f"{name} {at}", rows, as_json, _touched, "no published record is of this position")
         return
     assert key is not None
-    try:
-        parts = json.loads(key)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"--key {key!r} is not JSON: {error}") from None
-    if not isinstance(parts, dict):
-        raise UsageError(f"--key {key!r} is no JSON object")
+    parts = key_of(key)
     of_sum = dataset.sums and set(parts) == set(dataset.row_key_names)
     rows = explain_sum(lake, dataset, parts) if of_sum else explain(lake, dataset, digest_of_key(dataset, parts))
     answer(f"{name} {key}", rows, as_json, _touched, "no published record touched this key")

@@ -38,6 +38,8 @@ def planned(plan: Plan) -> dict[str, Any]:
         }
     if plan.kind == "replay":
         return told | {"replays": plan.origin, "records": plan.records}
+    if plan.kind == "gap":
+        return told | {"accepts": {"key": plan.key, "version": plan.version}}
     objects = plan.objects
     return told | {
         "objects": len(objects),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 from typing import Annotated, Any
 
 import typer
@@ -80,6 +81,9 @@ def release(
     lake, dataset, batch = find_batch(words)
     by = who or user()
     made = decide.release(lake, dataset, batch, waive or [], by, reason, dry_run=dry_run)
+    if made.carried:
+        told = ", ".join(f"{one.check} = {one.value}" for one in made.carried)
+        note(f"{dataset.name}: waived by the release before, and still: {told}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 
@@ -142,7 +146,7 @@ def decisions(
     name: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Default: all")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What people decided: releases, discards, skips, replays and rollbacks, oldest first."""
+    """What people decided: releases, discards, skips, replays, accepted gaps and rollbacks, oldest first."""
     from onefold.report.decisions import decisions_of
 
     if name:
@@ -164,4 +168,7 @@ def decided(made: Decision, state: str) -> dict[str, Any]:
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     waived = "; ".join(f"{one['check']} = {one['value']}" for one in row["waived"])
-    return {**row, "at": row["at"][:19], "waived": waived}
+    accepts = row.get("accepts")
+    told = f"{row['decision']}: {json.dumps(accepts['key'])} to {accepts['version']}" if accepts else row["decision"]
+    plain = {name: value for name, value in row.items() if name != "accepts"}
+    return {**plain, "decision": told, "at": row["at"][:19], "waived": waived}

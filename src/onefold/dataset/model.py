@@ -220,6 +220,7 @@ class Quality(Model):
     max_held_age: Duration | None = Field(
         default=None, description="Guard contiguous: how far the newest record may be ahead of the oldest that is held"
     )
+    max_held: int | None = Field(default=None, ge=0, description="Guard contiguous: records that wait in the table")
     loss: Literal["refused", "tolerated"] = Field(
         default="refused",
         description="Whether a batch may be published of which records were gone before they were landed",
@@ -286,8 +287,9 @@ class Dataset(Model):
             raise ValueError(f"{place}: only the position decides, and it needs no bound; declare a wider identity")
 
     def _check_chain(self) -> None:
-        if self.quality.max_held_age and not self.chained:
-            raise ValueError("quality.max_held_age: only guard contiguous holds records")
+        for name in ("max_held_age", "max_held"):
+            if getattr(self.quality, name) is not None and not self.chained:
+                raise ValueError(f"quality.{name}: only guard contiguous holds records")
         if self.chained:
             assert self.apply.version
             [text] = self.apply.version.parts

@@ -1,14 +1,27 @@
 """What people decided of batches: recorded once each, in order, and obeyed by every step from then on."""
 
-from onefold.decisions.documents import Decision, Discard, Release, Replay, Skip, Waiver
+from onefold.decisions.documents import (
+    OWN_BATCH,
+    AcceptGap,
+    Decision,
+    Discard,
+    Release,
+    Replay,
+    Skip,
+    Standing,
+    Waiver,
+)
 from onefold.decisions.log import every_decision, log_of, record, standing
 
 __all__ = [
+    "OWN_BATCH",
+    "AcceptGap",
     "Decision",
     "Discard",
     "Release",
     "Replay",
     "Skip",
+    "Standing",
     "Waiver",
     "every_decision",
     "log_of",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -39,14 +40,23 @@ class Release(_Decision):
     """Publish the batch although these checks are red, as long as they are red with these values."""
 
     kind: Literal["release"] = "release"
-    waivers: list[Waiver]
+    waivers: list[Waiver] = Field(description="Named by who released it")
+    carried: list[Waiver] = Field(default=[], description="Of the release before, whose checks were red as then")
     attempt: str = Field(description="Whose gate was looked at")
+
+    @property
+    def in_force(self) -> list[Waiver]:
+        """All that may be red."""
+        return [*self.waivers, *self.carried]
 
     @property
     def sentence(self) -> str:
         """Who released what."""
-        waived = ", ".join(f"{one.check} = {one.value}" for one in self.waivers)
-        return f"released by {self.by}: {self.reason} (waived: {waived})"
+        waived, carried = (
+            ", ".join(f"{one.check} = {one.value}" for one in waivers) for waivers in (self.waivers, self.carried)
+        )
+        before = f"; of the release before: {carried}" if carried else ""
+        return f"released by {self.by}: {self.reason} (waived: {waived}{before})"
 
 
 class Discard(_Decision):
@@ -86,7 +96,26 @@ class Replay(_Decision):
         return f"{self.records} quarantined records of {self.origin} replayed by {self.by}{why}"
 
 
-Decision = Annotated[Release | Discard | Skip | Replay, Field(discriminator="kind")]
+class AcceptGap(_Decision):
+    """Go on at a version of a key without those before it; the batch is the one that does it."""
+
+    kind: Literal["accept-gap"] = "accept-gap"
+    key: dict[str, Any] = Field(description="By the names of its parts")
+    version: int = Field(description="Needs no version before it any more")
+    missing: list[tuple[int, int]] = Field(description="Versions that had not come then, half-open")
+
+    @property
+    def sentence(self) -> str:
+        """Who accepted what."""
+        of = json.dumps(self.key, ensure_ascii=False, default=str)
+        return f"gap before version {self.version} of {of} accepted by {self.by}: {self.reason}"
+
+
+Decision = Annotated[Release | Discard | Skip | Replay | AcceptGap, Field(discriminator="kind")]
+Standing = Release | Skip | Replay | AcceptGap
+"""What steps obey; a discard leaves none."""
+OWN_BATCH = (Replay, AcceptGap)
+"""Decisions that are carried out by a batch of their own, whichever process publishes it. They waive nothing."""
 DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from onefold.decisions.documents import DECISION, Decision, Discard, Pinned, Release, Replay, Skip
+from onefold.decisions.documents import DECISION, Decision, Discard, Pinned, Skip, Standing
 from onefold.errors import DecidedMeanwhileError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -25,7 +25,7 @@ def log_of(lake: Lake, dataset: str, batch: str) -> list[Decision]:
     return found
 
 
-def standing(log: list[Decision]) -> Release | Skip | Replay | None:
+def standing(log: list[Decision]) -> Standing | None:
     """The decision that steps obey; a discard leaves none."""
     last = log[-1] if log else None
     return None if isinstance(last, Discard) else last

@@ -14,7 +14,7 @@ from onefold.landing.connection import client_settings
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import TopicPartition
-from onefold.landing.plan import RangesPlan, taken_plans
+from onefold.landing.plan import DECIDED, RangesPlan, taken_plans
 from onefold.report.ledger import records_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Duplicates, Upserted
@@ -52,7 +52,8 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
         return newest_of_topics(client_settings(lake.settings, kafka.connection), cluster.topics)
     if dataset.source.layout != "segments":
         return None
-    plans = [one for one in taken_plans(lake, dataset.name) if one.source == dataset.source_id and one.kind != "replay"]
+    taken = (one for one in taken_plans(lake, dataset.name) if one.kind not in DECIDED)
+    plans = [one for one in taken if one.source == dataset.source_id]
     manifests = (lake.get(Lake.manifest(one.source, one.batch), Manifest) for one in plans[-LANDINGS:])
     landed = [one for manifest in manifests if manifest for one in manifest.of_role("values")]
     return newest_of_segments(lake, dataset.source_id, landed)

@@ -11,8 +11,9 @@ from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.exports import ExportSource, base_of
 from onefold.landing.live import LiveSource, Read
-from onefold.landing.manifest import Cleared, Manifest, Replays
+from onefold.landing.manifest import Accepted, Cleared, Manifest, Replays
 from onefold.landing.plan import (
+    GapPlan,
     Interval,
     ObjectsPlan,
     Plan,
@@ -52,8 +53,8 @@ def land_batch(
     """Bring what the plan names into the landing and commit it by a manifest.
 
     Export files are copied; `read` reads live topics (`spark_jobs.land` gives it). A replay's bytes lie in the landing
-    of the batch that rejected them. A landing that stands already is checked (every object there, with its size) and
-    returned.
+    of the batch that rejected them, and an accepted gap has none. A landing that stands already is checked (every
+    object there, with its size) and returned.
 
     Raises:
         LandedBytesMissingError: the manifest stands, but an object is gone.
@@ -69,6 +70,9 @@ def land_batch(
     done: Callable[[], None] | None = None
     if isinstance(plan, ReplayPlan):
         made = _replayed(lake, plan)
+    elif isinstance(plan, GapPlan):
+        accepts = Accepted(key=plan.key, version=plan.version)
+        made = Manifest(batch=batch, source=plan.source, attempt=new_attempt(), objects=[], accepts=accepts)
     else:
         attempt = attempt or new_attempt()
         place = plan.place if isinstance(plan, ObjectsPlan) else None

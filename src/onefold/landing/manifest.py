@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
@@ -74,6 +75,15 @@ class Replays(BaseModel):
     )
 
 
+class Accepted(BaseModel):
+    """A version of a key that needs no version before it, by a person's word (guard contiguous)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: dict[str, Any] = Field(description="By the names of its parts")
+    version: int
+
+
 class Manifest(BaseModel):
     """What one batch landed. `ranges` and `holes` are those of a live topic: records outside are not the batch's.
 
@@ -103,6 +113,7 @@ class Manifest(BaseModel):
     )
 
     replays: Replays | None = Field(default=None, description="Only these records are the batch's; of them, `ranges`")
+    accepts: Accepted | None = Field(default=None, description="The batch has no record: it accepts a gap")
 
     # Every transaction leaves a marker: as JSON a hole is two numbers, not a partition's name and a kind.
     @field_serializer("holes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -145,9 +145,35 @@ class ReplayPlan(_Plan):
         return not self.records
 
 
-Plan = Annotated[RangesPlan | ObjectsPlan | ReplayPlan, Field(discriminator="kind")]
+class GapPlan(_Plan):
+    """No record at all: a person's word that the versions of a key before one will never come (guard contiguous)."""
+
+    kind: Literal["gap"] = "gap"
+    dataset: str
+    key: dict[str, Any] = Field(description="By the names of its parts")
+    version: int
+
+    @property
+    def undated(self) -> str:
+        """What stands in a batch id for an interval."""
+        return "gap"
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits over what is accepted."""
+        return _digest(as_json(self))
+
+    @property
+    def empty(self) -> bool:
+        """It reads nothing, and has something to do."""
+        return False
+
+
+Plan = Annotated[RangesPlan | ObjectsPlan | ReplayPlan | GapPlan, Field(discriminator="kind")]
+DECIDED = ("replay", "gap")
+"""Kinds of plans that land nothing: a person decided them."""
 _PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
-_UNDATED = ("export", "new", "replay")
+_UNDATED = ("export", "new", *DECIDED)
 
 
 def plan_key(source: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -12,16 +13,17 @@ from onefold.dedup import columns as C
 from onefold.dedup.identity import content_of
 from onefold.quality.sums import unmoved
 from onefold.upsert import columns as U
+from onefold.upsert.gaps import Link, mark_links
 from onefold.upsert.state import read_state
 
 WRONG = "_wrong"
 """Why a row is wrong (`onefold.proof.documents.KINDS`); null: it is right."""
-_CONTENT = "_content"
+_CONTENT, _LINKED = "_content", "_linked"
 _STANDS = "stands_"
 """Prefix of what the table has."""
 
 
-def rows_of(claims: DataFrame, dataset: Dataset) -> DataFrame:
+def rows_of(claims: DataFrame, dataset: Dataset, links: Sequence[Link] = ()) -> DataFrame:
     """The row of each key (of a chain its head, and each version above a gap): the claims' columns and `_state`.
 
     Append and increment: the smallest in the order. Upsert: of the highest version the largest, or with tie `first` the
@@ -35,24 +37,33 @@ def rows_of(claims: DataFrame, dataset: Dataset) -> DataFrame:
     first = F.row_number().over(Window.partitionBy(*by).orderBy(*preference))
     found = claims.withColumn("_number", first).where("_number = 1").drop("_number")
     told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.ENTRY if dataset.sums else U.LIVE)
-    return _chained(found, dataset, told) if dataset.chained else found.withColumn(U.STATE, told)
+    return (
+        _chained(mark_links(found, _LINKED, links), dataset, told)
+        if dataset.chained
+        else found.withColumn(U.STATE, told)
+    )
 
 
 def _chained(links: DataFrame, dataset: Dataset, told: Column) -> DataFrame:
-    """Of the winners of a key's versions the one that ends the unbroken run, and those above it."""
+    """Of the winners of a key's versions the one that ends the unbroken run, and those above it. It begins behind the
+    highest accepted gap whose version is there."""
     assert dataset.apply.version
     version, first = F.col(C.VERSION), F.lit(dataset.apply.version.begins)
     of_key = Window.partitionBy(*_key(dataset))
-    in_run = version == first - 1 + F.row_number().over(of_key.orderBy(version))
+    begins = F.greatest(first, F.max(F.when(F.col(_LINKED), version)).over(of_key))
+    number = F.count(F.when(version >= F.col("_begins"), True)).over(of_key.orderBy(version))
     end = F.coalesce(F.max(F.when(F.col("_in_run"), version)).over(of_key), first - 1)
-    placed = links.withColumn("_in_run", in_run).withColumn("_end", end)
+    placed = links.withColumn("_begins", begins).withColumn("_in_run", version == F.col("_begins") - 1 + number)
+    placed = placed.withColumn("_end", end)
     state = F.when(version > F.col("_end"), U.HELD).otherwise(told)
-    return placed.where(version >= F.col("_end")).withColumn(U.STATE, state).drop("_in_run", "_end")
+    return placed.where(version >= F.col("_end")).withColumn(U.STATE, state).drop("_begins", "_in_run", "_end", _LINKED)
 
 
-def compared(session: SparkSession, claims: DataFrame, dataset: Dataset, snapshot: int, share: float) -> DataFrame:
+def compared(
+    session: SparkSession, claims: DataFrame, dataset: Dataset, snapshot: int, share: float, links: Sequence[Link] = ()
+) -> DataFrame:
     """Every row that there is or should be: its key, `_order` and `stands__order`, the key's columns, `_wrong`."""
-    wanted = rows_of(claims.where(_drawn(share)), dataset)
+    wanted = rows_of(claims.where(_drawn(share)), dataset, links)
     state = read_state(session, dataset, snapshot).where(_drawn(share))
     if dataset.sums:
         state = state.where(F.col(U.STATE) == U.ENTRY)

@@ -19,6 +19,7 @@ from onefold.proof.compare import WRONG, compared, wrong_sums
 from onefold.proof.documents import Difference, Proof
 from onefold.spark.tables import drop, scratch_table
 from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.upsert.gaps import links_of
 from onefold.upsert.generation import check_generation
 
 SHOWN = 20
@@ -68,7 +69,7 @@ def _compare(
     attempt: str,
 ) -> Proof:
     claims = read_claims(session, scratch)
-    rows = compared(session, claims, dataset, snapshot, share)
+    rows = compared(session, claims, dataset, snapshot, share, links_of(dataset, records[0].accepted))
     counted = {row[WRONG]: row["count"] for row in rows.groupBy(WRONG).count().collect()}
     differences = {kind: count for kind, count in sorted(counted.items(), key=str) if kind}
     shown = _shown(rows.where(F.col(WRONG).isNotNull()), dataset) if differences else []

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from onefold.catalog import drop_table, find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Decision, Discard, Release, Replay, Skip, log_of, record, standing
+from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, log_of, record, standing
 from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
@@ -20,7 +20,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.publish.publish import Published, find_published
 from onefold.quality.documents import GateResult
-from onefold.quality.waivers import waivers_of
+from onefold.quality.waivers import still_waived, waivers_of
 from onefold.upsert.documents import Upserted, upserted_of
 from onefold.upsert.generation import check_generation
 
@@ -29,6 +29,8 @@ def release(
     lake: Lake, dataset: Dataset, batch: str, waive: Sequence[str], by: str, reason: str, *, dry_run: bool = False
 ) -> Release:
     """Record that a red batch shall be published although the checks that `waive` names are red (`check=value` each).
+
+    What the release before waived, and the gate found with that value again, stays waived.
 
     Raises:
         NotWaivableError: a check is red that guards a law, or that could not be made.
@@ -53,6 +55,7 @@ def release(
         raise UsageError(
             f"{dataset.name}: batch {batch} is green: there is nothing to release. It is published by running it."
         )
+    carried = still_waived(gate.checks, stands.in_force if isinstance(stands, Release) else [])
     decision = Release(
         dataset=dataset.name,
         batch=batch,
@@ -60,7 +63,8 @@ def release(
         by=by,
         reason=given,
         at=datetime.now(UTC),
-        waivers=waivers_of(dataset.name, batch, gate.checks, waive),
+        waivers=waivers_of(dataset.name, batch, gate.checks, waive, carried),
+        carried=carried,
         attempt=attempt,
     )
     if not dry_run:
@@ -72,7 +76,7 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     """Record that a landed batch shall be covered without using a record of it.
 
     Raises:
-        UsageError: the batch is published, or a replay.
+        UsageError: the batch is published, a replay, or an accepted gap.
         StepMissingError: it is not landed.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
@@ -81,7 +85,13 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     if found and isinstance(found.decision, Skip):
         return found.decision
     _refuse_published(dataset, batch, found)
-    if manifest_of(lake, dataset, batch).replays:
+    manifest = manifest_of(lake, dataset, batch)
+    if manifest.accepts:
+        raise UsageError(
+            f"{dataset.name}: batch {batch} accepts a gap and holds no record: there is nothing to skip. Leave it, or "
+            "discard it for the next run."
+        )
+    if manifest.replays:
         raise UsageError(
             f"{dataset.name}: batch {batch} replays quarantined records, which are not used until it is published: "
             "there is nothing to skip. Leave it, or discard it for the next run."
@@ -168,8 +178,8 @@ def check_carried_out(lake: Lake, decision: Decision, published: Published | Non
     Raises:
         UsageError: the batch was published as it was, before the decision, which is taken back.
     """
-    if published is None or published.decision is not None or isinstance(decision, Replay):
-        return  # a replay is carried out by its batch, whichever process published it
+    if published is None or published.decision is not None or isinstance(decision, OWN_BATCH):
+        return
     number, reason = decision.number + 1, "the batch was published before it could be carried out"
     back = {"number": number, "by": decision.by, "reason": reason, "at": datetime.now(UTC)}
     record(lake, Discard(dataset=decision.dataset, batch=decision.batch, **back))
@@ -197,7 +207,8 @@ def _refuse_published(dataset: Dataset, batch: str, found: Published | None) -> 
 
 
 def _same(release: Release, waive: Sequence[str]) -> bool:
-    return {one.words for one in release.waivers} == set(waive)
+    named = {one.words for one in release.waivers}
+    return named <= set(waive) <= {one.words for one in release.in_force}
 
 
 def _reason(reason: str) -> str:

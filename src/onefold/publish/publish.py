@@ -22,7 +22,7 @@ from tenacity import (
 
 from onefold.catalog import MainMovedError, StateTable
 from onefold.dataset import Dataset
-from onefold.decisions import Release, Replay, Skip, log_of
+from onefold.decisions import Standing, log_of
 from onefold.dedup.documents import code_digest
 from onefold.errors import (
     CommitOutcomeUnknownError,
@@ -54,7 +54,7 @@ class Published(BaseModel):
     record: str
     counts: dict[str, dict[str, int]]
     changes: dict[str, int] = {}
-    decision: Release | Skip | Replay | None = None
+    decision: Standing | None = None
     already: bool = False
     at: datetime
 
@@ -90,9 +90,12 @@ def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch
         before=again,
     )
     try:
-        return retrying(once)
+        published = retrying(once)
     except RetryError:
         raise ContentionError(dataset.target.table, batch, tries) from None
+    if published.attempt != current[0]:  # another driver's attempt at the batch was faster
+        StateTable(lake, dataset).drop_branch(f"attempt_{current[0]}")
+    return published
 
 
 def _publish_once(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Published:

@@ -10,9 +10,10 @@ from onefold.dedup import columns as C
 from onefold.upsert import columns as U
 from onefold.upsert.chain import STANDS
 from onefold.upsert.documents import Upserted
+from onefold.upsert.gaps import links_of, mark_links
 from onefold.upsert.state import read_state
 
-_BASE_VERSION = "_base_version"
+_BASE_VERSION, _LINKED = "_base_version", "_linked"
 
 
 def changed_chains(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
@@ -30,10 +31,12 @@ def keys_of_chains(changed: DataFrame) -> DataFrame:
 
 
 def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame) -> tuple[int, int]:
-    """Heads that went back (L4); and actions that are not on the branch, and held rows that have no gap below them."""
+    """Heads that went back (L4); and actions that are not on the branch, and held rows that have no gap below them, or
+    whose gap was accepted."""
     assert dataset.apply.version
     below = F.lit(dataset.apply.version.begins - 1)
     version, stands = F.col(C.VERSION), F.col(U.STATE).isin(*STANDS)
+    linked = mark_links(changed.where(~stands), _LINKED, links_of(dataset, upserted.accepted)).where(_LINKED).count()
     of_key = changed.groupBy(C.KEY, _BASE_VERSION).agg(
         F.max(F.when(stands, version)).alias("head"), F.min(F.when(~stands, version)).alias("lowest")
     )
@@ -48,7 +51,7 @@ def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, ch
     wrong = met.agg(F.count_if(F.when(gone, F.col("found").isNotNull()).otherwise(~wanted))).first()
     assert told is not None
     assert wrong is not None
-    return int(told.back), int(wrong[0]) + int(told.no_gap)
+    return int(told.back), int(wrong[0]) + int(told.no_gap) + linked
 
 
 def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[int, int | None]:
@@ -57,3 +60,15 @@ def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[i
     found = held.agg(F.count("*").alias("count"), F.min(f"{C.ORDER}.timestamp").alias("oldest")).first()
     assert found is not None
     return int(found["count"]), None if found.oldest is None or found.oldest < 0 else int(found.oldest)
+
+
+SHOWN = 5
+"""Held records that a check names, of those that it counts."""
+
+
+def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: list[str]) -> list[str]:
+    """The oldest held records, by key (its columns) and version, as a person reads them."""
+    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == U.HELD)
+    oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(SHOWN)
+    told = oldest.select(F.to_json(F.struct(*keys)).alias("key"), C.VERSION).collect()
+    return [f"version {row[C.VERSION]} of {row.key}" for row in told]

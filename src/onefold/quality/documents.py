@@ -23,6 +23,7 @@ class Check(BaseModel):
     observed: str = ""
     expected: str = ""
     detail: str = ""
+    first: list[str] = Field(default=[], description="The first keys that it speaks of")
     waivable: bool = True
     waived: str = Field(default="", description="The decision that lets it be red, with this value")
 
@@ -66,4 +67,5 @@ def _sentence(check: Check) -> str:
     if check.status == "errored":
         return f"{check.name} could not be made: {check.detail}"
     wanted = f", wanted {check.expected}" if check.expected else ""
-    return f"{check.name}: found {check.value}{wanted}"
+    first = f" (first: {', '.join(check.first)})" if check.first else ""
+    return f"{check.name}: found {check.value}{first}{wanted}"

@@ -18,7 +18,7 @@ from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.offsets import size
 from onefold.landing.plan import find_plan
-from onefold.quality.chains import held_rows
+from onefold.quality.chains import first_held, held_rows
 from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
 from onefold.quality.expectations import Outcome, expect
 from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows
@@ -44,12 +44,15 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     changed = changed_rows(session, dataset, upserted).persist()
     try:
         facts = facts_of(session, dataset, upserted, changed)
-        landed = count_landed(session, lake, dataset, manifest_of(lake, dataset, upserted.batch))
+        manifest = manifest_of(lake, dataset, upserted.batch)
+        landed = count_landed(session, lake, dataset, manifest)
         held, oldest = held_rows(session, dataset, upserted.head) if dataset.chained else (0, None)
         found = [
             *_spark_checks(facts),
             *_row_checks(dataset, changed),
-            *_account_checks(lake, dataset, upserted, facts, landed, oldest),
+            *_account_checks(lake, dataset, upserted, facts, landed),
+            # What an accepted gap leaves waiting is no fault of it.
+            *([] if manifest.accepts else _held_checks(session, dataset, upserted, held, oldest)),
             *([] if isinstance(decision, Skip) else _suite_checks(session, lake, dataset, upserted, changed)),
         ]
         checks = under(found, decision)
@@ -123,9 +126,7 @@ def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     ]
 
 
-def _account_checks(
-    lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int, oldest: int | None
-) -> list[Check]:
+def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int) -> list[Check]:
     """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
     quality, counts = dataset.quality, upserted.counts
     fresh = (
@@ -195,9 +196,6 @@ def _account_checks(
     if age is not None:
         wanted_age = quality.freshness.total_seconds() if quality.freshness else None
         line["age"] = ("age of the newest record, seconds", "", age, wanted_age, BLOCKING, True)
-    if quality.max_held_age and oldest is not None and upserted.newest is not None:
-        waited, longest = max(0.0, (upserted.newest - oldest) / 1000), quality.max_held_age.total_seconds()
-        line["held"] = ("age of the oldest held record, seconds", "", waited, longest, BLOCKING, True)
     asked = {name: row for name, row in line.items() if row[3] is not None}
     frame = pd.DataFrame({name: [float(row[2])] for name, row in asked.items()})
     exact = {"verdicts"}
@@ -224,6 +222,37 @@ def _account_checks(
             )
         )
     return checks
+
+
+def _held_checks(
+    session: SparkSession, dataset: Dataset, upserted: Upserted, held: int, oldest: int | None
+) -> list[Check]:
+    """Guard contiguous: how many records wait for a version, and how long the oldest has, as the data tells time."""
+    quality = dataset.quality
+    asked: list[tuple[str, float, float]] = []
+    if quality.max_held_age and oldest is not None and upserted.newest is not None:
+        waited = max(0.0, (upserted.newest - oldest) / 1000)
+        asked.append(("age of the oldest held record, seconds", waited, quality.max_held_age.total_seconds()))
+    if quality.max_held is not None:
+        asked.append(("records held", held, quality.max_held))
+    frame = pd.DataFrame({f"n{number}": [float(value)] for number, (_, value, _) in enumerate(asked)})
+    wanted = [
+        ("expect_column_values_to_be_between", {"column": f"n{number}", "max_value": float(limit)})
+        for number, (_, _, limit) in enumerate(asked)
+    ]
+    outcomes = expect(frame, wanted)
+    red = any(one.status == "failed" for one in outcomes)
+    first = first_held(session, dataset, upserted.head, key_columns(dataset)) if red else []
+    return [
+        _check(
+            name,
+            "great_expectations",
+            Outcome(one.status, _figure(value), one.detail if one.status == "errored" else ""),
+            expected=f"at most {_figure(limit)}",
+            first=first if one.status == "failed" else [],
+        )
+        for (name, value, limit), one in zip(asked, outcomes, strict=True)
+    ]
 
 
 def refuses_loss(dataset: Dataset) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onefold.decisions import Release, Replay, Skip, Waiver
+from onefold.decisions import OWN_BATCH, Release, Standing, Waiver
 from onefold.errors import NotWaivableError, UsageError
 from onefold.quality.documents import Check
 
@@ -18,14 +18,14 @@ def why_not(check: Check) -> str | None:
     return f"it guards law {check.law}" if check.law else "it is not a matter of judgement"
 
 
-def under(checks: Sequence[Check], decision: Release | Skip | Replay | None) -> list[Check]:
+def under(checks: Sequence[Check], decision: Standing | None) -> list[Check]:
     """The checks as a decision leaves them: a release waives its own with their values, a skip all about content.
 
     Only checks that failed and may be waived change; another value, another check, or a law stays red.
     """
-    if decision is None or isinstance(decision, Replay):  # to try again waives nothing
+    if decision is None or isinstance(decision, OWN_BATCH):
         return list(checks)
-    waived = {(one.check, one.value) for one in decision.waivers} if isinstance(decision, Release) else None
+    waived = {(one.check, one.value) for one in decision.in_force} if isinstance(decision, Release) else None
 
     def one_under(check: Check) -> Check:
         named = waived is None or (check.name, check.value) in waived
@@ -36,8 +36,18 @@ def under(checks: Sequence[Check], decision: Release | Skip | Replay | None) -> 
     return [one_under(check) for check in checks]
 
 
-def waivers_of(dataset: str, batch: str, checks: Sequence[Check], words: Sequence[str]) -> list[Waiver]:
+def still_waived(checks: Sequence[Check], waivers: Sequence[Waiver]) -> list[Waiver]:
+    """The waivers that a gate obeyed: their checks would be red without them, with the same values."""
+    found = {(check.name, check.value) for check in checks if check.waived}
+    return [one for one in waivers if (one.check, one.value) in found]
+
+
+def waivers_of(
+    dataset: str, batch: str, checks: Sequence[Check], words: Sequence[str], carried: Sequence[Waiver] = ()
+) -> list[Waiver]:
     """The waivers that `check=value` words name; together they must name every red check, as it was found.
+
+    `carried`: waivers that are in force without being named; they may be.
 
     Raises:
         NotWaivableError: a red check that nobody can waive.
@@ -47,7 +57,8 @@ def waivers_of(dataset: str, batch: str, checks: Sequence[Check], words: Sequenc
     if never := [f"{check.name}: {why}" for check in red if (why := why_not(check))]:
         raise NotWaivableError(dataset, batch, tuple(never))
     wanted = list(dict.fromkeys(Waiver(check=check.name, value=check.value) for check in red))
-    named = [_named(batch, checks, wanted, one) for one in words]
+    known = {one.words for one in carried}
+    named = [_named(batch, checks, wanted, one) for one in words if one not in known]
     if missing := [one.words for one in wanted if one not in named]:
         raise UsageError(
             f"{dataset}: batch {batch} is red by more than is waived. Nothing was decided. Look at the report, and if "

@@ -41,6 +41,16 @@ OF_THE_LOG = {PRODUCER_ID: "bigint", PRODUCER_EPOCH: "int", SEQUENCE: "int", FAT
 ENVELOPE = (*TOTAL_ORDER, KEY_BYTES, VALUE_BYTES, HEADERS, OBJECT, LINE, UNREADABLE, *OF_THE_LOG)
 
 HEADERS_TYPE = "array<struct<key:string,value:string>>"
+_TYPES = {
+    **dict.fromkeys((CLUSTER, TOPIC, OBJECT, UNREADABLE), "string"),
+    **dict.fromkeys((INCARNATION, PARTITION, LINE), "int"),
+    **dict.fromkeys((TIMESTAMP, OFFSET), "bigint"),
+    **dict.fromkeys((KEY_BYTES, VALUE_BYTES), "binary"),
+    HEADERS: HEADERS_TYPE,
+    **OF_THE_LOG,
+}
+DDL = ", ".join(f"{name} {_TYPES[name]}" for name in ENVELOPE)
+"""The envelope as a schema, for what has no record."""
 
 
 def total_order() -> list[Column]:

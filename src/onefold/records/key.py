@@ -27,9 +27,18 @@ def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
     if set(key) != set(dataset.key_names):
         wanted = ", ".join(f'"{name}": …' for name in dict.fromkeys(dataset.key_names))
         raise UsageError(f"the key of {dataset.name} is {{{wanted}}}")
-    parts = zip(dataset.key_names, dataset.key_expressions, strict=True)
-    texts = [_part(dataset, key[name], tree, name) for name, tree in parts]
+    texts = _parts(dataset, key)
     return hashlib.sha256("".join(f"{len(text)}:{text}" for text in texts).encode()).digest()
+
+
+def period_of_key(dataset: Dataset, key: dict[str, Any]) -> str | None:
+    """The beginning of the period that a key lies in, as Spark casts it to a string; None: the dataset has none."""
+    return _parts(dataset, key)[-1] if dataset.within else None
+
+
+def _parts(dataset: Dataset, key: dict[str, Any]) -> list[str]:
+    parts = zip(dataset.key_names, dataset.key_expressions, strict=True)
+    return [_part(dataset, key[name], tree, name) for name, tree in parts]
 
 
 def _part(dataset: Dataset, value: Any, tree: Expression, name: str) -> str:

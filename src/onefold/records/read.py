@@ -13,6 +13,7 @@ from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.landing.transactions import Transactions
 from onefold.landing.undecided import write_index
+from onefold.records import envelope as E
 from onefold.records.aiven import read_aiven
 from onefold.records.connect import count_packed_avro, read_connect
 from onefold.records.kcat import read_kcat
@@ -29,13 +30,15 @@ _NAMED = "_named"
 
 def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed; of a
-    replay, of the records that it names.
+    replay, of the records that it names; of an accepted gap, of none.
 
     Spark reads when it is asked for rows: ask within `objects_named(manifest)`.
 
     Raises:
         UnreadableObjectError, ExportColumnError, ObjectTooLargeError: an object cannot be read.
     """
+    if manifest.accepts:
+        return session.createDataFrame([], E.DDL)
     check_not_cleared(lake, manifest.source, manifest.landing)
     return _replayed(_landed(session, lake, dataset, manifest), manifest)
 

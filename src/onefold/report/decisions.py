@@ -6,7 +6,7 @@ from typing import Any
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Decision, Discard, Release, Replay, every_decision, log_of
+from onefold.decisions import OWN_BATCH, AcceptGap, Decision, Discard, Release, every_decision, log_of
 from onefold.lake import Lake
 from onefold.publish.rollback import RolledBack
 from onefold.upsert.commit_record import chain
@@ -24,7 +24,7 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every decision on the dataset's batches and table, oldest first.
 
     The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision, of a replay
-    `published` or `waiting`; of others `done`.
+    or an accepted gap `published` or `waiting`; of others `done`.
     """
     table = find_state(lake, dataset)
     records = list(chain(lake, dataset, table.main.record)) if table else []
@@ -34,9 +34,9 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     last = {one.batch: one.number for one in made}
     rows = []
     for one in made:
-        if (one.batch, one.number) in published or (isinstance(one, Replay) and one.batch in there):
+        if (one.batch, one.number) in published or (isinstance(one, OWN_BATCH) and one.batch in there):
             state = "published"
-        elif one.number < last[one.batch] and not isinstance(one, Replay):
+        elif one.number < last[one.batch] and not isinstance(one, OWN_BATCH):
             state = "overruled"
         else:
             state = "done" if isinstance(one, Discard) else "waiting"
@@ -46,7 +46,8 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
 
 def row_of(one: Decision, state: str) -> dict[str, Any]:
     """A decision as a row."""
-    waivers = one.waivers if isinstance(one, Release) else []
+    own, carried = (one.waivers, one.carried) if isinstance(one, Release) else ([], [])
+    waived = [(waiver, False) for waiver in own] + [(waiver, True) for waiver in carried]
     return {
         "dataset": one.dataset,
         "batch": one.batch,
@@ -54,9 +55,9 @@ def row_of(one: Decision, state: str) -> dict[str, Any]:
         "by": one.by,
         "reason": one.reason,
         "at": one.at.isoformat(),
-        "waived": [waiver.model_dump() for waiver in waivers],
+        "waived": [waiver.model_dump() | {"carried": kept} for waiver, kept in waived],
         "state": state,
-    }
+    } | ({"accepts": {"key": one.key, "version": one.version}} if isinstance(one, AcceptGap) else {})
 
 
 def _rollbacks(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:

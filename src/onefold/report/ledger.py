@@ -16,7 +16,7 @@ from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, merged
-from onefold.landing.plan import read_plan, taken_plans
+from onefold.landing.plan import DECIDED, read_plan, taken_plans
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
 from onefold.upsert import columns as U
@@ -67,7 +67,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
 
     One that a person has decided has a `decision` beside what every row has; a replay has `replayed` records, not
-    landed ones, and `replays`, the batch that rejected them.
+    landed ones, and `replays`, the batch that rejected them; an accepted gap has `accepts`, its key and version.
     """
     published = {record.batch: record for record in records_of(lake, dataset)}
     taken = taken_plans(lake, dataset.name)
@@ -80,7 +80,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         if plan.empty:
             continue
         manifest = lake.get(lake.manifest(plan.source, plan.batch), Manifest)
-        if plan.batch not in ours and (manifest or plan.interval or plan.kind == "replay"):
+        if plan.batch not in ours and (manifest or plan.interval or plan.kind in DECIDED):
             continue  # another dataset's, of the same source
         record = published.get(plan.batch)
         latest = lake.get(lake.latest(dataset, plan.batch), Upserted)
@@ -94,7 +94,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             {
                 "batch": plan.batch,
                 "interval": interval,
-                "landed": upserted.landed if upserted else (0 if manifest is None or plan.kind == "replay" else None),
+                "landed": upserted.landed if upserted else (0 if manifest is None or plan.kind in DECIDED else None),
                 "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
                 "gate": None if gate is None else ("green" if gate.green else "red"),
                 "published": record is not None,
@@ -104,6 +104,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
                 if plan.kind == "replay"
                 else {}
             )
+            | ({"accepts": {"key": plan.key, "version": plan.version}} if plan.kind == "gap" else {})
             | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
         )
     return rows
@@ -138,7 +139,7 @@ def verdicts_of(
         "object",
         "line",
     )
-    rows = sorted(_verdict_rows(lake, dataset, wanted, names), key=position)
+    rows = sorted(verdict_rows(lake, dataset, wanted, names), key=position)
     return rows[:limit] if limit else rows, record is not None
 
 
@@ -202,7 +203,7 @@ def _touching(
     )
     published = And(wanted, one_of("attempt", [record.attempt for record in records]))
     rows = sorted(
-        _verdict_rows(lake, dataset, published, names),
+        verdict_rows(lake, dataset, published, names),
         key=lambda row: (str(row["timestamp"] or ""), *position(row), batches[row["batch"]]),
     )
     standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]})
@@ -261,9 +262,10 @@ def _quarantined(table: StateTable | None) -> tuple[dict[tuple[str, int], list[l
     return {where: [list(one) for one in merged(ranges)] for where, ranges in found.items()}, count
 
 
-def _verdict_rows(
+def verdict_rows(
     lake: Lake, dataset: Dataset, wanted: BooleanExpression, names: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
+    """Rows of the dataset's verdict table, with only some columns; JSON values."""
     table = open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
     for batch in table.scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +31,7 @@ from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
+from onefold.upsert.gaps import Link, links_of
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
@@ -49,16 +51,18 @@ def look_up(
     base: int,
     periods: list[str] | None = None,
     slots: int = 1,
+    links: Sequence[Link] = (),
 ) -> DataFrame:
     """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike.
 
     Of the base, only files of `periods` (`Staged.within`) are read. With guard contiguous the batch's winners are
-    shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys.
+    shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys; `links` are its
+    accepted gaps.
     """
     state = read_state(session, dataset, base, periods)
     if dataset.chained:
         place = partial(in_slots, dataset=dataset, slots=slots)
-        return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,))
+        return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,), links)
     known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
@@ -244,6 +248,7 @@ def write_record(
         highest=highest,
         decision=obeyed.decision,
         skipped=obeyed.skipped,
+        accepted=upserted.accepted,
         written=datetime.now(UTC),
     )
     return lake.put_first(Lake.record(dataset, upserted.attempt), record)
@@ -320,7 +325,12 @@ def apply_batch(
     )
     rows = mark_reused(session, rows, staged.reused)
     slots = slots_for(manifest, dataset.target.buckets)
-    judged = look_up(session, dataset, rows, base.snapshot, staged.within, slots)
+    known = record.accepted if record else []
+    links = links_of(dataset, known, manifest.accepts)
+    periods = staged.within
+    if periods is not None:
+        periods = sorted({*periods, *(one.period for one in links if one.own and one.period)})
+    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links)
     actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
     if dataset.sums:
         append_sums(session, dataset, actions, read_state(session, dataset, base.snapshot), attempt, slots)
@@ -345,7 +355,7 @@ def apply_batch(
         counts=counts.verdicts,
         changes=counts.changes,
         buckets=counts.buckets,
-        within=staged.within,
+        within=periods,
         duplicates=duplicates_of(session.table(actions)) if counts.verdicts.get("duplicate") else [],
         come_again=[CameAgain(session=one, highest=known) for one, known in come_again(sessions, seen)],
         findings=len(staged.reused) + counts.findings,
@@ -353,6 +363,7 @@ def apply_batch(
         accounts=accounts,
         newest=None if obeyed.skips else counts.newest,
         decided=obeyed.decided,
+        accepted=[*known, *([manifest.accepts] if manifest.accepts else [])],
     )
     after = obeyed.model_copy(update={"skipped": skipped})
     write_record(lake, dataset, upserted, base, before.with_(own), highest_after(sessions, seen), after)

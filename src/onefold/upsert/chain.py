@@ -1,6 +1,7 @@
 """Guard contiguous: a version is applied only behind the one before it, whatever order they arrive in.
 
-The row of a key is the winner at version n, where n ends the unbroken run from `first` on. Winners above a gap are
+The row of a key is the winner at version n, where n ends the unbroken run from `first` on; or, where a gap was accepted
+(`onefold.upsert.gaps`), from the highest version that is there and needs none before it. Winners above a gap are
 *held*: rows of the state table that readers do not see. So the table has of each key at most one row that is live or
 deleted (its *head*), and at most one held row a version above it; all of it is a function of the set of records.
 
@@ -10,7 +11,7 @@ order of versions. Nobody knows the winners below the head any more; a record th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -19,6 +20,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
+from onefold.upsert.gaps import Link, keys_of, mark_links
 
 STANDS = (U.LIVE, U.DELETED)
 
@@ -36,8 +38,10 @@ def judge_chain(
     dataset: Dataset,
     place: Callable[[DataFrame], DataFrame] = lambda rows: rows,
     within: tuple[str, ...] = (),
+    links: Sequence[Link] = (),
 ) -> DataFrame:
-    """Judge staged rows (with `_covered`) and the base's rows of their keys (`chain_columns`).
+    """Judge staged rows (with `_covered`) and the base's rows of their keys (`chain_columns`), and of `links` that the
+    batch itself accepts.
 
     Gives the staging columns with the final verdict, as `judge` does, and `_becomes`. Beside the batch's records there
     is a row for each row of the base that changes (`_survivor` is null): with a verdict where a held record becomes a
@@ -47,15 +51,18 @@ def judge_chain(
     by = [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
     fresh = F.col(C.SURVIVOR) & ~F.col(U.COVERED)
     keys = staged.where(fresh).select(*by).distinct()
+    if own := [one for one in links if one.own]:
+        keys = keys.unionByName(keys_of(base.sparkSession, own, base)).distinct()
     standing = base.join(keys, by, "left_semi").withColumn(_BASE, F.lit(True))
-    links = staged.where(fresh).withColumns({_BASE: F.lit(False), U.STATE: F.lit(None).cast("string")})
-    rows = place(links.unionByName(standing, allowMissingColumns=True))
+    winners = staged.where(fresh).withColumns({_BASE: F.lit(False), U.STATE: F.lit(None).cast("string")})
+    rows = place(winners.unionByName(standing, allowMissingColumns=True))
+    rows = mark_links(rows, _LINKED, links)
     judged = _decided(_placed(rows, dataset, within), dataset).drop(*within)
     others = _others(staged.where(~fresh), base, by, dataset)
     return judged.unionByName(others, allowMissingColumns=True)
 
 
-_BASE, _CONTENT = "_is_base", "_content"
+_BASE, _CONTENT, _LINKED = "_is_base", "_content", "_linked"
 _HEAD, _TWIN, _FIRST, _RUN, _END = "_chain_head", "_chain_twin", "_chain_first", "_chain_run", "_chain_end"
 
 
@@ -70,6 +77,7 @@ def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataF
     is_head = F.col(_BASE) & F.col(U.STATE).isin(*STANDS)
     placed = rows.withColumns(
         {
+            _LINKED: F.max(F.when(F.col(_LINKED), version)).over(_whole(ordered)),
             _HEAD: F.first(F.when(is_head, row), ignorenulls=True).over(_whole(ordered)),
             _FIRST: F.coalesce(F.lag(C.VERSION).over(ordered) != version, F.lit(True)),
             _TWIN: F.first(F.when(F.col(_BASE), row), ignorenulls=True).over(
@@ -77,7 +85,7 @@ def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataF
             ),
         }
     )
-    head = F.coalesce(F.col(_HEAD)["version"], first - 1)
+    head = F.greatest(F.coalesce(F.col(_HEAD)["version"], first - 1), F.col(_LINKED))
     above = F.col(_FIRST) & (version > head)
     rows_before = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     number = F.count(F.when(above, True)).over(rows_before)
@@ -155,7 +163,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
         }
     )
     changed = ~base | F.col(U.ACTION).isNotNull()
-    return decided.where(changed).drop(_BASE, _HEAD, _TWIN, _FIRST, _RUN, _END, U.STATE)
+    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _FIRST, _RUN, _END, U.STATE)
 
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import ROOT
 from onefold.dataset import Dataset
-from onefold.decisions import Release, Replay, Skip
+from onefold.decisions import Standing
 from onefold.errors import LandedBytesMissingError
 from onefold.lake import Lake
+from onefold.landing.manifest import Accepted
 from onefold.landing.offsets import Coverage
 from onefold.landing.plan import Interval
 
@@ -52,8 +53,9 @@ class CommitRecord(BaseModel):
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     coverage: Coverage
     highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
-    decision: Release | Skip | Replay | None = Field(default=None, description="Of a person: why it is published")
+    decision: Standing | None = Field(default=None, description="Of a person: why it is published")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
+    accepted: list[Accepted] = Field(default=[], description="Gaps accepted in the table so far; guard contiguous")
     written: datetime
 
     def by_verdict(self) -> dict[str, int]:

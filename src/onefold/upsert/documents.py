@@ -9,6 +9,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Reused, Session
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
+from onefold.landing.manifest import Accepted
 from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 
@@ -72,6 +73,7 @@ class Upserted(BaseModel):
     accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
     decided: int = Field(default=0, description="Decisions on the batch that were on record")
+    accepted: list[Accepted] = Field(default=[], description="Gaps that it obeys, its own included; guard contiguous")
 
 
 def upserted_of(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:

@@ -11,7 +11,7 @@ from functools import reduce
 
 from pydantic import BaseModel, ConfigDict
 
-from onefold.decisions import Release, Replay, Skip
+from onefold.decisions import Skip, Standing
 from onefold.dedup.documents import Staged, TakenOut
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, Present, meet, minus
@@ -23,7 +23,7 @@ class Obeyed(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     decided: int = 0
-    decision: Release | Skip | Replay | None = None
+    decision: Standing | None = None
     skipped: dict[str, Coverage] = {}
     """By batch: of the table's commit record."""
     pinned: dict[str, Coverage] = {}

@@ -1,0 +1,63 @@
+"""`onefold accept-gap` and `onefold held`: versions that wait for one that has not come."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
+from onefold.cli.console import answer, note
+from onefold.cli.decide import DryRun, Reason, Who, carry_out, user
+
+
+@app.command(name="accept-gap")
+def accept_gap(
+    name: Name,
+    key: Annotated[str, typer.Option("--key", metavar="JSON", help='The key: \'{"account_id": "a-1"}\'')],
+    to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The held version at which the row goes on")],
+    reason: Reason,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Guard contiguous: go on at a held version of a key; those before it that are missing will never come."""
+    from onefold.publish import gaps
+
+    lake, dataset = open_dataset(name)
+    made = gaps.accept_gap(lake, dataset, key_of(key), to, who or user(), reason, dry_run=dry_run)
+    told = ", ".join(in_words(one) for one in made.missing)
+    note(f"{name}: {key} goes on at version {to} without {told}, as batch {made.batch}")
+    carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
+
+
+def in_words(missing: tuple[int, int]) -> str:
+    """Missing versions, half-open, as a person says them."""
+    start, end = missing
+    return str(start) if end == start + 1 else f"{start} to {end - 1}"
+
+
+@app.command()
+def held(
+    name: Name,
+    limit: Annotated[int | None, typer.Option(help="At most so many (default: 50 in a table, all in JSON)")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Guard contiguous: the records that wait for a version before them, the oldest first."""
+    from onefold.report.held import held_of
+
+    lake, dataset = open_dataset(name)
+    rows = held_of(lake, dataset, limit or (None if as_json else 50))
+    answer(f"{name}: held", rows, as_json, _waiting, "nothing is held")
+
+
+def _waiting(row: dict[str, Any]) -> dict[str, Any]:
+    since = row["since"] or {"batch": "", "at": ""}
+    return {
+        "key": json.dumps(row["key"], ensure_ascii=False),
+        "version": row["version"],
+        "waits for": ", ".join(in_words((start, end)) for start, end in row["missing"]),
+        "since": f"{since['at'][:19]} {since['batch']}".strip(),
+        "position": f"{row['topic']}-{row['partition']}@{row['offset']}",
+    }

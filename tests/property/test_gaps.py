@@ -1,0 +1,110 @@
+"""Accepted gaps: rows are a function of the records and the gaps, which come before, between and after them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.upsert import columns as U
+from tests import oracle
+from tests.oracle import Decoded
+from tests.property.fold import Gap, Table, fold, key_of, order_of
+from tests.property.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
+
+Drawn = tuple[list[Arrival], dict[tuple[str, int], Gap]]
+
+
+def with_gaps(number: int, log: tuple[Decoded, ...], seed: int) -> Drawn:
+    """Every way in which a log may arrive, with the same gaps accepted at any places between its batches."""
+    rng = random.Random(seed)
+    log = tuple(replace(one, version=one.version * 2 - rng.randrange(2)) for one in log if one.version is not None)
+    wanted = [(rng.choice("kkl"), rng.randrange(2, 7)) for _ in range(rng.randint(1, 2))]
+    found: list[Arrival] = []
+    gaps: dict[tuple[str, int], Gap] = {}
+    for arrival in arrivals(str(number), log, seed):
+        batches = list(arrival.batches)
+        for _ in wanted:
+            batches.insert(rng.randint(0, len(batches)), ())
+        places = [at for at, batch in enumerate(batches) if not batch]
+        rng.shuffle(places)
+        gaps |= {(arrival.name, at): gap for at, gap in zip(places, wanted, strict=False)}
+        found.append(replace(arrival, batches=tuple(batches)))
+    return found, gaps
+
+
+@pytest.fixture(scope="module")
+def chained(dataset: Callable[..., Dataset]) -> Dataset:
+    return dataset(**CHAINS["contiguous, tie last"])
+
+
+@pytest.fixture(scope="module")
+def drawn(chained: Dataset) -> Drawn:
+    drawings: list[Any] = []
+
+    @settings(max_examples=1)
+    @given(drawing=cases(60))
+    def draw(drawing: list[tuple[list[int], int]]) -> None:
+        varied(drawing)
+        drawings.append(drawing)
+
+    draw()
+    made = [with_gaps(n, log_of(numbers, chained), seed) for n, (numbers, seed) in enumerate(drawings[-1])]
+    return [one for found, _ in made for one in found], {at: gap for _, gaps in made for at, gap in gaps.items()}
+
+
+@pytest.fixture(scope="module")
+def tables(plain: SparkSession, chained: Dataset, drawn: Drawn) -> list[tuple[Arrival, Table, set[Gap]]]:
+    found, gaps = drawn
+    tables = fold(plain, found, chained, gaps)
+    accepted = [{gap for (name, _), gap in gaps.items() if name == one.name} for one in found]
+    return list(zip(found, tables, accepted, strict=True))
+
+
+def test_L1_rows_are_a_function_of_the_records_and_the_accepted_gaps(
+    tables: list[tuple[Arrival, Table, set[Gap]]], chained: Dataset
+) -> None:
+    wrong, moved = [], 0
+    for arrival, table, gaps in tables:
+        heads, held = oracle.chain(arrival.log, rules_of(chained), accepted=gaps)
+        moved += heads != oracle.chain(arrival.log, rules_of(chained))[0]
+        states = {one: "deleted" if one.deleted else "live" for one in heads.values()} | dict.fromkeys(
+            held.values(), "held"
+        )
+        expected = {(key_of(arrival.name, one), one.version): (one.order, state) for one, state in states.items()}
+        found: Any = {place: (order_of(row), row[U.STATE]) for place, row in table.rows.items()}
+        if expected != found:
+            wrong.append((arrival, gaps, expected, found))
+    assert moved > 20, "the drawings hold gaps that matter"
+    if wrong:
+        arrival, gaps, expected, found = min(wrong, key=lambda one: len(repr(one[0])))
+        pytest.fail(f"{len(wrong)} wrong; the smallest:\n{arrival}\n{gaps}\nexpected {expected}\nfound    {found}")
+
+
+def test_L2_a_gap_gives_verdicts_to_those_alone_whom_it_wakes(tables: list[tuple[Arrival, Table, set[Gap]]]) -> None:
+    woken = 0
+    for arrival, table, _ in tables:
+        for batch, judged in zip(arrival.batches, table.judged, strict=True):
+            if not batch:
+                assert all(row[C.SURVIVOR] is None for row in judged), arrival
+                told = [row for row in judged if row[C.VERDICT]]
+                assert {row[C.VERDICT] for row in told} <= {"applied"}, arrival
+                woken += len(told)
+    assert woken > 20
+
+
+def test_L4_no_gap_moves_a_head_back(tables: list[tuple[Arrival, Table, set[Gap]]]) -> None:
+    for arrival, table, _ in tables:
+        heads: dict[bytes, int] = {}
+        for judged in table.judged:
+            for row in judged:
+                if row[U.ACTION] in ("insert", "wake") and row[U.BECOMES] != "held":
+                    assert row[C.VERSION] >= heads.get(row[C.KEY], 0), arrival
+                    heads[row[C.KEY]] = row[C.VERSION]
