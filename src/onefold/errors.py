@@ -412,6 +412,24 @@ class NotProvedError(TerminalError):
 
 
 @dataclass(eq=False)
+class RepeatedKeysError(TerminalError):
+    """The published table holds keys more than once, which no publication lets through."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    table: str
+    count: int
+    keys: tuple[str, ...]
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: {self.count} keys stand more than once among the live rows of {self.table}, such as "
+            f"{', '.join(self.keys)}. Nothing was cleared away, so its snapshots still tell since when. Find who "
+            f"writes to the table beside Onefold, then lead readers back with onefold rollback {self.dataset}."
+        )
+
+
+@dataclass(eq=False)
 class NotWaivableError(TerminalError):
     """A batch that nobody can release: checks are red that guard a law, or that could not be made."""
 

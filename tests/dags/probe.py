@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import select
+import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -19,6 +22,8 @@ def parsing() -> dict[str, Any]:
     import dags.onefold_datasets as file
 
     seconds = time.process_time() - start
+    for other in ("onefold_decide", "onefold_housekeeping", "onefold_invalid_datasets"):
+        importlib.import_module(f"dags.{other}")
     return {"seconds": seconds, "heavy": [name for name in HEAVY if name in sys.modules], "dags": sorted(file.dags)}
 
 
@@ -41,13 +46,21 @@ def _facts(dag: Any) -> dict[str, Any]:
         "start": dag.start_date.isoformat(),
         "timetable": type(dag.timetable).__name__,
         "params": list(dag.params),
+        "described": [name for name in dag.params if dag.params.get_param(name).description],
+        "enums": {name: param.get("enum") for name in dag.params if (param := dag.params.get_param(name).schema)},
         "tasks": [task.task_id for task in dag.topological_sort()],
         "edges": sorted(f"{task.task_id}>{below}" for task in dag.tasks for below in task.downstream_task_ids),
         "retries": {task.task_id: task.retries for task in dag.tasks},
         "by_cause": [task.task_id for task in dag.tasks if task.retry_policy is not None],
         "outlets": {task.task_id: [asset.name for asset in task.outlets] for task in dag.tasks if task.outlets},
+        "max_active_tasks": dag.max_active_tasks,
+        "approval": next((_approval(task) for task in dag.tasks if task.task_id == "approve"), None),
         "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
     }
+
+
+def _approval(task: Any) -> dict[str, Any]:
+    return {"defaults": task.defaults, "seconds": task.response_timeout.total_seconds()}
 
 
 def retries() -> dict[str, Any]:
@@ -64,6 +77,28 @@ def retries() -> dict[str, Any]:
     delay = policy.evaluate(errors.NotSettledError("", "", ""), try_number=1, max_tries=2).retry_delay
     settled = {"seconds to settle": delay.total_seconds() if delay else None}
     return {kind.__name__: decide(kind) for kind in (*kinds, ValueError)} | settled
+
+
+def approvals() -> dict[str, Any]:
+    """Who approved, by what the task `approve` left."""
+    from onefold.errors import UsageError
+    from onefold.orchestration.decide_dag import approved_by
+
+    user = {"id": "7", "name": "ada"}
+    answers = {
+        "approved": {"chosen_options": ["Approve"], "responded_by_user": user},
+        "nameless": {"chosen_options": ["Approve"], "responded_by_user": user | {"name": ""}},
+        "rejected": {"chosen_options": ["Reject"], "responded_by_user": user},
+        "timed out": {"chosen_options": ["Reject"], "responded_by_user": None},
+        "marked as successful": None,
+    }
+    found: dict[str, Any] = {}
+    for name, answer in answers.items():
+        try:
+            found[name] = approved_by(answer)
+        except UsageError:
+            found[name] = None
+    return found
 
 
 def intervals() -> dict[str, Any]:
@@ -86,17 +121,73 @@ def intervals() -> dict[str, Any]:
 
 def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:
     """Run a DAG once, without a date, with real spark-submit; the outcome."""
-    from dags.onefold_datasets import dags
+    from onefold.orchestration import dataset_names
 
-    for task in dags[dag_id].tasks:
+    dag = _dag(dag_id)
+    for task in dag.tasks:
         task.retries = int(retries or task.retries)
-    done = dags[dag_id].test(logical_date=None, run_conf=json.loads(conf))
+    done = dag.test(logical_date=None, run_conf=json.loads(conf))
     return {
         "state": str(done.state),
         "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
         "events": _events(done),
-        "main": _main(dag_id),
+        "xcoms": {one.task_id: one.xcom_pull(one.task_id) for one in done.get_task_instances()},
+        "main": _main(dag_id) if dag_id in dataset_names() else None,
     }
+
+
+def _dag(dag_id: str) -> Any:
+    if dag_id == "onefold_housekeeping":
+        from dags.onefold_housekeeping import dag
+
+        return dag
+    from dags.onefold_datasets import dags
+
+    return dags[dag_id]
+
+
+def decide(conf: str, answer: str) -> dict[str, Any]:
+    """Run the DAG that decides, and answer it from another process; what was shown there, and the outcome."""
+    from dags.onefold_decide import dag
+
+    words = [sys.executable, __file__, "respond", answer]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as responding:
+        for task in dag.tasks:
+            task.retries = 0
+        done = dag.test(logical_date=None, run_conf=json.loads(conf))
+        said, _ = responding.communicate()  # closes its input
+    return {
+        "state": str(done.state),
+        "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
+        "events": _events(done),
+        "main": _main(json.loads(conf)["dataset"]),
+        "shown": json.loads(said.splitlines()[-1])["shown"],
+    }
+
+
+def respond(answer: str) -> dict[str, Any]:
+    """Answer whatever is asked by Airflow's API as the user ada, until the input ends; what was shown."""
+    from airflow.api_fastapi.app import create_app
+    from fastapi.testclient import TestClient
+
+    runs, shown = "/api/v2/dags/onefold_decide/dagRuns", []
+    with TestClient(create_app(apps="core")) as client:
+        client.headers["Authorization"] = f"Bearer {_token('ada')}"
+        while not select.select([sys.stdin], [], [], 0.5)[0]:
+            waiting = client.get(f"{runs}/~/hitlDetails", params={"response_received": False}).json()["hitl_details"]
+            for one in waiting:
+                of = one["task_instance"]
+                place = f"{runs}/{of['dag_run_id']}/taskInstances/{of['task_id']}/-1/hitlDetails"
+                said = client.patch(place, json={"chosen_options": [answer], "params_input": {}})
+                shown.append(one | {"status": said.status_code})
+    return {"shown": shown}
+
+
+def _token(username: str) -> str:
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    return str(get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=username, role="admin")))
 
 
 def _events(done: Any) -> list[dict[str, Any]]:
@@ -127,11 +218,7 @@ def pages(*paths: str) -> dict[str, Any]:
 
     with TestClient(create_app()) as client:
         anonymous = {path: client.get(path).status_code for path in paths}
-        from airflow.api_fastapi.app import get_auth_manager
-        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-        token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="admin", role="admin"))
-        client.headers["Authorization"] = f"Bearer {token}"
+        client.headers["Authorization"] = f"Bearer {_token('admin')}"
         admin = {path: client.get(path).status_code for path in paths}
         views = next(one for one in client.get("/api/v2/plugins").json()["plugins"] if one["name"] == "onefold")
     return {"anonymous": anonymous, "admin": admin, "views": [one["name"] for one in views["external_views"]]}

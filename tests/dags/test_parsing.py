@@ -9,6 +9,7 @@ from typing import Any
 PROJECT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (PROJECT / "datasets").glob("*.yaml"))
 OWNERS = {"accounts": "payments", "account_entries": "payments", "orders": "shop", "page_views": "web"}
+OWN = ["onefold_decide", "onefold_housekeeping"]
 TASKS = ["plan", "land", "dedup", "upsert", "gate", "publish", "report"]
 
 
@@ -20,29 +21,61 @@ def test_parsing_imports_no_engine_and_takes_less_than_a_second(probe: Any) -> N
     assert found["dags"] == NAMES
 
 
-def test_every_dataset_file_is_a_dag_and_nothing_is_an_import_error(probe: Any) -> None:
+def test_every_dataset_file_is_a_dag_beside_onefolds_own_and_nothing_is_an_import_error(probe: Any) -> None:
     found = probe("bag")
 
-    assert sorted(found["dags"]) == NAMES
+    assert sorted(found["dags"]) == sorted([*NAMES, *OWN])
     assert found["errors"] == {}
 
 
 def test_every_dag_keeps_the_policy(probe: Any) -> None:
     for name, dag in probe("bag")["dags"].items():
-        assert dag["owner"] == OWNERS[name]
-        assert {"onefold", OWNERS[name]} <= set(dag["tags"])
+        assert dag["owner"] == OWNERS.get(name, "onefold")
+        assert {"onefold", OWNERS.get(name, "onefold")} <= set(dag["tags"])
         assert f"### {name}\n" in dag["doc"]
         assert dag["description"]
         assert dag["catchup"] is False
+        assert dag["described"] == dag["params"]
+        assert dag["timetable"] in ("NullTimetable", "CronDataIntervalTimetable", "CronTriggerTimetable")
+        assert set(dag["retries"].values()) == {2}
+        assert sorted(dag["by_cause"]) == sorted(dag["tasks"])
+
+
+def test_every_dataset_dag_has_the_same_tasks_and_one_asset(probe: Any) -> None:
+    dags = probe("bag")["dags"]
+
+    for name in NAMES:
+        dag = dags[name]
         assert dag["max_active_runs"] == 1
-        assert dag["timetable"] in ("NullTimetable", "CronDataIntervalTimetable")
-        assert dag["params"] == ["export"]
+        assert dag["params"] == ["export", "dry_run"]
         assert dag["tasks"] == TASKS
         assert dag["edges"] == sorted(f"{one}>{two}" for one, two in pairwise(TASKS))
-        assert dag["retries"] == dict.fromkeys(TASKS, 2)
-        assert sorted(dag["by_cause"]) == sorted(TASKS)
         assert list(dag["outlets"]) == ["publish"]
         assert dag["teardowns"] == ["report"], "a report never decides the outcome of a run"
+
+
+def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_before_it_is_made(probe: Any) -> None:
+    dag = probe("bag")["dags"]["onefold_decide"]
+
+    assert dag["timetable"] == "NullTimetable"
+    assert dag["params"] == ["dataset", "batch", "decision", "waivers", "reason"]
+    assert dag["enums"]["dataset"] == NAMES
+    assert dag["enums"]["decision"] == ["release", "discard", "skip", "replay"]
+    tasks = ["look_up", "approve", "decide", "dedup", "upsert", "gate", "publish", "report"]
+    assert dag["edges"] == sorted(f"{one}>{two}" for one, two in pairwise(tasks))
+    assert dag["outlets"] == {"publish": ["onefold_decided"]}
+    assert dag["teardowns"] == ["report"]
+    assert (dag["approval"]["defaults"], dag["approval"]["seconds"]) == (["Reject"], 24 * 60 * 60)
+
+
+def test_housekeeping_is_daily_and_one_task_at_a_time(probe: Any) -> None:
+    dag = probe("bag")["dags"]["onefold_housekeeping"]
+
+    assert dag["timetable"] == "CronTriggerTimetable"
+    assert (dag["max_active_runs"], dag["max_active_tasks"]) == (1, 1)
+    assert sorted(dag["tasks"]) == sorted(
+        f"{name}.{task}" for name in NAMES for task in ("maintain", "doctor", "stuck")
+    )
 
 
 def test_a_schedule_is_an_explicit_interval_timetable_from_the_start_given(probe: Any, datasets: Path) -> None:
@@ -64,7 +97,8 @@ def test_invalid_dataset_files_are_one_import_error_and_the_other_dags_stand(pro
 
     found = probe("bag", ONEFOLD_DATASETS=str(datasets))
 
-    assert sorted(found["dags"]) == NAMES
+    assert sorted(found["dags"]) == sorted([*NAMES, *OWN])
+    assert found["dags"]["onefold_decide"]["enums"]["dataset"] == NAMES
     (file,) = found["errors"]
     assert Path(file).name == "onefold_invalid_datasets.py"
     lines = (datasets / "broken.yaml").read_text().splitlines()
@@ -89,6 +123,13 @@ def test_terminal_errors_fail_at_once_and_all_others_are_tried_again(probe: Any)
     assert decisions["SparkLostError"] == decisions["CommitOutcomeUnknownError"] == "retry"
     assert decisions["ValueError"] == "default"
     assert (decisions["NotSettledError"], decisions["seconds to settle"]) == ("retry", 610)
+
+
+def test_only_somebody_who_said_approve_has_approved(probe: Any) -> None:
+    found = probe("approvals")
+
+    assert (found["approved"], found["nameless"]) == ("ada", "7")
+    assert (found["rejected"], found["timed out"], found["marked as successful"]) == (None, None, None)
 
 
 def test_only_a_dated_run_of_a_schedule_has_an_interval(probe: Any) -> None:

@@ -43,6 +43,11 @@ def run(probe: Any, home: Path) -> Callable[..., Any]:
 def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     run: Callable[..., Any], home: Path
 ) -> None:
+    dry = run("accounts", '{"dry_run": true}')
+    assert (dry["state"], set(dry["tasks"].values())) == ("success", {"skipped"}), dry["log"][-5000:]
+    assert 'accounts: would read {"batch": "export_' in dry["log"].replace('\\"', '"')
+    assert not (home / "lake/sources").exists(), "a dry run writes nothing"
+
     first = run("accounts")
 
     assert (first["state"], first["tasks"]) == ("success", DONE), first["log"][-5000:]

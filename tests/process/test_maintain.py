@@ -11,7 +11,7 @@ import pytest
 from onefold.catalog import StateTable, open_catalog
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import run_batch
-from onefold.errors import LandingClearedError, UsageError
+from onefold.errors import LandingClearedError, RepeatedKeysError, UsageError
 from onefold.lake import STAGING
 from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
@@ -20,6 +20,8 @@ from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.ledger import explain, records_of, rows_of
 from onefold.upsert.documents import upserted_of
+from onefold.upsert.state import state_table
+from spark_jobs import maintain as maintain_job
 from tests.process.project import ACCOUNTS, Here, Project, account
 
 if TYPE_CHECKING:
@@ -212,3 +214,18 @@ def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_an
         rebuild(project.lake, project.dataset("accounts"), launcher)
     project.write_dataset("accounts", ACCOUNTS)
     assert rows(project) == wanted
+
+
+def test_a_key_that_stands_twice_is_named_and_nothing_is_cleared_away(project: Project, session: SparkSession) -> None:
+    """L3, asked of the whole table: somebody writes a row of `main` once more, beside Onefold."""
+    dataset = project.dataset("accounts")
+    live = session.table(state_table(dataset)).where("_state = 'live'")
+    assert maintain_job.run(session, project.lake, dataset, dry_run=True).rows_proved == len(rows(project))
+    live.where("id = 'k-1'").writeTo(state_table(dataset)).append()
+    left = scratch(project)
+
+    with pytest.raises(RepeatedKeysError, match="1 keys stand more than once") as raised:
+        maintain_job.run(session, project.lake, dataset, keep=CLEAR)
+
+    assert raised.value.keys == ('{"id":"k-1"}',)
+    assert scratch(project) == left

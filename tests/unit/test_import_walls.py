@@ -17,6 +17,7 @@ LIGHT = (
     "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
     "onefold.diagnosis", "onefold.landing.inspection", "onefold.decisions", "onefold.publish.decide",
     "onefold.quality.waivers", "onefold.upsert.skips", "onefold.report.decisions",
+    "onefold.publish.requests", "onefold.publish.stuck", "onefold.maintenance.keep",
 )  # fmt: skip
 
 

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
-from onefold.cli.batches import ended, planned, say_step
+from onefold.cli.batches import ended, say_step
 from onefold.cli.console import NOTES, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
+from onefold.landing.preview import planned
 from onefold.settings import load_settings
 
 

@@ -1,4 +1,4 @@
-"""Batches as commands tell of them: what one would read, at which step it is, how it ended."""
+"""Batches as commands tell of them: at which step one is, how it ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from rich.status import Status
 
 from onefold.cli.console import NOTES, note
-from onefold.landing.plan import Plan
 
 if TYPE_CHECKING:
     from onefold.cli.run import BatchRun
@@ -25,27 +24,6 @@ def say_step(status: Status, name: str, number: int, total: int) -> Say:
             note(f"{name}: batch {number} of {total}: {step}")
 
     return say
-
-
-def planned(plan: Plan) -> dict[str, Any]:
-    """What a plan would read, as a row."""
-    told = {"batch": plan.batch, "interval": plan.interval.model_dump(mode="json") if plan.interval else None}
-    if plan.kind == "ranges":
-        return told | {
-            "partitions": len({one.topic_partition.key for one in plan.ranges}),
-            "offsets": sum(one.end - one.start for one in plan.ranges),
-            "notes": plan.notes,
-        }
-    if plan.kind == "replay":
-        return told | {"replays": plan.origin, "records": plan.records}
-    if plan.kind == "gap":
-        return told | {"accepts": {"key": plan.key, "version": plan.version}}
-    objects = plan.objects
-    return told | {
-        "objects": len(objects),
-        "bytes": sum(one.size for one in objects),
-        "ignored": len(getattr(plan, "ignored", [])),
-    }
 
 
 def ended(one: BatchRun) -> dict[str, Any]:

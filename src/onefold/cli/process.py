@@ -68,11 +68,11 @@ class InProcess:
         return sample(session, self.lake, dataset, count)
 
     def maintain(self, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:
-        """Clear away what is over, and tidy the dataset's tables."""
+        """Prove that no key stands twice, clear away what is over, and tidy the dataset's tables."""
         session = self.session
-        from onefold.maintenance.maintain import maintain
+        from spark_jobs import maintain
 
-        return maintain(session, self.lake, dataset, keep, dry_run=dry_run)
+        return maintain.run(session, self.lake, dataset, keep=keep, dry_run=dry_run)
 
     def prove(self, dataset: Dataset, share: float, say: Callable[[str], None]) -> Proof:
         """Compare the published rows with the landed bytes."""

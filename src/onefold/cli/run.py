@@ -8,7 +8,6 @@ from onefold.catalog import find_state
 from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
 from onefold.dataset import Dataset
-from onefold.decisions import log_of
 from onefold.errors import GateRedError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
@@ -16,11 +15,10 @@ from onefold.landing.land import land_batch
 from onefold.landing.plan import Plan, taken_plans
 from onefold.publish import Published, publish_batch
 from onefold.publish.publish import find_published
-from onefold.quality.documents import GateResult
+from onefold.publish.stuck import waits_for_a_person
 from onefold.quality.suites import load_suite
 from onefold.report import report_batch
 from onefold.upsert.commit_record import chain
-from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import check_generation
 
 
@@ -48,14 +46,8 @@ def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:
         if not plan.empty
         and plan.batch not in published
         and lake.storage.stat(Lake.manifest(plan.source, plan.batch))
-        and not _red(lake, dataset, plan.batch)
+        and not waits_for_a_person(lake, dataset, plan.batch)
     ]
-
-
-def _red(lake: Lake, dataset: Dataset, batch: str) -> bool:
-    latest = lake.get(lake.latest(dataset, batch), Upserted)
-    gate = lake.get(lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
-    return gate is not None and not gate.green and gate.decided == len(log_of(lake, dataset.name, batch))
 
 
 def run_batch(

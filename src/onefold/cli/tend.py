@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import getpass
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 from rich.status import Status
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
-from onefold.cli.batches import Say, ended, planned, say_step
+from onefold.cli.batches import Say, ended, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import dataset_files, find_dataset
-from onefold.dataset.base import duration
 from onefold.errors import NotProvedError, UsageError
 from onefold.lake import Lake
+from onefold.landing.preview import planned
 from onefold.settings import load_settings
 
 
@@ -117,13 +116,6 @@ def rollback(
         print_rows(title, [{"batch": one} for one in done.undone], "nothing")
 
 
-def _age(text: str) -> timedelta:
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
 @app.command()
 def maintain(
     names: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="Default: all")] = None,
@@ -141,15 +133,14 @@ def maintain(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Clear away what is over, compact tables, expire snapshots, remove orphan files; safe beside running batches."""
+    """Prove that no key stands twice, clear away what is over, compact, expire; safe beside running batches."""
     from onefold.cli.process import InProcess
-    from onefold.maintenance.keep import Keep
+    from onefold.maintenance.keep import keep_of
 
     lake = Lake(load_settings())
     folder = lake.settings.datasets_folder
     wanted = [find_dataset(folder, name) for name in names or (file.stem for file in dataset_files(folder))]
-    ages = {"attempts": attempts, "snapshots": snapshots, "generations": generations}
-    keep = Keep(**{name: _age(text) for name, text in ages.items()}, landing=_age(landing) if landing else None)
+    keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations, "landing": landing})
     spark = InProcess(lake)
     done = []
     try:

@@ -219,9 +219,14 @@ def take_plan(lake: Lake, dataset: str, plan: Plan) -> None:
 
 def taken_plans(lake: Lake, dataset: str) -> list[Plan]:
     """The plans that a dataset has taken up, in that order; also those of a source that it does not read any more."""
+    return [plan for _, plan in taken_since(lake, dataset)]
+
+
+def taken_since(lake: Lake, dataset: str) -> list[tuple[datetime, Plan]]:
+    """The plans that a dataset has taken up, and when."""
     marks = sorted(lake.storage.list(Lake.taken(dataset)), key=lambda info: (info.modified, info.key))
-    plans = (read_plan(lake, plan_key(*_of_mark(info.key))) for info in marks)
-    return [plan for plan in plans if plan is not None]
+    plans = ((info.modified, read_plan(lake, plan_key(*_of_mark(info.key)))) for info in marks)
+    return [(since, plan) for since, plan in plans if plan is not None]
 
 
 def _of_mark(key: str) -> tuple[str, str]:

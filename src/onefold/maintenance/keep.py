@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.dataset.base import duration
+from onefold.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,18 @@ class Keep:
     orphans: timedelta = timedelta(days=3)
     landing: timedelta | None = None
     """Landed bytes of published batches; None: for ever. Without them there is no rebuild and no rollback."""
+
+
+def keep_of(ages: Mapping[str, str | None]) -> Keep:
+    """What is kept for how long, by name, as a person says it (`{"snapshots": "7d"}`); None: as it is by default.
+
+    Raises:
+        UsageError: an age is none.
+    """
+    try:
+        return Keep(**{name: duration(text) for name, text in ages.items() if text is not None})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 class Maintained(BaseModel):
@@ -35,3 +51,4 @@ class Maintained(BaseModel):
     files_rewritten: int = Field(default=0, description="Data and delete files that became fewer")
     snapshots_expired: int = 0
     orphans_removed: int = 0
+    rows_proved: int = Field(default=0, description="Live rows, all of which have a key of their own")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from airflow.sdk.exceptions import AirflowSkipException, AirflowTimetableInvalid
 from onefold.dataset import Dataset, load_dataset
 from onefold.errors import InvalidDatasetError
 from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.preview import planned as preview
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
-from onefold.orchestration.retries import by_cause
+from onefold.orchestration.retries import task_defaults
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
 from onefold.upsert.generation import check_generation
 
@@ -43,14 +45,13 @@ def dataset_dag(file: Path) -> DAG:
         catchup=False,  # the past is a backfill
         max_active_runs=1,  # safe without, but runs of one table only wait for each other at publish
         tags={"onefold", dataset.apply.mode, dataset.target.namespace},
-        default_args={
-            "owner": dataset.owner or "onefold",
-            "retries": 2,
-            "retry_delay": timedelta(minutes=1),
-            "retry_exponential_backoff": True,
-            "retry_policy": by_cause(dataset.schedule.settle if dataset.schedule else timedelta(0)),
+        default_args=task_defaults(
+            dataset.owner or "onefold", dataset.schedule.settle if dataset.schedule else timedelta(0)
+        ),
+        params={
+            "export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT),
+            "dry_run": Param(False, type="boolean", title="Dry run", description=DRY_RUN),
         },
-        params={"export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT)},
     ) as dag:
         planned, landed = plan(name), _land(dataset)
         dedup = SparkStepOperator(task_id="dedup", step="dedup", dataset=name, batch=BATCH)
@@ -65,6 +66,7 @@ def dataset_dag(file: Path) -> DAG:
 
 
 EXPORT = "A folder (or s3://bucket/prefix) to read instead of what is new in the dataset's own place."
+DRY_RUN = "Say in the log of the task plan what would be read, write nothing, and skip the rest."
 
 
 def asset_of(dataset: Dataset) -> Asset:
@@ -74,11 +76,16 @@ def asset_of(dataset: Dataset) -> Asset:
 
 @task
 def plan(name: str) -> str:
-    """Decide what the run reads, once. Nothing new: the run's other tasks are skipped."""
+    """Decide what the run reads, once. Nothing new, or a dry run: the run's other tasks are skipped."""
     context = get_current_context()
+    params = context["params"]
     lake, dataset = open_dataset(name)
     check_generation(lake, dataset)
-    planned = plan_batch(lake, dataset, interval_of(context), context["params"].get("export"))
+    dry_run = bool(params.get("dry_run"))
+    planned = plan_batch(lake, dataset, interval_of(context), params.get("export"), dry_run=dry_run)
+    if dry_run:
+        print(f"{name}: would read {json.dumps(preview(planned))}")
+        raise AirflowSkipException(f"{name}: a dry run, nothing was written")
     if planned.empty:
         raise AirflowSkipException(f"{name}: nothing new to read")
     for said in getattr(planned, "notes", []):

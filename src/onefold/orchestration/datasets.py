@@ -6,11 +6,12 @@ files of `dags/`: `dataset_dags` leaves invalid dataset files out, `check_datase
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from airflow.sdk import DAG
 
-from onefold.dataset import dataset_files
+from onefold.dataset import dataset_files, load_dataset
 from onefold.errors import InvalidDatasetError, UsageError
 from onefold.orchestration.dataset_dag import dataset_dag
 from onefold.settings import load_settings
@@ -19,6 +20,15 @@ from onefold.settings import load_settings
 def dataset_dags() -> list[DAG]:
     """One DAG a valid dataset file."""
     return _parse(load_settings().datasets_folder)[0]
+
+
+def dataset_names() -> list[str]:
+    """The names of the valid dataset files."""
+    names = []
+    for file in dataset_files(load_settings().datasets_folder):
+        with contextlib.suppress(InvalidDatasetError):  # shown by `check_datasets`
+            names.append(load_dataset(file).name)
+    return names
 
 
 def check_datasets() -> None:

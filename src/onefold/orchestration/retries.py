@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 from onefold.errors import NotSettledError, TerminalError, TransientError, UnknownOutcomeError
+
+
+def task_defaults(owner: str, settle: timedelta = timedelta(0)) -> dict[str, Any]:
+    """What every task of a DAG is given: whose it is, and when it is tried again."""
+    return {
+        "owner": owner,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "retry_exponential_backoff": True,
+        "retry_policy": by_cause(settle),
+    }
 
 
 def by_cause(settle: timedelta) -> ExceptionRetryPolicy:

@@ -9,23 +9,27 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from onefold.dataset import Dataset
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.orchestration.connections import kafka_environment, open_dataset
 from onefold.spark.result import result_key, result_of
 from onefold.spark.settings import session_settings
 
+if TYPE_CHECKING:
+    from onefold.publish import Published
+
 
 class SparkLauncher(SparkSubmitOperator):
     """Runs a Spark step through the connection `conn_id`; `on_kill` ends the one that is running."""
 
-    template_fields: Sequence[str] = ("batch", "attempt")
+    template_fields: Sequence[str] = ("dataset", "batch", "attempt")
 
     def __init__(
         self,
@@ -40,8 +44,8 @@ class SparkLauncher(SparkSubmitOperator):
         self.dataset, self.batch, self.attempt = dataset, batch, attempt
         self.given_conf = dict(self.conf or {})
 
-    def launch(self, context: Context, lake: Lake, step: str, batch: str, attempt: str) -> dict[str, Any]:
-        """Run a step; its document.
+    def launch(self, context: Context, lake: Lake, step: str, batch: str, attempt: str, *more: str) -> dict[str, Any]:
+        """Run a step, with `more` arguments if it takes any; its document.
 
         Raises:
             UsageError: there is no such connection, or it names no master.
@@ -53,7 +57,7 @@ class SparkLauncher(SparkSubmitOperator):
         before = lake.storage.stat(key)
         self.name = f"onefold {step} {self.dataset} {batch}"
         self.application = str(application_of(step))
-        self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt]
+        self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
         self.conf = {**session_settings(lake), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
         self.env_vars = {**(python_environment(connection) or {}), **(kafka_environment(lake.settings))} or None
@@ -121,10 +125,17 @@ class PublishOperator(SparkLauncher):
             "already": published.already,
             "report": lake.where(lake.report(dataset.name, published.batch, "html")),
         }
+        self.announce(context, lake, dataset, published, extra)
+        return {**extra, "attempt": published.attempt, "record": published.record}
+
+    def announce(
+        self, context: Context, lake: Lake, dataset: Dataset, published: Published, extra: dict[str, Any]
+    ) -> None:
+        """Give the asset event its extra."""
+        del lake, dataset, published
         (outlet,) = self.outlets
         assert isinstance(outlet, Asset)
         context["outlet_events"][outlet].extra = extra
-        return {**extra, "attempt": published.attempt, "record": published.record}
 
 
 def application_of(step: str) -> Path:

@@ -1,0 +1,9 @@
+"""The DAG that tends what is published, once a day."""
+
+from airflow.sdk import DAG
+
+from onefold.orchestration import dataset_names
+from onefold.orchestration.housekeeping_dag import housekeeping_dag
+
+if names := dataset_names():
+    dag: DAG = housekeeping_dag(names)

@@ -1,0 +1,53 @@
+"""Maintain: prove that no key is live twice, then clear away what is over. It is of a whole dataset, not of a batch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.maintenance.keep import Keep, Maintained, keep_of
+from onefold.maintenance.maintain import maintain
+from onefold.maintenance.uniqueness import prove_unique
+from onefold.spark.job import main_of
+
+
+def run(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Dataset,
+    batch: str | None = None,
+    attempt: str | None = None,
+    *,
+    keep: Keep | None = None,
+    dry_run: bool = False,
+) -> Maintained:
+    """Prove and tidy a dataset's tables; neither batch nor attempt has a say.
+
+    Raises:
+        RepeatedKeysError: a key stands more than once; nothing was cleared away.
+    """
+    del batch, attempt
+    proved = prove_unique(session, lake, dataset)
+    done = maintain(session, lake, dataset, keep or Keep(), dry_run=dry_run)
+    return done.model_copy(update={"rows_proved": proved})
+
+
+def main(argv: list[str]) -> int:
+    """Entry point of spark-submit; `--keep` is a JSON object of ages, as `onefold maintain` takes them."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--keep", type=json.loads, default={})
+    args, others = parser.parse_known_args(argv)
+
+    def tidy(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Maintained:
+        return run(session, lake, dataset, batch, attempt, keep=keep_of(args.keep))
+
+    return main_of(tidy, others)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

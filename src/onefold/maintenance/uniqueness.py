@@ -1,0 +1,35 @@
+"""The full proof of L3, on a schedule of its own: the gate proves each batch by induction, this looks at every row."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from onefold.catalog import find_state
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.errors import RepeatedKeysError
+from onefold.lake import Lake
+from onefold.quality.facts import EXAMPLES, key_columns
+from onefold.upsert import columns as U
+from onefold.upsert.state import state_table
+
+
+def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
+    """Count the live rows of `main`, each of which must have a key of its own; only key and state are read.
+
+    Raises:
+        RepeatedKeysError: keys stand more than once.
+    """
+    if find_state(lake, dataset) is None:
+        return 0
+    live = session.table(state_table(dataset)).where(F.col(U.STATE) == U.LIVE)
+    keys = live.groupBy(C.KEY).agg(F.count("*").alias("rows"))
+    twice = F.col("rows") > 1
+    told = keys.agg(F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"), F.count_if(twice).alias("repeated")).first()
+    assert told is not None
+    if told.repeated:
+        names = key_columns(dataset) or [C.KEY]
+        shown = live.join(keys.where(twice).limit(EXAMPLES), C.KEY, "left_semi").select(*names).distinct().toJSON()
+        raise RepeatedKeysError(dataset.name, state_table(dataset), int(told.repeated), tuple(sorted(shown.collect())))
+    return int(told.rows)

@@ -1,0 +1,64 @@
+"""What whoever approves a decision reads: Markdown, in which nothing that others wrote can pass for ours."""
+
+from __future__ import annotations
+
+from airflow.sdk.configuration import conf
+
+from onefold.dataset import Dataset
+from onefold.decisions import Decision
+from onefold.publish.requests import Request
+from onefold.quality.documents import Check, GateResult
+from onefold.quality.waivers import why_not
+
+_MEANS = {
+    "release": "It is published as it is, if its gate finds the same values again.",
+    "discard": "It goes back to landed: branch, staging and attempts are dropped, and the next run does it anew.",
+    "skip": "It is covered and nothing of it is used: no row changes.",
+    "replay": "What is in its quarantine is folded again, as a batch of its own with a gate of its own.",
+}
+
+
+def subject_of(dataset: Dataset, request: Request) -> str:
+    """The question, in one line."""
+    return f"{request.decision.capitalize()} batch {request.batch} of {dataset.name}?"
+
+
+def body_of(dataset: Dataset, request: Request, made: Decision, gate: GateResult | None) -> str:
+    """What is red, what is waived, why it is asked for, and where the report is."""
+    parts = [
+        _MEANS[request.decision],
+        f"Table: {_code(dataset.target.table)}. Decision {made.number} on batch {_code(made.batch)}.",
+        "**Reason given**\n\n" + "\n".join(f"> {_code(line)}" for line in request.reason.splitlines() if line.strip()),
+    ]
+    if made.kind == "replay":
+        parts.append(f"**Records**: {made.records}, of batch {_code(made.origin)}")
+    else:
+        parts.append("**Red checks**\n\n" + "\n".join(_red(gate, request)))
+    return "\n\n".join([*parts, f"[Report]({report_link(dataset.name, request.batch)})"])
+
+
+def report_link(dataset: str, batch: str) -> str:
+    """Where Airflow's UI shows a batch's report; `plugins/onefold_plugin.py` mounts it."""
+    base = conf.get("api", "base_url", fallback="") or ""
+    return f"{base.rstrip('/')}/onefold/reports/{dataset}/{batch}"
+
+
+def _red(gate: GateResult | None, request: Request) -> list[str]:
+    if gate is None:
+        return ["- none: it was not judged yet"]
+    return [f"- {_told(check, request)}" for check in gate.checks if check.red] or ["- none"]
+
+
+def _told(check: Check, request: Request) -> str:
+    wanted = f", wanted {_code(check.expected)}" if check.expected else ""
+    if why := why_not(check):
+        fate = f"cannot be waived: {why}"
+    else:
+        fate = "waived" if f"{check.name}={check.value}" in request.waivers else "not waived"
+    return f"{_code(check.name)}: found {_code(check.value)}{wanted} ({fate})"
+
+
+def _code(text: str) -> str:
+    """As a code span, in which Markdown reads nothing."""
+    told = " ".join(text.split()).replace("`", "'")
+    return f"`{told or ' '}`"

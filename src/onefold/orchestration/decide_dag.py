@@ -1,0 +1,189 @@
+"""A person decides a red batch: shown, approved by somebody, recorded, carried out by the ordinary steps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, AssetAlias, Context, Param, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+from onefold.lake import Lake
+from onefold.orchestration.connections import open_dataset
+from onefold.orchestration.dataset_dag import UNSCHEDULED_START, asset_of
+from onefold.orchestration.retries import task_defaults
+from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
+
+if TYPE_CHECKING:
+    from onefold.publish import Published
+    from onefold.publish.requests import Request
+
+ANSWER_WITHIN = timedelta(days=1)
+"""Nobody answered: rejected."""
+DECIDED = AssetAlias(name="onefold_decided", group="onefold")
+"""The outlet; which dataset's asset it stands for is known when a batch was published."""
+BATCH = "{{ ti.xcom_pull(task_ids='decide') }}"
+ATTEMPT = "{{ ti.xcom_pull(task_ids='upsert') }}"
+_DOC = """\
+### onefold_decide
+Decide a batch that the gate found red, or fold again what a batch has quarantined.
+
+Trigger it with the dataset, the batch (the report names it), the decision and the reason. `look_up` says in its log
+what would be decided, or fails with what is wrong; then `approve` waits for somebody, a day at most. **Rejected, or not
+answered: nothing is decided.** Approved: the decision is recorded under the name of whoever approved it, and upsert,
+gate and publish run under it.
+
+| decision | means |
+| --- | --- |
+| release | publish it as it is; every red check is named as a waiver, with the value that it found |
+| discard | back to landed; the next run does it anew |
+| skip | cover it and use nothing of it |
+| replay | fold the quarantined records of a published batch again, after a fix |
+
+A release is no way around the gate: it finds the same values again, or the run fails. A law, an errored check and a
+foreign commit cannot be waived. Whoever may trigger this DAG and answer it may decide every dataset.
+"""
+
+
+def decide_dag(names: list[str]) -> DAG:
+    """The DAG, for datasets of these names."""
+    with DAG(
+        dag_id="onefold_decide",
+        description="Decide a red batch: release, discard or skip it, or replay what it quarantined.",
+        doc_md=_DOC,
+        schedule=None,
+        start_date=UNSCHEDULED_START,
+        catchup=False,
+        tags={"onefold"},
+        default_args=task_defaults("onefold"),
+        params=_params(names),
+    ) as dag:
+        looked = look_up()
+        approve = ApprovalOperator(
+            task_id="approve",
+            subject="{{ ti.xcom_pull(task_ids='look_up')['subject'] }}",
+            body="{{ ti.xcom_pull(task_ids='look_up')['body'] }}",
+            defaults=ApprovalOperator.REJECT,
+            response_timeout=ANSWER_WITHIN,
+        )
+        of: dict[str, Any] = {"dataset": "{{ params.dataset }}", "batch": BATCH}
+        dedup = SparkStepOperator(task_id="dedup", step="dedup", **of)
+        upsert = SparkStepOperator(task_id="upsert", step="upsert", **of)
+        gate = SparkStepOperator(task_id="gate", step="gate", attempt=ATTEMPT, **of)
+        publish = PublishDecidedOperator(task_id="publish", attempt=ATTEMPT, outlets=[DECIDED], **of)
+        looked >> approve >> decide() >> dedup >> upsert >> gate >> publish >> report().as_teardown()
+    return dag
+
+
+def _params(names: list[str]) -> dict[str, Param]:
+    return {
+        "dataset": Param(type="string", enum=names, title="Dataset", description="Whose batch it is."),
+        "batch": Param(type="string", minLength=1, title="Batch", description="Its id, as the report names it."),
+        "decision": Param(
+            type="string",
+            enum=["release", "discard", "skip", "replay"],
+            title="Decision",
+            description="release: publish it as it is. discard: back to landed. skip: cover it, use nothing of it. "
+            "replay: fold its quarantined records again.",
+        ),
+        "waivers": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "minLength": 1},
+            title="Waivers",
+            description="Of a release: every red check with what it found, check=value, one a line. Without them the "
+            "task look_up fails and names them as they are wanted.",
+        ),
+        "reason": Param(type="string", pattern=r"\S", title="Reason", description="Why; it is recorded and shown."),
+    }
+
+
+@task
+def look_up() -> dict[str, Any]:
+    """What would be decided, for whoever approves it. Nothing to decide: the run's other tasks are skipped."""
+    from onefold.orchestration.approval import body_of, subject_of
+    from onefold.publish.requests import Shown, foresee
+    from onefold.publish.stuck import judged
+
+    lake, dataset, request = _asked()
+    made = foresee(lake, dataset, request, "nobody yet")
+    if made is None:
+        raise AirflowSkipException(f"{dataset.name}: there is nothing to {request.decision} of batch {request.batch}")
+    body = body_of(dataset, request, made, judged(lake, dataset, request.batch))
+    print(f"{subject_of(dataset, request)}\n{body}")
+    shown = Shown(batch=made.batch, number=made.number).model_dump()
+    return {"shown": shown, "subject": subject_of(dataset, request), "body": body}
+
+
+@task.short_circuit
+def decide() -> str:
+    """Record what was approved, under the name of whoever did; the batch to run, or nothing after a discard."""
+    from onefold.publish.requests import Shown, carry
+    from onefold.report import report_batch
+
+    lake, dataset, request = _asked()
+    pull = get_current_context()["ti"].xcom_pull
+    shown, user = Shown(**pull(task_ids="look_up")["shown"]), approved_by(pull(task_ids="approve"))
+    made = carry(lake, dataset, request, user, shown)
+    print(f"{dataset.name}: batch {made.batch}: {made.sentence}")
+    if made.kind != "discard":
+        return made.batch
+    print(f"Report: {report_batch(lake, dataset, made.batch)}")
+    return ""
+
+
+@task
+def report() -> str:
+    """Write the report of the batch that was run, whatever became of it; where it lies."""
+    from onefold.report import report_batch
+
+    context = get_current_context()
+    batch = context["ti"].xcom_pull(task_ids="decide")
+    if not batch:
+        raise AirflowSkipException("no batch was run")
+    place = report_batch(*open_dataset(context["params"]["dataset"]), batch)
+    print(f"Report: {place}")
+    return place
+
+
+class PublishDecidedOperator(PublishOperator):
+    """Publishes a batch under its decision. The dataset's asset has an event only where this task published it."""
+
+    def announce(
+        self, context: Context, lake: Lake, dataset: Dataset, published: Published, extra: dict[str, Any]
+    ) -> None:
+        """Look whether what was published is what was decided, then add the event.
+
+        A try behind the first may find what the try before it published, and has the event to add.
+        """
+        from onefold.decisions import log_of, standing
+        from onefold.publish.decide import check_carried_out
+
+        if decision := standing(log_of(lake, dataset.name, published.batch)):
+            check_carried_out(lake, decision, published)
+        if not published.already or context["ti"].try_number > 1:
+            context["outlet_events"][DECIDED].add(asset_of(dataset), extra)
+
+
+def approved_by(answer: dict[str, Any] | None) -> str:
+    """Who approved it; a task that was marked as successful has nobody's answer."""
+    user = (answer or {}).get("responded_by_user")
+    if not answer or not user or answer["chosen_options"] != [ApprovalOperator.APPROVE]:
+        raise UsageError("nobody has approved it: the task approve has no answer. Nothing was decided.")
+    return str(user["name"] or user["id"])
+
+
+def _asked() -> tuple[Lake, Dataset, Request]:
+    from onefold.publish.requests import Request
+
+    params = get_current_context()["params"]
+    request = Request(
+        batch=params["batch"].strip(),
+        decision=params["decision"],
+        reason=params["reason"],
+        waivers=tuple(params["waivers"] or ()),
+    )
+    return *open_dataset(params["dataset"]), request

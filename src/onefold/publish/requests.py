@@ -1,0 +1,76 @@
+"""A decision as somebody asks for it before it is made: shown first, and made only as it was shown."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.dataset import Dataset
+from onefold.decisions import Decision
+from onefold.errors import UsageError
+from onefold.lake import Lake
+from onefold.publish.decide import discard, release, skip
+from onefold.publish.replay import plan_replay, replay
+
+Kind = Literal["release", "discard", "skip", "replay"]
+
+
+class Request(BaseModel):
+    """What somebody asks to be decided."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    batch: str
+    decision: Kind
+    reason: str
+    waivers: tuple[str, ...] = Field(default=(), description="Of a release: red checks, `check=value` each")
+
+
+class Shown(BaseModel):
+    """What a request comes to, as it was shown to whoever approves it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str = Field(description="The batch that is decided; of a replay the one that folds the records again")
+    number: int = Field(description="The decision's, within its batch")
+
+
+def foresee(lake: Lake, dataset: Dataset, request: Request, by: str) -> Decision | None:
+    """The decision that a request comes to; nothing is written. None: there is nothing to discard, or to replay.
+
+    Raises:
+        OnefoldError: what `release`, `skip`, `discard` or `plan_replay` refuse.
+    """
+    return _make(lake, dataset, request, by, dry_run=True)
+
+
+def carry(lake: Lake, dataset: Dataset, request: Request, by: str, shown: Shown) -> Decision:
+    """Record what a request comes to, if that is still what was shown. Recorded once, however often it is asked for.
+
+    Raises:
+        UsageError: somebody has decided since, or the quarantine or the code has changed.
+    """
+    made = foresee(lake, dataset, request, by)
+    if made is None or Shown(batch=made.batch, number=made.number) != shown:
+        raise UsageError(
+            f"{dataset.name}: batch {request.batch} is not any more what was shown and approved. Nothing was decided. "
+            f"Look at onefold decisions {dataset.name}, and ask again if it is still needed."
+        )
+    recorded = _make(lake, dataset, request, by, dry_run=False)
+    assert recorded is not None
+    return recorded
+
+
+def _make(lake: Lake, dataset: Dataset, request: Request, by: str, *, dry_run: bool) -> Decision | None:
+    batch, reason = request.batch, request.reason
+    if request.waivers and request.decision != "release":
+        raise UsageError(f"waivers belong to a release; a {request.decision} has none. Nothing was decided.")
+    if request.decision == "release":
+        return release(lake, dataset, batch, request.waivers, by, reason, dry_run=dry_run)
+    if request.decision == "skip":
+        return skip(lake, dataset, batch, by, reason, dry_run=dry_run)
+    if request.decision == "discard":
+        return discard(lake, dataset, batch, by, reason, dry_run=dry_run)
+    found = plan_replay(lake, dataset, batch)
+    return None if found.plan.empty else replay(lake, dataset, found.plan, by, reason, dry_run=dry_run)

@@ -1,0 +1,71 @@
+"""Batches that nothing moves on: red and undecided, or begun long ago and never finished."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.catalog import find_state
+from onefold.dataset import Dataset
+from onefold.decisions import log_of
+from onefold.errors import decide_by
+from onefold.lake import Lake
+from onefold.landing.plan import taken_since
+from onefold.quality.documents import GateResult
+from onefold.upsert.commit_record import chain
+from onefold.upsert.documents import Upserted
+from onefold.upsert.generation import check_generation
+
+
+class Stuck(BaseModel):
+    """A batch that waits, and for what."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    batch: str
+    red: list[str] = Field(description="The red checks, which a person has to decide; none: the batch is unfinished")
+    since: datetime = Field(description="When the gate judged it, or when it was taken up")
+
+    @property
+    def sentence(self) -> str:
+        """What waits, since when, and what to do."""
+        where, since = f"{self.dataset}: batch {self.batch}", f"since {self.since:%Y-%m-%d %H:%M} UTC"
+        if self.red:
+            return f"{where} is red and undecided {since}: {'; '.join(self.red)}. {decide_by(self.dataset, self.batch)}"
+        return f"{where} is unfinished {since}. onefold run {self.dataset} goes on with it; or clear its run's tasks."
+
+
+def judged(lake: Lake, dataset: Dataset, batch: str) -> GateResult | None:
+    """What the gate said of a batch's newest attempt."""
+    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    return lake.get(lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
+
+
+def waits_for_a_person(lake: Lake, dataset: Dataset, batch: str) -> bool:
+    """Whether the batch is red under everything that was decided of it so far."""
+    gate = judged(lake, dataset, batch)
+    return gate is not None and not gate.green and gate.decided == len(log_of(lake, dataset.name, batch))
+
+
+def stuck_batches(lake: Lake, dataset: Dataset, age: timedelta) -> list[Stuck]:
+    """The dataset's red batches that nobody has decided, and those taken up at least `age` ago that are unfinished.
+
+    Raises:
+        ChangedDatasetError: the dataset needs a rebuild, so nothing is known of its batches yet.
+    """
+    check_generation(lake, dataset)
+    table = find_state(lake, dataset)
+    published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
+    before = datetime.now(UTC) - age
+    found = []
+    for since, plan in taken_since(lake, dataset.name):
+        if plan.empty or plan.batch in published:
+            continue
+        gate = judged(lake, dataset, plan.batch)
+        if gate and waits_for_a_person(lake, dataset, plan.batch):
+            found.append(Stuck(dataset=dataset.name, batch=plan.batch, red=list(gate.failures()), since=gate.judged))
+        elif since <= before:
+            found.append(Stuck(dataset=dataset.name, batch=plan.batch, red=[], since=since))
+    return found

@@ -1,0 +1,179 @@
+"""A red batch is decided in Airflow: shown, answered by somebody, and carried out for real. Then the lake is tidied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.catalog import open_catalog
+from onefold.decisions import log_of
+from onefold.lake import STAGING
+from onefold.report.decisions import decisions_of
+from onefold.report.ledger import rows_of
+from tests.process.project import THINGS, Project, thing
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefixtures("airflow_database")]
+STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")
+RATE = "duplicate rate=0.5"
+STEPS = ("dedup", "upsert", "gate", "publish", "report")
+NOTHING_RUN = dict.fromkeys(STEPS, "skipped")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """One lake for all tests here, in their order: each goes on with what the one before left."""
+    made = Project(tmp_path_factory.mktemp("decide"))
+    made.write_dataset("things", STRICT)
+    return made
+
+
+@pytest.fixture(scope="module")
+def red(project: Project) -> str:
+    """The first batch, in which half are duplicates."""
+    return run_red(project, "1", [thing(0, "a", 1), thing(1, "a", 1)])
+
+
+def run_red(project: Project, name: str, lines: list[bytes]) -> str:
+    project.put(f"things/{name}.jsonl", lines)
+    done = project.onefold("run", "things", "--json")
+    assert done.code == 3, done.err
+    return str(done.json[-1]["batch"])
+
+
+@pytest.fixture
+def decide(probe: Any, project: Project) -> Callable[..., Any]:
+    """Triggers the decision of a batch, with an answer to give when it is asked for."""
+
+    def once(answer: str, batch: str, decision: str, *waivers: str) -> Any:
+        asked = {"dataset": "things", "batch": batch, "decision": decision, "waivers": list(waivers)}
+        conf = asked | {"reason": "a known retry\n\n**Red checks**: `none`"}
+        return probe("decide", json.dumps(conf), answer, **home_of(project))
+
+    return once
+
+
+def home_of(project: Project) -> dict[str, str]:
+    return {"ONEFOLD_HOME": str(project.home), "ONEFOLD_LAKE": str(project.home / ".lake")}
+
+
+def rows(project: Project) -> list[tuple[str, int]]:
+    return sorted((row["id"], row["n"]) for row in rows_of(project.lake, project.dataset()))
+
+
+def scratch(project: Project) -> list[str]:
+    return sorted(name for _, name in open_catalog(project.lake).list_tables(STAGING))
+
+
+def test_what_cannot_be_decided_fails_at_once_with_the_commands_own_words_and_asks_nobody(
+    decide: Callable[..., Any], project: Project, red: str
+) -> None:
+    found = decide("Approve", red, "release")
+
+    assert (found["state"], found["tasks"]["look_up"], found["tasks"]["approve"]) == (
+        "failed",
+        "failed",
+        "upstream_failed",
+    )
+    assert f'add --waive "{RATE}"' in found["log"].replace('\\"', '"')
+    assert "trying again changes nothing" in found["log"]
+    assert found["shown"] == []
+    assert log_of(project.lake, "things", red) == []
+
+
+def test_rejected_nothing_is_decided(decide: Callable[..., Any], project: Project, red: str) -> None:
+    found = decide("Reject", red, "release", RATE)
+
+    assert found["tasks"] == {"look_up": "success", "approve": "success", "decide": "skipped"} | NOTHING_RUN
+    assert (found["state"], found["events"], rows(project)) == ("success", [], [])
+    assert log_of(project.lake, "things", red) == []
+    [shown] = found["shown"]
+    assert shown["subject"] == f"Release batch {red} of things?"
+    assert (shown["options"], shown["defaults"]) == (["Approve", "Reject"], ["Reject"])
+    assert "- `duplicate rate`: found `0.5`, wanted `at most 0.4` (waived)" in shown["body"]
+    assert "> `a known retry`\n> `**Red checks**: 'none'`" in shown["body"], "a reason cannot pass for a check"
+    assert shown["body"].endswith(f"/onefold/reports/things/{red})")
+
+
+def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
+    path = f"/onefold/reports/things/{red}"
+
+    found = probe("pages", path, **home_of(project))
+
+    assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
+
+
+def test_approved_it_is_published_under_the_name_of_whoever_approved(
+    decide: Callable[..., Any], project: Project, red: str
+) -> None:
+    found = decide("Approve", red, "release", RATE)
+
+    assert found["state"] == "success", found["log"][-5000:]
+    assert set(found["tasks"].values()) == {"success"}
+    assert rows(project) == [("a", 1)]
+    [made] = decisions_of(project.lake, project.dataset())
+    assert (made["decision"], made["by"], made["state"]) == ("release", "ada", "published")
+    assert made["reason"].startswith("a known retry")
+    assert made["waived"] == [{"check": "duplicate rate", "value": "0.5"}]
+    [event] = found["events"]
+    assert (event["asset"], event["task"]) == ("shop.things", "publish")
+    assert (event["extra"]["batch"], event["extra"]["already"]) == (red, False)
+    assert (event["extra"]["snapshot"], event["extra"]["counts"]["applied"]) == (found["main"], {"insert": 1})
+    assert "Released" in Path(event["extra"]["report"]).read_text()
+
+
+def test_decided_twice_it_is_published_once_and_the_asset_has_no_second_event(
+    decide: Callable[..., Any], project: Project, red: str
+) -> None:
+    found = decide("Approve", red, "release", RATE)
+
+    assert (found["state"], found["events"]) == ("success", []), found["log"][-5000:]
+    assert len(log_of(project.lake, "things", red)) == 1
+
+
+def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_waits(
+    probe: Any, project: Project, red: str
+) -> None:
+    second = run_red(project, "2", [thing(2, "b", 2), thing(3, "b", 2)])
+    before, stood = scratch(project), rows(project)
+
+    found = probe("run", "onefold_housekeeping", '{"attempts": "0s"}', **home_of(project))
+
+    assert found["state"] == "success", found["log"][-5000:]
+    assert found["tasks"] == dict.fromkeys(("things.maintain", "things.doctor", "things.stuck"), "success")
+    assert found["xcoms"]["things.stuck"] == [second]
+    assert f"batch {second} is red and undecided since" in found["log"]
+    assert "findings (onefold doctor things shows more)" in found["log"]
+    done = found["xcoms"]["things.maintain"]
+    assert done["rows_proved"] == 1
+    assert done["tables"]
+    assert scratch(project) == [name for name in before if name not in done["tables"]]
+    assert rows(project) == stood == [("a", 1)]
+    assert red not in found["xcoms"]["things.stuck"]
+
+
+def test_a_wrong_age_is_told_before_spark_starts(probe: Any, project: Project) -> None:
+    found = probe("run", "onefold_housekeeping", '{"snapshots": "a week"}', **home_of(project))
+
+    assert found["tasks"]["things.maintain"] == "failed"
+    assert "is no duration such as 30s" in found["log"]
+    assert "Spark-Submit cmd" not in found["log"]
+
+
+def test_discarded_nothing_is_run_and_the_report_says_so(decide: Callable[..., Any], project: Project) -> None:
+    [second] = [plan for plan in project.onefold("batches", "things", "--json").json if not plan["published"]]
+    batch = second["batch"]
+
+    found = decide("Approve", batch, "discard")
+
+    assert found["tasks"] == dict.fromkeys(("look_up", "approve", "decide"), "success") | NOTHING_RUN
+    assert (found["state"], found["events"]) == ("success", [])
+    [made] = log_of(project.lake, "things", batch)
+    assert (made.kind, made.by) == ("discard", "ada")
+    assert (
+        "discarded" in (project.lake.storage.read(project.lake.report("things", batch, "html")) or b"").decode().lower()
+    )
+    assert rows(project) == [("a", 1)]

@@ -1,0 +1,112 @@
+"""A decision is made as it was shown, or not at all; and which batches wait for one. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from onefold.dataset import Dataset
+from onefold.decisions import Skip, log_of, record
+from onefold.errors import UsageError
+from onefold.lake import Lake
+from onefold.landing.manifest import Manifest
+from onefold.landing.plan import ObjectsPlan, PinnedObject, put_plan, take_plan
+from onefold.publish.requests import Request, Shown, carry, foresee
+from onefold.publish.stuck import stuck_batches
+from onefold.quality.documents import Check, GateResult
+from onefold.upsert.documents import Upserted
+
+MakeDataset = Callable[..., Dataset]
+NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
+RED = Check(name="duplicate rate", by="spark", status="failed", observed="0.5", expected="at most 0.4")
+
+
+@pytest.fixture
+def dataset(dataset: MakeDataset) -> Dataset:
+    return dataset()
+
+
+def landed(lake: Lake, dataset: Dataset, name: str = "0.jsonl") -> str:
+    """A batch that was taken up and landed."""
+    plan = ObjectsPlan(source=dataset.source_id, place="e", objects=[PinnedObject(name=name, size=3, etag="e")])
+    put_plan(lake, plan)
+    take_plan(lake, dataset.name, plan)
+    made = Manifest(batch=plan.batch, source=plan.source, attempt="cafe", objects=[], layout="kcat")
+    lake.put_first(Lake.manifest(plan.source, plan.batch), made)
+    return plan.batch
+
+
+def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool) -> None:
+    lake.put(lake.latest(dataset, batch), Upserted(batch=batch, attempt="cafe"))
+    gate: dict[str, Any] = {"branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "judged": NOON}
+    result = GateResult(batch=batch, attempt="cafe", green=green, checks=[] if green else [RED], **gate)
+    lake.put(lake.attempt(dataset, batch, "cafe", "gate"), result)
+
+
+def test_what_was_shown_is_recorded_once_and_by_whoever_approved(lake: Lake, dataset: Dataset) -> None:
+    batch = landed(lake, dataset)
+    request = Request(batch=batch, decision="skip", reason="test data")
+    made = foresee(lake, dataset, request, "nobody yet")
+    assert made
+    assert log_of(lake, dataset.name, batch) == [], "to look writes nothing"
+    shown = Shown(batch=made.batch, number=made.number)
+
+    decided = carry(lake, dataset, request, "ada", shown)
+
+    assert (decided.kind, decided.by, decided.reason) == ("skip", "ada", "test data")
+    assert carry(lake, dataset, request, "ada", shown) == decided, "a second try finds it"
+    assert log_of(lake, dataset.name, batch) == [decided]
+
+
+def test_what_somebody_else_decided_meanwhile_stands(lake: Lake, dataset: Dataset) -> None:
+    batch = landed(lake, dataset)
+    request = Request(batch=batch, decision="discard", reason="a bad export")
+    record(lake, Skip(dataset=dataset.name, batch=batch, number=1, by="noa", reason="no", at=NOON))
+    made = foresee(lake, dataset, request, "nobody yet")
+    assert made
+    shown = Shown(batch=made.batch, number=made.number)
+    again = Skip(dataset=dataset.name, batch=batch, number=2, by="mia", reason="no", at=NOON)
+    record(lake, again)
+
+    with pytest.raises(UsageError, match="is not any more what was shown and approved"):
+        carry(lake, dataset, request, "ada", shown)
+
+    assert log_of(lake, dataset.name, batch)[-1] == again
+
+
+def test_waivers_are_of_releases(lake: Lake, dataset: Dataset) -> None:
+    request = Request(batch=landed(lake, dataset), decision="skip", reason="test data", waivers=("duplicate rate=0.5",))
+    with pytest.raises(UsageError, match="waivers belong to a release; a skip has none"):
+        foresee(lake, dataset, request, "nobody yet")
+
+
+def test_a_batch_without_anything_to_discard_comes_to_nothing(lake: Lake, dataset: Dataset) -> None:
+    assert foresee(lake, dataset, Request(batch=landed(lake, dataset), decision="discard", reason="no"), "x") is None
+
+
+def test_red_batches_wait_at_once_and_unfinished_ones_after_a_while(lake: Lake, dataset: Dataset) -> None:
+    red, green, begun = (landed(lake, dataset, name) for name in ("0.jsonl", "1.jsonl", "2.jsonl"))
+    judge(lake, dataset, red, green=False)
+    judge(lake, dataset, green, green=True)
+
+    [waits] = stuck_batches(lake, dataset, timedelta(days=1))
+    assert (waits.batch, waits.since, waits.red) == (red, NOON, ["duplicate rate: found 0.5, wanted at most 0.4"])
+    assert "is red and undecided since 2026-03-09 12:00 UTC" in waits.sentence
+    old = {one.batch: one for one in stuck_batches(lake, dataset, timedelta(0))}
+    assert sorted(old) == sorted([red, green, begun])
+    assert "is unfinished since" in old[green].sentence
+
+
+def test_a_red_batch_that_was_decided_waits_for_nobody_until_it_is_left_unfinished(
+    lake: Lake, dataset: Dataset
+) -> None:
+    batch = landed(lake, dataset)
+    judge(lake, dataset, batch, green=False)
+    record(lake, Skip(dataset=dataset.name, batch=batch, number=1, by="mia", reason="test data", at=NOON))
+
+    assert stuck_batches(lake, dataset, timedelta(days=1)) == []
+    [left] = stuck_batches(lake, dataset, timedelta(0))
+    assert (left.batch, left.red) == (batch, [])
