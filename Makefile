@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JARS := .jars/spark/.ready
 KAFKA := .jars/kafka/.ready
+SERVERS := .jars/s3/.ready .jars/postgres/.ready
 CLASSES := .jars/spark/classes.jsa
 
 .PHONY: help
@@ -37,6 +38,11 @@ $(KAFKA): $(READY) src/onefold/spark/jars.lock
 	@$(BIN)/python -m onefold.spark.jars kafka
 	@touch $@
 
+$(SERVERS): $(READY) src/onefold/spark/jars.lock
+	@echo "jars for a lake in a bucket and a catalog on Postgres"
+	@$(BIN)/python -m onefold.spark.jars $(notdir $(@D))
+	@touch $@
+
 $(CLASSES): $(JARS)
 	@echo "an archive of Spark's classes, with which every JVM starts faster (a minute)"
 	@rm -f $@; scratch=$$(mktemp -d); trap 'rm -rf $$scratch' EXIT; made=$$scratch/classes.jsa; \
@@ -56,7 +62,7 @@ airflow-demo: setup ## The same datasets as DAGs in a real Airflow; Ctrl-C stops
 	@$(BIN)/python -m onefold.orchestration.demo
 
 .PHONY: test
-test: setup $(KAFKA) $(CLASSES) ## Everything that CI runs
+test: setup $(KAFKA) $(SERVERS) $(CLASSES) ## Everything that CI runs
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 .PHONY: test-quick
