@@ -77,7 +77,7 @@ lint: setup ## Style, import walls and types
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: bench-small bench-landing bench-segments bench-dedup ## All benchmarks, an hour on two cores
+bench: bench-small bench-landing bench-segments bench-dedup bench-merge ## All benchmarks, hours on two cores
 
 .PHONY: bench-dedup
 bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
@@ -90,6 +90,10 @@ bench-landing: setup $(KAFKA) ## Landing a live topic side by side with a plain 
 .PHONY: bench-segments
 bench-segments: setup ## Reading log segments side by side with kafka-python's own iteration
 	@$(BIN)/python -m benchmarks.segments
+
+.PHONY: bench-merge
+bench-merge: setup ## Upserting a batch into a large table beside a copy-on-write MERGE and Delta Lake's
+	@$(BIN)/python -m benchmarks.merge
 
 .PHONY: bench-small
 bench-small: setup ## A small batch from command to report, with the share of each step, beside a bare Spark job

@@ -235,6 +235,8 @@ def _held_checks(
         asked.append(("age of the oldest held record, seconds", waited, quality.max_held_age.total_seconds()))
     if quality.max_held is not None:
         asked.append(("records held", held, quality.max_held))
+    if not asked:
+        return []
     frame = pd.DataFrame({f"n{number}": [float(value)] for number, (_, value, _) in enumerate(asked)})
     wanted = [
         ("expect_column_values_to_be_between", {"column": f"n{number}", "max_value": float(limit)})

@@ -1,0 +1,269 @@
+"""Merging a batch into a large table, side by side: Onefold's upsert, a copy-on-write MERGE, and Delta Lake's MERGE.
+
+    python -m benchmarks.merge [--batch 1000000] [--table 10000000] [--rounds 3]
+    python -m benchmarks.merge --curve 1000000 10000000 50000000 [--batch 100000]
+
+The table has one row a key; of the batch four fifths are newer versions of keys drawn from all of it, one fifth are new
+keys. Every job begins with the table and with the batch as its own step before it leaves it (Onefold's staging; a table
+of decoded rows with one a key for the others), and ends when a reader could be shown the rows. For Onefold that is the
+whole step upsert: the look-up, the actions, a verdict for every record, the accounts, the commit record and the merge
+on the branch; for the others it is one guarded MERGE:
+
+    WHEN MATCHED AND s.seq > t.seq THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+
+With `--curve`, one batch goes into tables of several sizes, by Onefold alone: its keys drawn from all of the table, and
+(`within`) from its newest day, where `identity.within` bounds the look-up. A day has as many rows as the batch.
+
+Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.side_by_side import Found, jvm_peak, print_medians, run_job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JOBS = ("onefold", "copy_on_write", "delta")
+DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+MEMORY = "3g"
+DATASET = """
+name: bench
+source:
+  exports: {path: export/, layout: kcat, origin: {cluster: bench, incarnation: 1}, holes: compacted}
+value:
+  format: json
+  fields: {id: string, seq: long, amount: "decimal(18,2)", note: string, at: timestamp}
+apply: {mode: upsert, key: [id], version: {from: seq}}
+target: {table: bench.rows, buckets: 8}
+"""
+WITHIN = DATASET.replace("apply:", "identity: {within: day(at)}\napply:")
+AT_ONCE = 5_000_000
+"""Rows of the table that are written in one go: each day has files of its own."""
+NOTE = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor"
+DAY = 86_400
+
+
+def generate(folder: Path, batch: int, table: int, *, newest: bool) -> None:
+    """The batch as an export of kcat, in eight files; `newest`: its known keys are of the last day only.
+
+    A day has as many rows as the batch.
+    """
+    folder.mkdir(parents=True)
+    low = table - batch if newest else 0
+    known, step = batch * 4 // 5, 7_368_787  # a prime: no key comes twice
+    per_file = batch // 8
+    for number in track(range(8), description=f"generating {batch:,} records"):
+        with (folder / f"part-{number}.jsonl").open("w") as file:
+            for offset in range(number * per_file, (number + 1) * per_file):
+                key = low + offset * step % (table - low) if offset < known else table + offset
+                day = min(key, table - 1) // batch
+                payload = (
+                    f'{{\\"id\\":\\"k-{key:012d}\\",\\"seq\\":2,\\"amount\\":{key % 10007}.{key % 100:02d},'
+                    f'\\"note\\":\\"{NOTE}\\",\\"at\\":\\"{_day(day)}\\"}}'
+                )
+                file.write(
+                    f'{{"topic":"bench","partition":0,"offset":{offset},"tstype":"create","ts":1767225600000,'
+                    f'"broker":0,"key":null,"payload":"{payload}"}}\n'
+                )
+
+
+def _day(number: int) -> str:
+    return time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(1_767_225_600 + number * DAY))
+
+
+def standing(session: SparkSession, start: int, end: int, batch: int) -> DataFrame:
+    """Rows of the table before the batch, by number: the fields."""
+    from pyspark.sql import functions as F
+
+    key = F.col("id")
+    day = F.floor(key / batch).cast("bigint")
+    return session.range(start, end).select(
+        F.concat(F.lit("k-"), F.lpad(key.cast("string"), 12, "0")).alias("id"),
+        F.lit(1).cast("bigint").alias("seq"),
+        ((key % 10007) + (key % 100) / 100).cast("decimal(18,2)").alias("amount"),
+        F.lit(NOTE).alias("note"),
+        F.timestamp_seconds(F.lit(1_767_225_600) + day * DAY).alias("at"),
+    )
+
+
+def onefold(folder: Path, table: int, batch: int, name: str = "bench") -> dict[str, float]:
+    """The upsert step as shipped, on a staged batch."""
+    from pyspark.sql import functions as F
+
+    from onefold.catalog import RECORD_PROPERTY, ROOT
+    from onefold.dataset import load_dataset
+    from onefold.dedup.identity import identify
+    from onefold.dedup.survivors import in_slots
+    from onefold.landing.land import land_batch, plan_batch
+    from onefold.records import envelope as E
+    from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE
+    from onefold.records.fields import REJECTED_TYPE
+    from onefold.upsert import columns as U
+    from onefold.upsert.state import branch_table, ensure_state, state_table
+    from spark_jobs import dedup, upsert
+
+    lake, session = _session(folder, name)
+    dataset = load_dataset(folder / "datasets" / f"{name}.yaml")
+    plan = plan_batch(lake, dataset, export=str(folder / f"export-{name}"))
+    land_batch(lake, dataset, plan.batch)
+    staged = dedup.run(session, lake, dataset, plan.batch)
+    ensure_state(session, dataset, session.table(staged.table))
+    # What a first batch of so many records leaves, without waiting for it.
+    given = {one: F.lit(None) for one in E.ENVELOPE} | {
+        E.TIMESTAMP: F.lit(0).cast("bigint"), E.CLUSTER: F.lit("bench"), E.TOPIC: F.lit("bench"),
+        E.INCARNATION: F.lit(1), E.PARTITION: F.lit(1), E.OFFSET: F.monotonically_increasing_id(),
+        E.FATE: F.lit(None).cast("string"),
+        DELETED: F.lit(False), FILTERED: F.lit(False), TOMBSTONE: F.lit(False),
+        REJECTED: F.lit(None).cast(REJECTED_TYPE), U.STATE: F.lit(U.LIVE),
+    }  # fmt: skip
+    columns = session.table(state_table(dataset)).schema
+    for start in range(0, table, AT_ONCE):
+        some = standing(session, start, min(table, start + AT_ONCE), batch).withColumns(given)
+        rows = in_slots(identify(some, dataset), dataset, 1)
+        known = (F.col(one.name) if one.name in rows.columns else F.lit(None).cast(one.dataType) for one in columns)
+        written = rows.select(*(of.alias(one.name) for of, one in zip(known, columns, strict=True)))
+        written.writeTo(state_table(dataset)).option(f"snapshot-property.{RECORD_PROPERTY}", ROOT).append()
+    begin = time.perf_counter()
+    done = upsert.run(session, lake, dataset, plan.batch)
+    seconds = time.perf_counter() - begin
+    return _measured(session, seconds, session.table(branch_table(dataset, done.branch)).where("_state = 'live'"))
+
+
+def within(folder: Path, table: int, batch: int) -> dict[str, float]:
+    """The same with `identity.within`, and a batch of one period."""
+    return onefold(folder, table, batch, "within")
+
+
+def copy_on_write(folder: Path, table: int, batch: int) -> dict[str, float]:
+    """An Iceberg table as it comes: MERGE writes the files anew in which a row changes."""
+    from onefold.spark.tables import ensure_namespace
+
+    _, session = _session(folder, "copy_on_write")
+    ensure_namespace(session, "bench")
+    standing(session, 0, table, batch).writeTo("onefold.bench.plain").using("iceberg").create()
+    return _merged(session, folder, "onefold.bench.plain")
+
+
+def delta(folder: Path, table: int, batch: int) -> dict[str, float]:
+    """A Delta table as it comes."""
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.jars.packages": DELTA,
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": str(folder / "lake-delta"),
+        "spark.driver.memory": MEMORY,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[*]").appName("delta")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    standing(session, 0, table, batch).write.format("delta").saveAsTable("plain")
+    return _merged(session, folder, "plain")
+
+
+def _merged(session: SparkSession, folder: Path, table: str) -> dict[str, float]:
+    """Decode the batch, untimed, then merge it, timed."""
+    fields = "id string, seq bigint, amount decimal(18,2), note string, at timestamp"
+    lines = session.read.json(str(folder / "export-bench"), "payload string")
+    decoded = lines.selectExpr(f"from_json(payload, '{fields}') AS one").select("one.*")
+    decoded.write.mode("overwrite").parquet(str(folder / "lake-decoded"))
+    session.read.parquet(str(folder / "lake-decoded")).createOrReplaceTempView("batch")
+    begin = time.perf_counter()
+    session.sql(
+        f"MERGE INTO {table} t USING batch s ON t.id = s.id WHEN MATCHED AND s.seq > t.seq THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    return _measured(session, time.perf_counter() - begin, session.table(table))
+
+
+def _measured(session: SparkSession, seconds: float, rows: DataFrame) -> dict[str, float]:
+    told = rows.selectExpr("count(*) AS rows", "sum(seq) AS versions").first()
+    assert told is not None
+    return {"seconds": seconds, "peak_mb": jvm_peak(session), "rows": told["rows"], "versions": told["versions"]}
+
+
+def _session(folder: Path, name: str) -> tuple[Any, Any]:
+    from onefold.lake import Lake
+    from onefold.settings import Settings
+    from onefold.spark.session import open_session
+
+    lake = Lake(Settings(home=folder, lake=f"lake-{name}", spark_conf={"spark.driver.memory": MEMORY}))
+    return lake, open_session(lake, name)
+
+
+def main() -> int:
+    """Generate once, run every job `rounds` times in turn, print medians and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, help="records in the batch [1,000,000; with --curve 100,000]")
+    parser.add_argument("--table", type=int, default=10_000_000, help="rows in the table")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each job")
+    parser.add_argument("--curve", type=int, nargs="+", metavar="ROWS", help="Onefold alone, tables of these sizes")
+    parser.add_argument("--job", choices=(*JOBS, "within"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.job:
+        print(json.dumps(globals()[args.job](args.folder, args.table, args.batch)))
+        return 0
+    batch = args.batch or (100_000 if args.curve else 1_000_000)
+    console = Console()
+    if not args.curve:
+        found = _side_by_side(console, JOBS, batch, args.table, args.rounds)
+        if len({(run["rows"], run["versions"]) for runs in found.values() for run in runs}) != 1:
+            console.print(f"the jobs disagree on the rows: {found}")
+            return 1
+        print_medians(console, found, "copy_on_write", "rows", "rows")
+        return 0
+    curve: Found = {}
+    for size in args.curve:
+        for job, runs in _side_by_side(console, ("onefold", "within"), batch, size, args.rounds).items():
+            curve[f"{'random keys' if job == 'onefold' else job}, {size:,}"] = runs
+    for first in list(curve)[:2]:
+        print_medians(
+            console, {name: runs for name, runs in curve.items() if name[0] == first[0]}, first, "rows", "rows"
+        )
+    return 0
+
+
+def _side_by_side(console: Console, jobs: tuple[str, ...], batch: int, table: int, rounds: int) -> Found:
+    with tempfile.TemporaryDirectory(prefix="onefold-bench-") as scratch:
+        folder = Path(scratch)
+        (folder / "datasets").mkdir()
+        for name, text in (("bench", DATASET), ("within", WITHIN.replace("name: bench", "name: within"))):
+            (folder / "datasets" / f"{name}.yaml").write_text(text)
+        generate(folder / "export-bench", batch, table, newest=False)
+        if "within" in jobs:
+            generate(folder / "export-within", batch, table, newest=True)
+        console.print(f"{batch:,} records into {table:,} rows; {os.cpu_count()} cores")
+        found: Found = {job: [] for job in jobs}
+        for number in range(rounds):
+            for job in jobs:
+                found[job].append(
+                    run_job("benchmarks.merge", job, folder, "--table", str(table), "--batch", str(batch))
+                )
+                console.print(f"round {number + 1}: {job:<14} {found[job][-1]['seconds']:8.1f} s")
+                for left in folder.glob("lake-*"):
+                    shutil.rmtree(left, ignore_errors=True)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
