@@ -117,7 +117,7 @@ def test_approved_it_is_published_under_the_name_of_whoever_approved(
     [made] = decisions_of(project.lake, project.dataset())
     assert (made["decision"], made["by"], made["state"]) == ("release", "ada", "published")
     assert made["reason"].startswith("a known retry")
-    assert made["waived"] == [{"check": "duplicate rate", "value": "0.5"}]
+    assert made["waived"] == [{"check": "duplicate rate", "value": "0.5", "carried": False}]
     [event] = found["events"]
     assert (event["asset"], event["task"]) == ("shop.things", "publish")
     assert (event["extra"]["batch"], event["extra"]["already"]) == (red, False)
