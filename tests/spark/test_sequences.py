@@ -129,7 +129,7 @@ def expected(log: Iterable[Sent]) -> list[Outcome]:
     return found
 
 
-def outcomes(session: SparkSession, logs: Sequence[Sequence[Sent]]) -> list[list[Outcome]]:
+def outcomes(session: SparkSession, logs: Sequence[Sequence[Sent]], whole: bool = False) -> list[list[Outcome]]:
     """Many logs in one job, each a topic."""
     rows = [
         {"cluster": "c", "topic": f"{number}", "incarnation": 1, "partition": 0, "offset": offset}
@@ -139,7 +139,7 @@ def outcomes(session: SparkSession, logs: Sequence[Sequence[Sent]]) -> list[list
     ]
     table = session.createDataFrame(pa.Table.from_pylist(rows, pa.schema(list(FIELDS.items()))))
     found: list[list[Any]] = [[] for _ in logs]
-    for row in diagnose(table).collect():
+    for row in diagnose(table, whole).collect():
         found[int(row.topic)].append((row.offset, row.outcome, row.missing))
     return [sorted(one) for one in found]
 
@@ -159,31 +159,36 @@ def test_each_record_has_the_outcome_that_the_rule_gives(found: dict[str, list[O
 NEAR_THE_WRAP = (0, 1, 2, 3, MAX - 2, MAX - 1, MAX)
 
 
-def drawn(rng: random.Random) -> list[Sent]:
-    """A short log around the wrap, with a hole now and then."""
+def drawn(rng: random.Random, steps: tuple[int, ...]) -> list[Sent]:
+    """A short log around the wrap, with a hole or a record read twice now and then, as `steps` say."""
     log: list[Sent] = []
     offset = 0
     for _ in range(rng.randint(2, 12)):
-        offset += rng.choice((1, 1, 1, 2))
+        if not (step := rng.choice(steps)) and log:
+            log.append(log[-1])
+            continue
+        offset += step
         name = rng.choice(("1", "2", None, "p"))
         log.append((offset, name, -1 if name == "p" else rng.randint(0, 2), rng.choice(NEAR_THE_WRAP)))
     return log
 
 
+@pytest.mark.parametrize(("steps", "whole"), [((0, 1, 1, 1, 1, 2), False), ((0, 1, 1, 1), True)])
 def test_drawn_logs_have_the_outcomes_of_a_broker_that_keeps_its_state(
-    spark: SparkSession, request: pytest.FixtureRequest
+    spark: SparkSession, request: pytest.FixtureRequest, steps: tuple[int, ...], whole: bool
 ) -> None:
     rng = random.Random(request.config.option.hypothesis_seed)
-    logs = [drawn(rng) for _ in range(400)]
+    logs = [drawn(rng, steps) for _ in range(400)]
     wanted = [expected(log) for log in logs]
     assert {outcome for log in wanted for _, outcome, _ in log} == {"accepted", "repeat", "gap", "fenced"}
-    found = zip(logs, wanted, outcomes(spark, logs), strict=True)
+    found = zip(logs, wanted, outcomes(spark, logs, whole), strict=True)
     wrong = [(log, want, got) for log, want, got in found if want != got]
     assert not wrong, min(wrong, key=lambda one: len(one[0]))
 
 
-def test_the_rule_costs_one_exchange(spark: SparkSession) -> None:
+@pytest.mark.parametrize(("whole", "by"), [(False, "log"), (True, "who")])
+def test_the_rule_costs_one_exchange(spark: SparkSession, whole: bool, by: str) -> None:
     partition = "cluster string, topic string, incarnation int, partition int, offset long"
     table = spark.createDataFrame([], f"{partition}, producer struct<name: string, epoch: int, sequence: bigint>")
-    plan = diagnose(table)._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("Exchange hashpartitioning") == plan.count("Exchange") == 1, plan
+    plan = diagnose(table, whole)._jdf.queryExecution().executedPlan().toString()
+    assert plan.count(f"Exchange hashpartitioning({by}#") == plan.count("Exchange") == 1, plan

@@ -25,30 +25,30 @@ SHOWN = 1_000
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 
 
-def diagnose(records: DataFrame) -> DataFrame:
+def diagnose(records: DataFrame, whole: bool = False) -> DataFrame:
     """Give every record of a producer its outcome.
 
     Takes the partition's four columns, `offset` and `producer` (struct<name, epoch, sequence>, or null); an offset
-    may stand there more than once. Gives the partition, `offset`, `name`, `epoch`, `sequence`, `outcome`, `missing`
-    (sequences that a gap leaves out) and `place` (the sequence without wraps, from the first of its epoch). One
-    exchange, by partition.
+    may stand there more than once. `whole`: no partition has a hole, so that nobody has to look for one, and a log's
+    producers are judged side by side. Gives the partition, `offset`, `name`, `epoch`, `sequence`, `outcome`,
+    `missing` (sequences that a gap leaves out) and `place` (the sequence without wraps, from the first of its epoch).
+    One exchange: by partition, or by producer where the logs are whole.
     """
     # Digests are sorted several times faster than the texts that they stand for; a producer counts for each log anew.
     records = records.withColumn("log", F.xxhash64(*_PARTITION))
     log = Window.partitionBy("log").orderBy("offset")
-    before = F.lag("offset").over(log)
-    distinct = records.withColumn("before", before).where(
-        F.col("before").isNull() | (F.col("before") != F.col("offset"))
-    )
-    starts = F.when(F.col("offset") == F.col("before") + 1, 0).otherwise(1)
-    run = F.sum(F.coalesce(starts, F.lit(1))).over(log.rowsBetween(Window.unboundedPreceding, 0))
+    ahead_by = F.col("offset") - F.lag("offset").over(log)
+    holes = F.sum((ahead_by > 1).cast("int")).over(log.rowsBetween(Window.unboundedPreceding, 0))
+    run = F.lit(0) if whole else F.coalesce(holes, F.lit(0))
+    of_producer = Window.partitionBy("who", "log", "run").orderBy("offset")
     known = (
-        distinct.withColumn("run", run)
+        records.withColumn("run", run)
         .where(F.col("producer").isNotNull())
         .select(*_PARTITION, "log", "run", "offset", "producer.*")
         .withColumn("who", F.xxhash64("log", "name"))
+        .withColumn("before", F.lag("offset").over(of_producer))
+        .where(F.col("before").isNull() | (F.col("before") != F.col("offset")))
     )
-    of_producer = Window.partitionBy("who", "log", "run").orderBy("offset")
     of_epoch = Window.partitionBy("who", "log", "run", "epoch").orderBy("offset")
     earlier = (Window.unboundedPreceding, -1)
     stepped = known.withColumns(
@@ -81,11 +81,15 @@ def _step(sequence: Column, before: Column) -> Column:
     return F.when(F.col("epoch") >= 0, around).otherwise(sequence - before)
 
 
-def producers_of(staged: DataFrame) -> Producers:
-    """The account of a staged batch's producers, session by session; at most `SHOWN` of them are listed."""
+def producers_of(staged: DataFrame, whole: bool = False) -> Producers:
+    """The account of a staged batch's producers, session by session; at most `SHOWN` of them are listed.
+
+    `whole` says that each partition's offsets are one range.
+    """
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in (*_PARTITION, "offset")]
     judged = diagnose(
-        staged.where(F.col(f"{C.ORDER}.offset").isNotNull()).select(*at, F.col(C.PRODUCER).alias("producer"))
+        staged.where(F.col(f"{C.ORDER}.offset").isNotNull()).select(*at, F.col(C.PRODUCER).alias("producer")),
+        whole,
     )
     odd = F.col("outcome") != ACCEPTED
     # Numbers alone: a text or a struct among them would be aggregated by sorting all records.

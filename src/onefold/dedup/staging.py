@@ -19,7 +19,7 @@ from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import size
+from onefold.landing.offsets import merged, size
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.spark.tables import bucketed, drop, scratch_table
@@ -85,7 +85,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     counted = rows.groupBy(E.OBJECT).agg(*told).collect()
     objects = {row[E.OBJECT]: row["count"] for row in counted}
     records = sum(objects.values())
-    partitions, refused, inconsistent = {}, {}, False
+    partitions, refused, inconsistent, whole = {}, {}, False, False
     if not dataset.source.exact and any(row["rejected"] for row in counted):
         refused = refused_lines(rows)
     if dataset.source.exact:
@@ -94,8 +94,9 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
             where.key: StagedPartition(present=one.present, quarantined=one.quarantined, undecided=one.undecided)
             for where, one in found.items()
         }
-        distinct = sum(size([*one.present, *one.quarantined, *one.undecided]) for one in found.values())
-        inconsistent = distinct < records and has_inconsistent_positions(rows)
+        held = [merged([*one.present, *one.quarantined, *one.undecided]) for one in found.values()]
+        whole = all(len(ranges) == 1 for ranges in held)
+        inconsistent = sum(map(size, held)) < records and has_inconsistent_positions(rows)
     staged = Staged(
         batch=batch,
         generation=dataset.generation,
@@ -107,7 +108,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         objects=objects,
         refused=refused,
         reused=reused_identities(rows, dataset),
-        producers=producers_of(rows) if C.PRODUCER in rows.columns else None,
+        producers=producers_of(rows, whole) if C.PRODUCER in rows.columns else None,
         within=periods_of(rows) if dataset.within else None,
     )
     return staged, inconsistent
