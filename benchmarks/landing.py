@@ -1,6 +1,6 @@
 """Landing a live topic side by side: Onefold's step, and a plain Python consumer that writes JSON lines.
 
-    python -m benchmarks.landing [--rows 2000000] [--rounds 3]
+    python -m benchmarks.landing [--rows 5000000] [--rounds 3]
 
 A broker of its own holds `rows` records of about 150 bytes in four partitions. Onefold lands them as shipped: exact
 ranges, read by Spark, Parquet, checksums, manifest; its session is open before the clock starts. The consumer polls
@@ -110,7 +110,7 @@ def main() -> int:
     from sample.broker import Broker
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=2_000_000, help="records in the topic")
+    parser.add_argument("--rows", type=int, default=5_000_000, help="records in the topic")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each job")
     for name, kind in (("job", str), ("servers", str), ("folder", Path)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""Which offsets a batch holds: bitmaps in Spark against sets in Python."""
+"""Which offsets a batch holds: bits in Spark against sets in Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onefold.landing.offsets import TopicPartition
 from tests.property.fold import ORDER_TYPE
 
 BITS = 32768
-"""Offsets in one of Spark's bitmaps; its borders are where an error would be."""
+"""Offsets in one row of what Spark sends; its borders are where an error would be."""
 near_borders = st.builds(
     lambda base, border, step: max(0, base + border * BITS + step),
     st.sampled_from((0, 2**31, 2**33 + 1, 2**53, 2**62)),
@@ -65,7 +65,7 @@ def test_L2_the_ranges_are_those_of_the_set_of_offsets(
     assert not found
 
 
-def test_one_range_spans_bitmaps(spark: SparkSession) -> None:
+def test_one_range_spans_rows(spark: SparkSession) -> None:
     """A contiguous run over two borders is one range, and a hole on a border splits it."""
     start = 2**31 - 3
     whole = [("t", 0, start + n, None) for n in range(2 * BITS + 5)]

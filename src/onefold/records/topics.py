@@ -39,6 +39,13 @@ _BULK = {
     "receive.buffer.bytes": str(1 << 20),
 }
 """The client reads much at once: about half the time of its defaults, which serve consumers that wait for records."""
+_WRITTEN = {
+    "compression": "zstd",
+    "parquet.enable.dictionary": "false",
+    **{f"parquet.enable.dictionary#{name}": "true" for name in ("cluster", "topic", "incarnation", "partition")},
+    **{f"parquet.column.statistics.enabled#{name}": "false" for name in ("key", "value")},
+}
+"""Payloads rarely repeat, and nobody asks for the largest: a dictionary and bounds cost as much as writing them."""
 _WHERE = ["cluster", "topic", "incarnation", "partition"]
 _TASK = 500_000
 """Records that one task reads, at most."""
@@ -58,7 +65,7 @@ def write_topics(
     are read again.
     """
     reads = [_read(session, one, client) for one in _rounds(ranges)] + [_again(session, one) for one in standing]
-    reduce(DataFrame.unionByName, reads).write.option("compression", "zstd").parquet(uri)
+    reduce(DataFrame.unionByName, reads).write.options(**_WRITTEN).parquet(uri)
     written = ranges_by(session.read.schema(LANDED).parquet(*literal([uri])), _WHERE, "offset")
     return {
         TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=partition).key: found

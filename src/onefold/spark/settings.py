@@ -26,6 +26,8 @@ SETTINGS = {
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
     # Naming the line of Python that made each column costs most of the time of planning a small batch.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Kafka by its second reader: the first, Spark's default, makes each record a Row and takes it apart again.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.ui.showConsoleProgress": "false",
 }
 
