@@ -57,8 +57,9 @@ def onefold(folder: Path) -> dict[str, float]:
     from onefold.lake import Lake
     from onefold.landing.land import plan_batch
     from onefold.settings import Settings
+    from onefold.spark.driver import all_small
 
-    marks: list[tuple[str, float]] = [("session", time.perf_counter())]
+    marks: list[tuple[str, float]] = [("plan", time.perf_counter())]
 
     def say(step: str) -> None:
         marks.append((step, time.perf_counter()))
@@ -66,10 +67,11 @@ def onefold(folder: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=folder) as own:
         lake = Lake(Settings(home=folder, lake=f"{own}/lake"))
         dataset = load_dataset(folder / "bench.yaml")
-        spark = InProcess(lake)
+        plan = plan_batch(lake, dataset)
+        say("session")
+        spark = InProcess(lake, all_small(lake, dataset, [plan]))
         session = spark.session
-        say("plan")
-        end = run_batch(lake, dataset, plan_batch(lake, dataset), spark, say)
+        end = run_batch(lake, dataset, plan, spark, say)
         say("")
         assert end.published, end.red
         steps = {name: after - at for (name, at), (_, after) in pairwise(marks)}

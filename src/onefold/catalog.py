@@ -96,6 +96,13 @@ class StateTable:
         return Head(ref.snapshot_id, record)
 
     @property
+    def size(self) -> int:
+        """Bytes of the files that `main` reads, as its summary has them: a hint."""
+        snapshot = self.table.snapshot_by_id(self.main.snapshot)
+        summary = snapshot.summary if snapshot else None
+        return int(summary.get("total-files-size", 0) or 0) if summary else 0
+
+    @property
     def carried(self) -> bool:
         """Whether `main`'s own snapshot names the commit record, so that its ancestors may expire."""
         snapshot = self.table.snapshot_by_id(self.main.snapshot)

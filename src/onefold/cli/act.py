@@ -121,8 +121,9 @@ def run(
 def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
     from onefold.cli.process import InProcess
     from onefold.cli.run import run_batch
+    from onefold.spark.driver import all_small
 
-    spark = InProcess(lake)
+    spark = InProcess(lake, all_small(lake, dataset, plans))
     ends = []
     try:
         for number, plan in enumerate(plans, 1):

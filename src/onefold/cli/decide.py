@@ -123,12 +123,14 @@ def carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as
     from onefold.cli.run import run_batch
     from onefold.landing.plan import find_plan
     from onefold.publish.decide import check_carried_out
+    from onefold.spark.driver import all_small
 
-    spark = InProcess(lake)
+    plan = find_plan(lake, dataset, made.batch)
+    spark = InProcess(lake, all_small(lake, dataset, [plan]))
     try:
         with NOTES.status(f"{dataset.name} {made.batch}") as status:
             say = say_step(status, dataset.name, 1, 1)
-            end = run_batch(lake, dataset, find_plan(lake, dataset, made.batch), spark, say, rebuilding=True)
+            end = run_batch(lake, dataset, plan, spark, say, rebuilding=True)
     finally:
         spark.close()
     row = ended(end) | {"decision": made.model_dump(mode="json")}

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class InProcess:
     """Launches Spark steps in one session of this process; the JVM's own words go to a log file."""
 
-    def __init__(self, lake: Lake) -> None:
-        self.lake = lake
+    def __init__(self, lake: Lake, small: bool = False) -> None:
+        self.lake, self.small = lake, small
         self._session: SparkSession | None = None
 
     @property
@@ -45,7 +45,7 @@ class InProcess:
             with self._quiet():
                 from onefold.spark.session import open_session
 
-                self._session = open_session(self.lake)
+                self._session = open_session(self.lake, small=self.small)
         return self._session
 
     def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:

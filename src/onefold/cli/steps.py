@@ -13,8 +13,10 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.plan import find_plan
 from onefold.publish import publish_batch
 from onefold.report import describe, report_batch
+from onefold.spark.driver import all_small
 from onefold.upsert.documents import upserted_of
 
 STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish", "report")
@@ -49,7 +51,7 @@ def one_step(
     if name == "report":
         report_batch(lake, dataset, batch)
         return describe(lake, dataset, batch)
-    spark = InProcess(lake)
+    spark = InProcess(lake, all_small(lake, dataset, [find_plan(lake, dataset, batch)]))
 
     def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
         return spark.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]

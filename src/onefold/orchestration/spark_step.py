@@ -15,10 +15,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from onefold.dataset import Dataset
+from onefold.dataset import Dataset, find_dataset
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
+from onefold.landing.plan import find_plan
 from onefold.orchestration.connections import kafka_environment, open_dataset
+from onefold.spark.driver import all_small
 from onefold.spark.result import result_key, result_of
 from onefold.spark.settings import session_settings
 
@@ -58,7 +60,7 @@ class SparkLauncher(SparkSubmitOperator):
         self.name = f"onefold {step} {self.dataset} {batch}"
         self.application = str(application_of(step))
         self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
-        self.conf = {**session_settings(lake), **self.given_conf}
+        self.conf = {**session_settings(lake, self._small(lake, step, batch)), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
         self.env_vars = {**(python_environment(connection) or {}), **(kafka_environment(lake.settings))} or None
         self._hook = None  # one hook a submission: it keeps what on_kill must end
@@ -68,6 +70,13 @@ class SparkLauncher(SparkSubmitOperator):
             if lake.storage.stat(key) == before:  # an older result is not this process's
                 raise SparkLostError(step, batch) from None
         return result_of(lake, self.dataset, batch, attempt, step)
+
+    def _small(self, lake: Lake, step: str, batch: str) -> bool:
+        """Whether the step is over before a JVM has warmed up; maintenance reads whole tables."""
+        if step == "maintain":
+            return False
+        dataset = find_dataset(lake.settings.datasets_folder, self.dataset)
+        return all_small(lake, dataset, [find_plan(lake, dataset, batch)])
 
     def _connection(self) -> Connection:
         try:

@@ -12,16 +12,17 @@ from onefold.spark.package import packed
 from onefold.spark.settings import secret_settings, session_settings
 
 
-def open_session(lake: Lake, name: str = "onefold") -> SparkSession:
+def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> SparkSession:
     """The process's session: an active one with the lake's catalog, or a new one.
 
-    Under spark-submit the master comes from there; otherwise from the settings.
+    Under spark-submit the master comes from there; otherwise from the settings. `small` is
+    for the driver of small batches (`onefold.spark.driver`).
     """
     builder = SparkSession.builder.appName(name)
     if not os.environ.get("SPARK_ENV_LOADED"):  # set by spark-submit's scripts
         builder = builder.master(lake.settings.spark_master)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers': else whichever python3 comes first
-    for key, value in session_settings(lake).items():
+    for key, value in session_settings(lake, small).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     for key, value in secret_settings(lake).items():  # a catalog is opened when it is first named

@@ -10,6 +10,8 @@ from onefold.storage import S3Storage, s3_of_spark
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
 _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
+# The first compiler alone: for what is small the second takes more CPU than it saves.
+_COMPILE_ONCE = "-XX:TieredStopAtLevel=1"
 
 SETTINGS = {
     "spark.executor.extraJavaOptions": _COMPILE_ALL,
@@ -32,12 +34,15 @@ SETTINGS = {
 }
 
 
-def session_settings(lake: Lake) -> dict[str, str]:
-    """Every setting that a Spark step needs, for a session in this process and for spark-submit alike."""
+def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
+    """Every setting that a Spark step needs, for a session in this process and for spark-submit alike.
+
+    `small`: what the driver is started for is over before a JVM's second compiler pays (`onefold.spark.driver`).
+    """
     name = f"spark.sql.catalog.{CATALOG}"
     return {
         **SETTINGS,
-        "spark.driver.extraJavaOptions": _driver_options(jar_home() / "spark" / "classes.jsa"),
+        "spark.driver.extraJavaOptions": _driver_options(jar_home() / "spark" / "classes.jsa", small),
         "spark.jars": ",".join(str(jar) for name in jar_sets(lake) for jar in jars(name)),
         name: "org.apache.iceberg.spark.SparkCatalog",
         f"{name}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
@@ -51,11 +56,12 @@ def session_settings(lake: Lake) -> dict[str, str]:
     }
 
 
-def _driver_options(classes: Path) -> str:
+def _driver_options(classes: Path, small: bool) -> str:
     """With Spark's classes from an archive, where `make classes` left one; a JVM that it does not fit goes without."""
+    options = f"{_COMPILE_ALL} {_COMPILE_ONCE}" if small else _COMPILE_ALL
     if not classes.is_file() or " " in str(classes):
-        return _COMPILE_ALL
-    return f"{_COMPILE_ALL} -XX:SharedArchiveFile={classes} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        return options
+    return f"{options} -XX:SharedArchiveFile={classes} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def secret_settings(lake: Lake) -> dict[str, str]:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-SMALL_BYTES = 4 << 20
-"""Landed bytes up to which a batch is small."""
+from onefold.spark.driver import SMALL_BYTES
+
 _COMPILING = {
     "spark.sql.codegen.wholeStage": ("true", "false"),
     "spark.sql.codegen.factoryMode": ("FALLBACK", "NO_CODEGEN"),

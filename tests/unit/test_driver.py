@@ -1,0 +1,86 @@
+"""Which driver is started for small batches only: by what is planned, and by the table that it meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from onefold.catalog import RECORD_PROPERTY, ROOT, find_state, open_catalog, state_name
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.landing.cuts import OffsetRange
+from onefold.landing.offsets import TopicPartition
+from onefold.landing.plan import GapPlan, ObjectsPlan, PinnedObject, Plan, RangesPlan, ReplayPlan
+from onefold.spark.driver import SMALL_BYTES, all_small
+from onefold.spark.settings import session_settings
+
+MakeDataset = Callable[..., Dataset]
+FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
+WHERE = TopicPartition(cluster="c", topic="t", incarnation=1, partition=0)
+
+
+def objects(*sizes: int) -> ObjectsPlan:
+    pinned = [PinnedObject(name=f"{number}", size=size, etag="e") for number, size in enumerate(sizes)]
+    return ObjectsPlan(source="s", place="p", objects=pinned)
+
+
+def ranges(*counts: int) -> RangesPlan:
+    return RangesPlan(source="s", ranges=[OffsetRange(topic_partition=WHERE, start=7, end=7 + n) for n in counts])
+
+
+def replay(records: int) -> ReplayPlan:
+    return ReplayPlan(source="s", origin="b", objects=["a"], records=records, code="c")
+
+
+GAP = GapPlan(source="s", dataset="d", key={"id": "a"}, version=3)
+
+
+@pytest.mark.parametrize(
+    ("plans", "small"),
+    [
+        ([], True),
+        ([objects(SMALL_BYTES - 1, 1)], True),
+        ([objects(SMALL_BYTES, 1)], False),
+        ([ranges(4000, 96)], True),
+        ([ranges(4000, 97)], False),
+        ([replay(4096)], True),
+        ([replay(4097)], False),
+        ([GAP, objects(1), objects(SMALL_BYTES)], True),
+        ([GAP, objects(SMALL_BYTES + 1), objects(1)], False),
+    ],
+)
+def test_a_driver_is_small_if_each_of_its_batches_is(
+    lake: Lake, dataset: MakeDataset, plans: list[Plan], small: bool
+) -> None:
+    assert all_small(lake, dataset(), plans) is small
+
+
+def test_a_small_batch_into_a_large_table_is_not_small(
+    lake: Lake, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things = dataset()
+    catalog = open_catalog(lake)
+    catalog.create_namespace_if_not_exists(things.target.namespace)
+    rows = pa.table({"id": ["a", "b"]})
+    table = catalog.create_table((things.target.namespace, state_name(things)), rows.schema)
+    table.append(rows, snapshot_properties={RECORD_PROPERTY: ROOT})
+    state = find_state(lake, things)
+    assert state is not None
+    written = sum(task.file.file_size_in_bytes for task in table.scan().plan_files())
+    assert state.size == written > 0
+
+    monkeypatch.setattr("onefold.spark.driver._TABLE_BYTES", written)
+    assert all_small(lake, things, [objects(1)])
+    monkeypatch.setattr("onefold.spark.driver._TABLE_BYTES", written - 1)
+    assert not all_small(lake, things, [objects(1)])
+
+
+def test_only_a_small_driver_does_without_the_second_compiler(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onefold.spark.settings.jars", lambda _: [])
+    options = "spark.driver.extraJavaOptions"
+    assert FIRST_COMPILER_ONLY in session_settings(lake, small=True)[options].split()
+    assert FIRST_COMPILER_ONLY not in session_settings(lake)[options]
+    own = Lake(lake.settings.model_copy(update={"spark_conf": {options: "-Xint"}}))
+    assert session_settings(own, small=True)[options] == "-Xint"
