@@ -46,6 +46,11 @@ class Settings(BaseSettings):
         repr=False,  # it holds passwords
         description="How to reach clusters: connection name to client settings, in librdkafka's names",
     )
+    lease_wait: float = Field(
+        default=900,
+        ge=0,
+        description="Seconds that a batch waits for another of its table, before it goes on beside it",
+    )
     publish_tries: int = Field(default=5, ge=1, description="How often a moved main is met with a new attempt")
 
     @classmethod

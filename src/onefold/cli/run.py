@@ -14,6 +14,7 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
 from onefold.landing.plan import Plan, taken_plans
 from onefold.publish import Published, publish_batch
+from onefold.publish.lease import lease
 from onefold.publish.publish import find_published
 from onefold.publish.stuck import waits_for_a_person
 from onefold.quality.suites import load_suite
@@ -78,13 +79,14 @@ def run_batch(
     try:
         say("dedup")
         spark.run("dedup", dataset, batch)
-        say("upsert")
-        upserted = spark.run("upsert", dataset, batch, new_attempt())
-        if not upserted.published:
-            say("gate")
-            spark.run("gate", dataset, batch, upserted.attempt)
-        say("publish")
-        published = publish_batch(lake, dataset, batch, upserted.attempt, launch)
+        with lease(lake, dataset, say):
+            say("upsert")
+            upserted = spark.run("upsert", dataset, batch, new_attempt())
+            if not upserted.published:
+                say("gate")
+                spark.run("gate", dataset, batch, upserted.attempt)
+            say("publish")
+            published = publish_batch(lake, dataset, batch, upserted.attempt, launch)
     except GateRedError as red:
         return BatchRun(batch, None, red, report_batch(lake, dataset, batch))
     fault_point("after_publish")

@@ -15,6 +15,7 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.publish import publish_batch
+from onefold.publish.lease import lease
 from onefold.report import describe, report_batch
 from onefold.spark.driver import all_small
 from onefold.upsert.documents import upserted_of
@@ -59,7 +60,8 @@ def one_step(
     try:
         if name == "publish":
             newest = attempt or upserted_of(lake, dataset, batch).attempt
-            return publish_batch(lake, dataset, batch, newest, launch)
+            with lease(lake, dataset):
+                return publish_batch(lake, dataset, batch, newest, launch)
         document: BaseModel = spark.run(name, dataset, batch, attempt or (new_attempt() if name == "upsert" else None))
         return document
     finally:

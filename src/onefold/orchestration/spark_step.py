@@ -119,6 +119,7 @@ class PublishOperator(SparkLauncher):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Publish the attempt; what was published, also as the asset event's extra."""
         from onefold.publish import publish_batch
+        from onefold.publish.lease import lease
 
         lake, dataset = open_dataset(self.dataset)
 
@@ -126,7 +127,8 @@ class PublishOperator(SparkLauncher):
             return self.launch(context, lake, step, batch, attempt)
 
         assert self.attempt is not None
-        published = publish_batch(lake, dataset, self.batch, self.attempt, launch)
+        with lease(lake, dataset):
+            published = publish_batch(lake, dataset, self.batch, self.attempt, launch)
         extra: dict[str, Any] = {
             "batch": published.batch,
             "snapshot": published.snapshot,

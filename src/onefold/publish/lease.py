@@ -1,0 +1,74 @@
+"""A table's lease: who holds it merges and publishes undisturbed, so that nobody starves and little is done twice.
+
+No law rests on it: publishing asks the catalog for the base that it expects. It lies where the catalog does, which
+frees it when its holder dies: an advisory lock of the Postgres server, or a lock on a file beside the SQLite file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from onefold.database import Database
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+
+_LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def lease(lake: Lake, dataset: Dataset, say: Callable[[str], None] = _LOG.info) -> Iterator[bool]:
+    """Hold the table's lease; whether it was got.
+
+    It is waited for as long as the setting `lease_wait` says; behind that, and where there is none to be had, the
+    batch goes on beside the other one.
+    """
+    table, wait = dataset.target.table, lake.settings.lease_wait
+    take = _of_server if lake.database.postgres else _of_file
+    with ExitStack() as held:
+        got = take(lake.database, table, 0, held)
+        if not got and wait:
+            say(f"waiting for another batch of {table}")
+            got = take(lake.database, table, wait, held)
+        if not got:
+            _LOG.warning("%s: another batch holds the table for more than %g s; going on beside it", table, wait)
+        yield got
+
+
+def _of_file(database: Database, table: str, wait: float, held: ExitStack) -> bool:
+    catalog = Path(database.url.database or "")
+    lock = FileLock(catalog.with_name(f"{catalog.name}.{table}.lease"), is_singleton=True)  # of one thread: re-entrant
+    try:
+        lock.acquire(timeout=wait, poll_interval=0.2)
+    except Timeout:
+        return False
+    except OSError as error:  # a disk that is full or read only says so again, where it matters
+        _LOG.warning("%s: no lease: %s", table, error)
+        return False
+    held.callback(lock.release)
+    return True
+
+
+def _of_server(database: Database, table: str, wait: float, held: ExitStack) -> bool:
+    connection = held.enter_context(create_engine(database.sqlalchemy, poolclass=NullPool).connect())
+    named = {"table": f"onefold/{table}"}
+    if not wait:
+        asked = "SELECT pg_try_advisory_lock(hashtextextended(:table, 0))"
+        got = bool(connection.execute(text(asked), named).scalar())
+        connection.commit()  # the lock is the session's; a transaction left open would hold back the server's vacuum
+        return got
+    connection.execute(text("SELECT set_config('lock_timeout', :wait, false)"), {"wait": f"{wait * 1000:.0f}ms"})
+    try:
+        connection.execute(text("SELECT pg_advisory_lock(hashtextextended(:table, 0))"), named)
+    except OperationalError as error:
+        _LOG.warning("%s: no lease: %s", table, str(error).splitlines()[0])
+        return False
+    connection.commit()
+    return True
