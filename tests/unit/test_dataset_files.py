@@ -113,7 +113,7 @@ def test_all_shipped_datasets_are_tested_here() -> None:
         ("  message_id: header", "  mesage_id: header", "identity.mesage_id", "did you mean 'message_id'?"),
         ("buckets: 8", "bukets: 8", "target.bukets", "did you mean 'buckets'?"),
         ("freshness: 2h", "fresh_within: 2h", "quality.fresh_within", "unknown key"),
-        ("settle: 10m", "zzz: 10m", "schedule.zzz", "there are cron, start, settle"),
+        ("settle: 10m", "zzz: 10m", "schedule.zzz", "there are cron, timezone, start, settle"),
     ],
 )
 def test_an_unknown_key_is_an_error_with_the_nearest(write: Write, old: str, new: str, key: str, near: str) -> None:
@@ -264,6 +264,8 @@ REFUSED = [
     ("cron range", '"0 * * * *"', '"99 * * * *"', "schedule.cron", "five cron fields"),
     ("start", "start: 2026-01-01", "start: soon", "schedule.start", "datetime"),
     ("settle", "settle: 10m", "settle: 600", "schedule.settle", "no duration"),
+    ("timezone", "settle: 10m", "timezone: Europe/Berln", "schedule.timezone", "no time zone"),
+    ("timezone path", "settle: 10m", "timezone: ../UTC", "schedule.timezone", "no time zone"),
     ("message id", "message_id: header.message-id", "message_id: 'long('", "identity.message_id", "cannot be read"),
     ("filter", "\"value.type = 'entry'\"", '"type = ="', "source.filter", "cannot be read"),
     ("filter field", "\"value.type = 'entry'\"", '"kind = 1"', "source.filter", "names no field of value.fields"),

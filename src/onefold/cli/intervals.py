@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from itertools import pairwise
-
-from croniter import croniter
+from itertools import pairwise, takewhile
 
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
@@ -25,12 +23,11 @@ def intervals_between(dataset: Dataset, start: datetime | None, end: datetime | 
         raise UsageError("--from must be before --to")
     if dataset.schedule is None:
         return [Interval(start=low, end=high)]
-    cron = dataset.schedule.cron
     for at in (low, high):
-        if not croniter.match(cron, at):
-            raise UsageError(f"{at:%Y-%m-%dT%H:%M} is no instant of the schedule {cron!r}")
-    instants = [low]
-    steps = croniter(cron, low)
-    while instants[-1] < high:
-        instants.append(steps.get_next(datetime))
+        if (instant := dataset.schedule.next_from(at)) != at:
+            raise UsageError(
+                f"{at:%Y-%m-%dT%H:%M} is no instant of the schedule {dataset.schedule.words}; the next one is "
+                f"{instant:%Y-%m-%dT%H:%MZ}"
+            )
+    instants = [low, *takewhile(lambda at: at <= high, dataset.schedule.instants(low))]
     return [Interval(start=one, end=other) for one, other in pairwise(instants)]

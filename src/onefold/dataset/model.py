@@ -4,45 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from croniter import croniter
 from pydantic import Field, field_validator, model_validator
 
 from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
 from onefold.dataset.expressions import CASTS, PERIODS, ROOTS, Call, Expression, Path, calls, parse, paths, used
+from onefold.dataset.schedule import Schedule
 from onefold.dataset.source import Source
 from onefold.dataset.types import FieldType, parse_type
-
-
-class Schedule(Model):
-    """When Airflow runs it."""
-
-    cron: str = Field(description="Five cron fields, UTC")
-    start: datetime = Field(description="The first interval's start")
-    settle: Duration = Field(
-        default=timedelta(minutes=10),
-        description="How long an object must be unchanged, or an interval over, before it is read",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _instants(cls, given: Any) -> Any:
-        start = given.get("start") if isinstance(given, dict) else None
-        if isinstance(start, date) and not isinstance(start, datetime):
-            start = datetime(start.year, start.month, start.day, tzinfo=UTC)
-        if isinstance(start, datetime):
-            given = {**given, "start": start if start.tzinfo else start.replace(tzinfo=UTC)}
-        return given
-
-    @field_validator("cron")
-    @classmethod
-    def _readable_cron(cls, cron: str) -> str:
-        if len(cron.split()) != 5 or not croniter.is_valid(cron):
-            raise ValueError(f"{cron!r} is no schedule of five cron fields, such as '0 * * * *'")
-        return cron
 
 
 class KeyFormat(Model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 from croniter import croniter
 
@@ -41,4 +42,16 @@ def _instants(cron: str, start: datetime, end: datetime) -> list[datetime]:
 def longest_wait(dataset: Dataset) -> timedelta | None:
     """How long the oldest record of an interval waits at most: the interval, and `settle`. None: no schedule."""
     schedule = dataset.schedule
-    return longest_interval(schedule.cron) + schedule.settle if schedule else None
+    if schedule is None:
+        return None
+    hourly = schedule.cron.split()[1] == "*"  # it goes on by the hour while clocks are put back
+    more = timedelta(0) if hourly else _put_back(schedule.timezone)
+    return longest_interval(schedule.cron) + more + schedule.settle
+
+
+@cache
+def _put_back(timezone: str) -> timedelta:
+    """By how much a zone's clock is put back within a year: the longest day is as much longer."""
+    zone, first = ZoneInfo(timezone), datetime(2026, 1, 1, tzinfo=UTC)
+    offsets = [(first + number * _DAY).astimezone(zone).utcoffset() or timedelta(0) for number in range(366)]
+    return max(offsets) - min(offsets)
