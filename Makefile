@@ -77,7 +77,7 @@ lint: setup ## Style, import walls and types
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: bench-small bench-landing bench-segments bench-dedup bench-merge ## All benchmarks, hours on two cores
+bench: bench-small bench-parsing bench-landing bench-segments bench-dedup bench-merge ## All benchmarks, hours on two cores
 
 .PHONY: bench-dedup
 bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
@@ -98,6 +98,10 @@ bench-merge: setup ## Upserting a batch into a large table beside a copy-on-writ
 .PHONY: bench-small
 bench-small: setup ## A small batch from command to report, with the share of each step, beside a bare Spark job
 	@$(BIN)/python -m benchmarks.small_batch
+
+.PHONY: bench-parsing
+bench-parsing: setup ## Reading each file of dags/ with 200 dataset files
+	@$(BIN)/python -m benchmarks.parsing
 
 .PHONY: record
 record: setup $(KAFKA) ## Record the sample stream anew from a real broker

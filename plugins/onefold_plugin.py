@@ -1,9 +1,11 @@
-"""Onefold in Airflow's UI: the reports behind Airflow's login, as a menu entry and a tab of each run."""
+"""Onefold in Airflow: the reports behind Airflow's login, as a menu entry and a tab of each run; who goes first."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.plugins_manager import AirflowPlugin
+
+from onefold.orchestration.priority import BackfillLast
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -48,6 +50,7 @@ class OnefoldPlugin(AirflowPlugin):
     """What Airflow's UI shows of Onefold."""
 
     name = "onefold"
+    priority_weight_strategies = [BackfillLast]  # noqa: RUF012
     fastapi_apps = [{"app": Reports(), "url_prefix": PREFIX, "name": "Onefold reports"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {

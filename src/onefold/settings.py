@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from datetime import timedelta
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -17,6 +18,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from onefold.dataset.base import Duration
 from onefold.errors import UsageError
 from onefold.origins import nearest, origins_in, unknown_variables
 
@@ -52,6 +54,26 @@ class Settings(BaseSettings):
         description="Seconds that a batch waits for another of its table, before it goes on beside it",
     )
     publish_tries: int = Field(default=5, ge=1, description="How often a moved main is met with a new attempt")
+    pool: str = Field(default="default_pool", description="Airflow's pool of the tasks that start Spark; it must exist")
+    task_timeout: Duration = Field(
+        default=timedelta(hours=12), description="After which Airflow ends a try of a task, such as 90m or 12h"
+    )
+    notify: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Who is told when a task has failed or data are stale: a name to `class`, one of Airflow's "
+        "notifiers, and its arguments",
+    )
+
+    @field_validator("notify")
+    @classmethod
+    def _with_classes(cls, notify: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name, given in notify.items():
+            place = given.get("class")
+            if not isinstance(place, str) or not all(part.isidentifier() for part in place.split(".")):
+                raise ValueError(
+                    f"{name} needs a class, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+                )
+        return notify
 
     @classmethod
     def settings_customise_sources(
@@ -101,7 +123,8 @@ def load_settings(**overrides: Any) -> Settings:
         raise UsageError(f"the settings cannot be read: {error}") from error
 
 
-ENTRIES = {name: field.annotation not in (str, int, Path, str | None) for name, field in Settings.model_fields.items()}
+_PLAIN = (str, int, float, Path, str | None, timedelta)
+ENTRIES = {name: field.annotation not in _PLAIN for name, field in Settings.model_fields.items()}
 """The settings by name, and whether each holds entries of its own."""
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import os
 import select
+import signal
 import subprocess
 import sys
+import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 HEAVY = ("pyspark", "great_expectations", "pyiceberg", "pandas", "pyarrow")
 
@@ -25,6 +32,33 @@ def parsing() -> dict[str, Any]:
     for other in ("onefold_decide", "onefold_housekeeping", "onefold_invalid_datasets"):
         importlib.import_module(f"dags.{other}")
     return {"seconds": seconds, "heavy": [name for name in HEAVY if name in sys.modules], "dags": sorted(file.dags)}
+
+
+def reading(file: str) -> dict[str, Any]:
+    """What reading a file of `dags/` opens and loads, as the interpreter itself reports it."""
+    opened: list[str] = []
+    asked: list[str] = []
+
+    def watch(event: str, args: tuple[Any, ...]) -> None:
+        if event == "open" and str(args[0]).endswith(".yaml"):
+            opened.append(Path(str(args[0])).name)
+        if event in ("socket.connect", "socket.getaddrinfo"):
+            asked.append(str(args))
+
+    import airflow.sdk
+    import airflow.utils.session  # noqa: F401  # it opens files of its own
+
+    sys.addaudithook(watch)
+    start = time.process_time()
+    read = importlib.import_module(f"dags.{file}")
+    seconds = time.process_time() - start
+    return {
+        "opened": opened,
+        "asked": asked,
+        "heavy": [name for name in HEAVY if name in sys.modules],
+        "dags": sorted(getattr(read, "dags", {})),
+        "seconds": seconds,
+    }
 
 
 def bag() -> dict[str, Any]:
@@ -50,6 +84,9 @@ def _facts(dag: Any) -> dict[str, Any]:
         "enums": {name: param.get("enum") for name in dag.params if (param := dag.params.get_param(name).schema)},
         "tasks": [task.task_id for task in dag.topological_sort()],
         "edges": sorted(f"{task.task_id}>{below}" for task in dag.tasks for below in task.downstream_task_ids),
+        "pools": {task.task_id: task.pool for task in dag.tasks},
+        "timeouts": sorted({task.execution_timeout.total_seconds() for task in dag.tasks}),
+        "weight_rules": sorted({_named(task.weight_rule) for task in dag.tasks}),
         "retries": {task.task_id: task.retries for task in dag.tasks},
         "by_cause": [task.task_id for task in dag.tasks if task.retry_policy is not None],
         "outlets": {task.task_id: [asset.name for asset in task.outlets] for task in dag.tasks if task.outlets},
@@ -57,6 +94,10 @@ def _facts(dag: Any) -> dict[str, Any]:
         "approval": next((_approval(task) for task in dag.tasks if task.task_id == "approve"), None),
         "teardowns": [task.task_id for task in dag.tasks if task.is_teardown],
     }
+
+
+def _named(rule: Any) -> str:
+    return rule if isinstance(rule, str) else type(rule).__name__
 
 
 def _approval(task: Any) -> dict[str, Any]:
@@ -77,6 +118,114 @@ def retries() -> dict[str, Any]:
     delay = policy.evaluate(errors.NotSettledError("", "", ""), try_number=1, max_tries=2).retry_delay
     settled = {"seconds to settle": delay.total_seconds() if delay else None}
     return {kind.__name__: decide(kind) for kind in (*kinds, ValueError)} | settled
+
+
+def weights() -> dict[str, Any]:
+    """What the scheduler weighs each task of a dataset by, in a run of the schedule, of a person and of a backfill."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from dags.onefold_datasets import dags
+
+    known = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dags["accounts"]))
+    return {
+        kind: {
+            task.task_id: TaskInstance(task=task, run_id=f"{kind}__2026-01-01", dag_version_id=None).priority_weight
+            for task in known.tasks
+        }
+        for kind in ("scheduled", "manual", "backfill")
+    }
+
+
+def boundaries(cases: str) -> dict[str, Any]:
+    """Of each cron, zone, start and number: the intervals that Airflow would run, and our own boundaries."""
+    return {"found": [_boundaries(*case) for case in json.loads(cases)]}
+
+
+def _boundaries(cron: str, timezone: str, start: str, number: int) -> dict[str, Any]:
+    from datetime import datetime
+    from itertools import islice
+
+    import pendulum
+    from airflow.timetables.base import TimeRestriction
+    from airflow.timetables.interval import CronDataIntervalTimetable
+
+    from onefold.dataset.schedule import Schedule
+
+    timetable = CronDataIntervalTimetable(cron, timezone=timezone)
+    limits = TimeRestriction(earliest=pendulum.parse(start), latest=None, catchup=True)
+    run, found = None, []
+    for _ in range(number):
+        info = timetable.next_dagrun_info(last_automated_data_interval=run, restriction=limits)
+        run = info.data_interval
+        found.append([run.start.in_timezone("UTC").isoformat(), run.end.in_timezone("UTC").isoformat()])
+    schedule = Schedule(cron=cron, timezone=timezone, start=datetime.fromisoformat(start))
+    ours = islice(schedule.instants(datetime.fromisoformat(found[0][0])), number)
+    return {"airflow": found, "ours": [found[0][0], *(at.isoformat() for at in ours)]}
+
+
+def messages() -> dict[str, Any]:
+    """What is told of a task that ended with each of these."""
+    from types import SimpleNamespace
+
+    from onefold import errors
+    from onefold.orchestration.notify import message_of
+
+    checks = ("conflicts: found 1, wanted at most 0", "status: found <b>{{ 7 * 7 }}</b>")
+    ends: dict[str, BaseException | None] = {
+        "red": errors.GateRedError("accounts", "b_1", checks, "/lake/report.html"),
+        "loss": errors.DataLossError("accounts", "b_1", checks[:1], "/lake/report.html"),
+        "lost": errors.SparkLostError("dedup", "b_1"),
+        "other": ValueError("a & b"),
+        "killed": None,
+    }
+    task, dag = SimpleNamespace(task_id="dedup"), SimpleNamespace(dag_id="accounts")
+    told = {
+        name: message_of({"exception": error, "task": task, "ti": task, "dag": dag}) for name, error in ends.items()
+    }
+    maintain = SimpleNamespace(task_id="accounts.maintain", dataset="accounts", batch="all")
+    gone = errors.SparkLostError("maintain", "all")
+    told["maintain"] = message_of({"exception": gone, "task": maintain, "ti": maintain, "dag": dag})
+    asked = {"params": {"dataset": "orders"}, "exception": errors.UsageError("no"), "task": task, "ti": task}
+    told["decide"] = message_of({**asked, "dag": SimpleNamespace(dag_id="onefold_decide")})
+    return {
+        name: {"subject": one.subject, "text": one.text, "html": one.html, "batch": one.batch}
+        for name, one in told.items()
+    }
+
+
+def figures() -> dict[str, Any]:
+    """The figures of a batch with an interval, when it was just published, and when it was not."""
+    from datetime import UTC, datetime
+
+    from onefold.landing.plan import Interval
+    from onefold.orchestration.metrics import figures_of
+    from onefold.report.document import Report
+    from onefold.upsert.coverage import PartitionAccount
+
+    end = datetime(2026, 3, 1, 6, tzinfo=UTC)
+    account = PartitionAccount(
+        partition="t-0", start=0, end=20, distinct=13, quarantined=0, explained={}, unexplained=[(3, 5), (9, 14)]
+    )
+    report = Report.model_construct(
+        landed=13,
+        counts={
+            "applied": {"insert": 4, "replace": 2},
+            "duplicate": {"position": 3, "key_version": 1},
+            "rejected": {"undecodable": 1},
+            "conflict": {"same_version": 2},
+        },
+        findings=1,
+        accounts=[account],
+        held=0,
+        status="published",
+        interval=Interval(start=end - timedelta(hours=1), end=end),
+    )
+    newest = int((end - timedelta(seconds=30)).timestamp() * 1000)
+    return {
+        "published": figures_of(report, end + timedelta(seconds=90), newest),
+        "again": figures_of(report, None, newest),
+    }
 
 
 def approvals() -> dict[str, Any]:
@@ -134,6 +283,114 @@ def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:
         "xcoms": {one.task_id: one.xcom_pull(one.task_id) for one in done.get_task_instances()},
         "main": _main(dag_id) if dag_id in dataset_names() else None,
     }
+
+
+def killed(dag_id: str, conf: str) -> dict[str, Any]:
+    """Run a DAG's first tasks, and the report, each supervised in a process of its own as an executor has it.
+
+    The first try of dedup is ended by SIGTERM to its process once its Spark has started a driver.
+    """
+    from onefold.dataset import find_dataset
+    from onefold.dedup.documents import Staged, staged_key
+    from onefold.lake import Lake
+    from onefold.settings import load_settings
+
+    done = _dag(dag_id).test(logical_date=None, run_conf=json.loads(conf), mark_success_pattern=".*")  # runs nothing
+    family: list[psutil.Process] = []
+    states = [_supervise(dag_id, done.run_id, task_id) for task_id in ("plan", "land")]
+    ending = threading.Thread(target=_end_spark, args=[family])
+    ending.start()
+    states.append(_supervise(dag_id, done.run_id, "dedup"))
+    left = [one.pid for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    ending.join()
+    states += [_supervise(dag_id, done.run_id, task_id) for task_id in ("dedup", "report")]
+    lake = Lake(load_settings())
+    batch = done.get_task_instance("plan").xcom_pull("plan")
+    staged = lake.get(staged_key(lake, find_dataset(lake.settings.datasets_folder, dag_id), batch), Staged)
+    return {"states": states, "ended": len(family), "left": left, "staged": staged.records if staged else None}
+
+
+def stale(dag_id: str, start: str, end: str) -> dict[str, Any]:
+    """A run as the scheduler makes it and finds it late, and its callback as an executor runs it; when it was due."""
+    from datetime import datetime
+
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+    from airflow.executors.workloads import BundleInfo, ExecuteCallback
+    from airflow.models.dagbag import DBDagBag
+    from airflow.models.deadline import Deadline
+    from airflow.sdk.execution_time.callback_supervisor import supervise_callback
+    from airflow.sdk.execution_time.supervisor import InProcessTestSupervisor
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
+    from sqlalchemy import select
+
+    with create_session() as session:
+        DagBundlesManager().sync_bundles_to_db(session=session)
+    (dags,) = DagBundlesManager().get_all_dag_bundles()
+    dags.initialize()
+    sync_bag_to_db(BundleDagBag(dags.path, bundle_path=dags.path, bundle_name=dags.name), dags.name, dags.version)
+    interval = (datetime.fromisoformat(start), datetime.fromisoformat(end))
+    place, bundle = Path("onefold_datasets.py"), BundleInfo(name=dags.name)
+    with create_session() as session:
+        known = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
+        assert known is not None
+        run = known.create_dagrun(
+            run_id=f"scheduled__{start}",
+            logical_date=interval[0],
+            data_interval=interval,
+            run_after=interval[1],
+            run_type=DagRunType.SCHEDULED,
+            triggered_by=DagRunTriggeredByType.TIMETABLE,
+            state=DagRunState.RUNNING,
+            session=session,
+        )
+        session.flush()
+        late = session.scalars(select(Deadline).filter_by(dagrun_id=run.id)).one()
+        at = late.deadline_time.isoformat()
+        late.handle_miss(session)
+        session.flush()
+        work = ExecuteCallback.make(late.callback, run, dag_rel_path=place, bundle_info=bundle)
+    data, client = work.callback.data, InProcessTestSupervisor._api_client(dag=_dag(dag_id))
+    words = {"id": work.callback.id, "callback_path": data["path"], "callback_kwargs": data["kwargs"]}
+    code = supervise_callback(**words, dag_rel_path=place, bundle_info=bundle, client=client)
+    return {"at": at, "code": code}
+
+
+def _end_spark(family: list[psutil.Process]) -> None:
+    """End the process that has submitted, once the JVM has started its driver; who ran then."""
+    while True:
+        for one in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                drivers = one.children(recursive=True) if one.name() == "java" else []
+                if any(driver.name().startswith("python") for driver in drivers):
+                    family += [one, *drivers]
+                    os.kill(one.ppid(), signal.SIGTERM)
+                    return
+        threading.Event().wait(0.05)
+
+
+def _supervise(dag_id: str, run_id: str, task_id: str) -> str:
+    from airflow.executors.workloads import BundleInfo, ExecuteTask
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.sdk.execution_time.supervisor import InProcessTestSupervisor, supervise_task
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    query = select(TaskInstance).filter_by(dag_id=dag_id, run_id=run_id, task_id=task_id)
+    with create_session() as session:
+        task = session.scalars(query).one()
+        task.state, task.try_number, task.max_tries = "queued", task.try_number + 1, 2
+        session.flush()
+        place, bundle = Path("onefold_datasets.py"), BundleInfo(name="dags-folder")
+        work = ExecuteTask.make(task, dag_rel_path=place, bundle_info=bundle)
+    client = InProcessTestSupervisor._api_client(dag=_dag(dag_id))  # the real API server, in this process
+    supervise_task(
+        ti=work.ti, bundle_info=bundle, dag_rel_path=place, token="", client=client, subprocess_logs_to_stdout=True
+    )
+    with create_session() as session:
+        return str(session.scalars(query).one().state)
 
 
 def _dag(dag_id: str) -> Any:

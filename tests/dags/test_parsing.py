@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 PROJECT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (PROJECT / "datasets").glob("*.yaml"))
@@ -28,6 +32,26 @@ def test_every_dataset_file_is_a_dag_beside_onefolds_own_and_nothing_is_an_impor
     assert found["errors"] == {}
 
 
+@pytest.mark.parametrize(
+    "file", ["onefold_datasets", "onefold_invalid_datasets", "onefold_decide", "onefold_housekeeping"]
+)
+def test_of_200_dataset_files_each_is_a_dag_without_code_and_each_is_opened_once(
+    probe: Any, datasets: Path, file: str
+) -> None:
+    given = (datasets / "accounts.yaml").read_text()
+    for number in range(len(NAMES), 200):
+        name = f"more_{number}"
+        text = given.replace("name: accounts", f"name: {name}").replace("payments.accounts", f"payments.{name}")
+        (datasets / f"{name}.yaml").write_text(text)
+
+    found = probe("reading", file, ONEFOLD_DATASETS=str(datasets))
+
+    assert sorted(found["opened"]) == sorted(one.name for one in datasets.iterdir())
+    assert len(found["opened"]) == 200
+    assert (found["asked"], found["heavy"]) == ([], [])
+    assert len(found["dags"]) == (200 if file == "onefold_datasets" else 0)
+
+
 def test_every_dag_keeps_the_policy(probe: Any) -> None:
     for name, dag in probe("bag")["dags"].items():
         assert dag["owner"] == OWNERS.get(name, "onefold")
@@ -39,6 +63,8 @@ def test_every_dag_keeps_the_policy(probe: Any) -> None:
         assert dag["timetable"] in ("NullTimetable", "CronDataIntervalTimetable", "CronTriggerTimetable")
         assert set(dag["retries"].values()) == {2}
         assert sorted(dag["by_cause"]) == sorted(dag["tasks"])
+        assert dag["timeouts"] == [12 * 60 * 60]
+        assert dag["weight_rules"] == ["BackfillLast"]
 
 
 def test_every_dataset_dag_has_the_same_tasks_and_one_asset(probe: Any) -> None:
@@ -52,6 +78,61 @@ def test_every_dataset_dag_has_the_same_tasks_and_one_asset(probe: Any) -> None:
         assert dag["edges"] == sorted(f"{one}>{two}" for one, two in pairwise(TASKS))
         assert list(dag["outlets"]) == ["publish"]
         assert dag["teardowns"] == ["report"], "a report never decides the outcome of a run"
+
+
+def test_tasks_that_start_spark_are_in_the_pool_that_is_set_and_no_try_is_longer_than_is_set(probe: Any) -> None:
+    dags = probe("bag", ONEFOLD_POOL="lake", ONEFOLD_TASK_TIMEOUT="90m")["dags"]
+
+    def pooled(name: str) -> list[str]:
+        return sorted(task for task, pool in dags[name]["pools"].items() if pool == "lake")
+
+    assert pooled("accounts") == pooled("onefold_decide") == ["dedup", "gate", "publish", "upsert"]
+    assert pooled("orders") == ["dedup", "gate", "land", "publish", "upsert"], "a live topic is landed by Spark"
+    assert pooled("onefold_housekeeping") == sorted(f"{name}.maintain" for name in NAMES)
+    assert {pool for dag in dags.values() for pool in dag["pools"].values()} == {"lake", "default_pool"}
+    assert [dag["timeouts"] for dag in dags.values()] == [[90 * 60]] * len(dags)
+
+
+def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goes_first(probe: Any) -> None:
+    found = probe("weights")
+
+    assert found["scheduled"] == found["manual"]
+    assert min(found["scheduled"].values()) > max(found["backfill"].values())
+    for kind in ("scheduled", "backfill"):
+        assert [found[kind][task] for task in TASKS[:-1]] == sorted(
+            (found[kind][task] for task in TASKS[:-1]), reverse=True
+        )
+
+
+def test_without_the_plugin_airflow_weighs_as_it_does_otherwise(probe: Any, tmp_path: Path) -> None:
+    found = probe("bag", AIRFLOW__CORE__PLUGINS_FOLDER=str(tmp_path))
+
+    assert found["errors"] == {}
+    assert found["dags"]["accounts"]["weight_rules"] == ["downstream"]
+
+
+BOUNDARIES = [
+    ("0 0 * * *", "Europe/Berlin", "2026-03-27T00:00:00+00:00", [24, 23, 24]),
+    ("0 0 * * *", "Europe/Berlin", "2026-10-23T00:00:00+00:00", [24, 25, 24]),
+    ("0 * * * *", "Europe/Berlin", "2026-03-28T23:00:00+00:00", [1, 1, 1, 1]),
+    ("0 * * * *", "Europe/Berlin", "2026-10-24T23:00:00+00:00", [1, 1, 1, 1]),
+    ("30 2 * * *", "Europe/Berlin", "2026-03-27T00:00:00+00:00", [24, 24, 23]),
+    ("30 2 * * *", "Europe/Berlin", "2026-10-23T00:00:00+00:00", [24, 25, 24]),
+    ("0 */6 * * *", "Europe/Berlin", "2026-10-24T16:00:00+00:00", [6, 7, 6]),
+    ("0 0 * * *", "America/Santiago", "2026-09-04T00:00:00+00:00", [24, 24, 23]),
+    ("0 0 * * *", "UTC", "2026-03-28T00:00:00+00:00", [24, 24]),
+]
+
+
+def test_airflow_runs_the_intervals_that_a_backfill_by_command_reads_without_gap_or_overlap(probe: Any) -> None:
+    cases = [(cron, timezone, start, len(hours)) for cron, timezone, start, hours in BOUNDARIES]
+    found = probe("boundaries", json.dumps(cases))["found"]
+
+    for (*case, hours), one in zip(BOUNDARIES, found, strict=True):
+        intervals = [[datetime.fromisoformat(edge) for edge in interval] for interval in one["airflow"]]
+        assert [(end - start) / timedelta(hours=1) for start, end in intervals] == hours, case
+        assert [end for _, end in intervals[:-1]] == [start for start, _ in intervals[1:]], case
+        assert one["ours"] == [one["airflow"][0][0], *(end for _, end in one["airflow"])], case
 
 
 def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_before_it_is_made(probe: Any) -> None:
@@ -80,13 +161,14 @@ def test_housekeeping_is_daily_and_one_task_at_a_time(probe: Any) -> None:
 
 def test_a_schedule_is_an_explicit_interval_timetable_from_the_start_given(probe: Any, datasets: Path) -> None:
     file = datasets / "accounts.yaml"
-    file.write_text(file.read_text() + 'schedule: {cron: "0 * * * *", start: 2026-03-01}\n')
+    schedule = '{cron: "0 0 * * *", timezone: Europe/Berlin, start: 2026-03-01}'
+    file.write_text(file.read_text() + f"schedule: {schedule}\n")
 
     dag = probe("bag", ONEFOLD_DATASETS=str(datasets))["dags"]["accounts"]
 
     assert dag["timetable"] == "CronDataIntervalTimetable"
-    assert dag["start"] == "2026-03-01T00:00:00+00:00"
-    assert "`0 * * * *` UTC" in dag["doc"]
+    assert dag["start"] == "2026-02-28T23:00:00+00:00"
+    assert "`0 0 * * *` Europe/Berlin, from 2026-03-01 00:00 on" in dag["doc"]
 
 
 def test_invalid_dataset_files_are_one_import_error_and_the_other_dags_stand(probe: Any, datasets: Path) -> None:

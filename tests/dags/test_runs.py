@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,31 @@ def run(probe: Any, home: Path) -> Callable[..., Any]:
         return probe("run", dag, *(words or ["{}"]), ONEFOLD_HOME=str(home), ONEFOLD_LAKE=str(home / "lake"), **environ)
 
     return once
+
+
+@pytest.fixture
+def statsd() -> Iterator[tuple[dict[str, str], Callable[[], dict[str, float]]]]:
+    """Airflow's settings for a StatsD server, and what that server has received of Onefold's gauges."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.setblocking(False)
+        where = {"STATSD_ON": "True", "STATSD_HOST": "127.0.0.1", "STATSD_PORT": str(server.getsockname()[1])}
+
+        def received() -> dict[str, float]:
+            said: list[str] = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    said += server.recv(65536).decode().splitlines()
+            gauges = (line.split(":") for line in said if line.startswith("airflow.onefold.") and line.endswith("|g"))
+            return {name.removeprefix("airflow.onefold."): float(value.split("|")[0]) for name, value in gauges}
+
+        yield {f"AIRFLOW__METRICS__{name}": value for name, value in where.items()}, received
+
+
+def notifier(told: Path) -> dict[str, str]:
+    """One that writes to a file."""
+    words = {"subject": "{{ onefold.subject }}", "body": "{{ onefold.html }}"}
+    return {"class": "tests.dags.notifier.FileNotifier", "path": str(told), **words}
 
 
 def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
@@ -84,14 +112,20 @@ def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(ru
 
 
 def test_a_missing_spark_connection_is_named_before_anything_starts_and_not_tried_again(
-    run: Callable[..., Any],
+    run: Callable[..., Any], home: Path
 ) -> None:
-    found = run("accounts", AIRFLOW_CONN_SPARK_DEFAULT=None)
+    told = home / "told.jsonl"
+    notify = json.dumps({"away": {"class": "tests.dags.notifier.Gone"}, "file": notifier(told)})
+    found = run("accounts", AIRFLOW_CONN_SPARK_DEFAULT=None, ONEFOLD_NOTIFY=notify)
 
     assert found["state"] == "failed"
     assert found["tasks"]["dedup"] == "failed"
     assert "there is no Airflow connection 'spark_default'" in found["log"]
     assert "Spark-Submit cmd" not in found["log"]
+    (said,) = [json.loads(line) for line in told.read_text().splitlines()]
+    told_of = (said["task"], said["subject"])
+    assert told_of == ("dedup", "accounts: task dedup failed"), "one that fails keeps no other from telling"
+    assert "there is no Airflow connection &#x27;spark_default&#x27;" in said["body"]
 
 
 def test_a_spark_process_that_was_killed_is_lost_and_may_be_tried_again(run: Callable[..., Any]) -> None:
@@ -100,6 +134,41 @@ def test_a_spark_process_that_was_killed_is_lost_and_may_be_tried_again(run: Cal
     assert found["tasks"]["dedup"] == "failed"
     assert "SparkLostError" in found["log"]
     assert "trying again may help" in found["log"]
+
+
+def test_a_killed_task_leaves_no_spark_behind_its_next_try_ends_right_and_figures_are_sent(
+    probe: Any, home: Path, statsd: Any
+) -> None:
+    metrics, received = statsd
+    where = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": str(home / "lake"), **metrics}
+    found = probe("killed", "accounts", "{}", **where)
+
+    assert found["ended"] >= 2, "the JVM and the driver that it has started"
+    assert found["left"] == []
+    assert found["states"] == ["success", "success", "up_for_retry", "success", "success"], found["log"][-5000:]
+    lines = sum(len(file.read_text().splitlines()) for file in (home / "new/kcat/1-first").iterdir())
+    assert found["staged"] == lines
+    gauges = received()
+    assert (gauges["accounts.landed"], gauges["accounts.red"]) == (lines, 0)
+    assert "accounts.age" not in gauges, "it is not published"
+
+
+def test_a_run_that_is_not_done_when_freshness_has_passed_is_told_as_stale(probe: Any, home: Path) -> None:
+    file, told = home / "datasets" / "accounts.yaml", home / "told.jsonl"
+    schedule = '{cron: "0 0 * * *", timezone: Europe/Berlin, start: 2026-03-01}'
+    text = file.read_text().replace("quality: {", "quality: {freshness: 26h, ")
+    file.write_text(f"{text}schedule: {schedule}\n")
+
+    notify = json.dumps({"file": notifier(told)})
+    where = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": str(home / "lake"), "ONEFOLD_NOTIFY": notify}
+    start, end = "2026-03-01T23:00:00+00:00", "2026-03-02T23:00:00+00:00"
+    found = probe("stale", "accounts", start, end, **where)
+
+    assert found["at"] == "2026-03-03T01:00:00+00:00", "26 hours after the interval's start"
+    (said,) = [json.loads(line) for line in told.read_text().splitlines()]
+    assert said["subject"] == "accounts: the data are stale"
+    assert "The interval from 2026-03-01T23:00:00Z to 2026-03-02T23:00:00Z is not published" in said["body"]
+    assert "/onefold/datasets/accounts" in said["body"]
 
 
 def test_the_reports_are_behind_the_login(probe: Any) -> None:

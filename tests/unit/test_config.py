@@ -67,6 +67,9 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "kafka": (None, "default"),
         "lease_wait": (900.0, "default"),
         "publish_tries": (5, "default"),
+        "pool": ("default_pool", "default"),
+        "task_timeout": ("12:00:00", "default"),
+        "notify": (None, "default"),
         "jars": ("/jars", "ONEFOLD_JARS"),
     }
 

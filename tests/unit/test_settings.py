@@ -51,6 +51,8 @@ def test_the_environment_goes_over_the_file(home: Path, monkeypatch: pytest.Monk
         ("publish_tries = 0\n", "setting publish_tries: .*greater than or equal to 1"),
         ('publish_tries = "often"\n', "setting publish_tries: .*integer"),
         ("lake = 5\n", "setting lake: .*string"),
+        ('task_timeout = "long"\n', "setting task_timeout: .*no duration such as"),
+        ('[notify.mail]\nto = "x"\n', "setting notify: .*mail needs a class, such as"),
         ("[spark_conf]\nspark.driver.memory = 1\n", "setting spark_conf.spark: .*string"),
         ('\nlaek = "x"\n', r"onefold.toml:2: there is no setting laek \(did you mean lake\?\)"),
         ("[zzz]\nmaster = 1\n", r"onefold.toml:1: there is no setting zzz \(there are catalog, datasets, "),

@@ -31,6 +31,7 @@ def rows_of(settings: Settings, origins: Origins) -> Iterator[dict[str, Any]]:
         "datasets": str(settings.datasets_folder),
         "expectations": str(settings.expectations_folder),
         "catalog": _catalog(settings),
+        "task_timeout": str(settings.task_timeout),
     }
     for name, field in Settings.model_fields.items():
         value = told.get(name, getattr(settings, name))

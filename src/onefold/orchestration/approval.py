@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from airflow.sdk.configuration import conf
-
 from onefold.dataset import Dataset
 from onefold.decisions import Decision
+from onefold.orchestration.links import report_link
 from onefold.publish.requests import Request
 from onefold.quality.documents import Check, GateResult
 from onefold.quality.waivers import why_not
@@ -35,12 +34,6 @@ def body_of(dataset: Dataset, request: Request, made: Decision, gate: GateResult
     else:
         parts.append("**Red checks**\n\n" + "\n".join(_red(gate, request)))
     return "\n\n".join([*parts, f"[Report]({report_link(dataset.name, request.batch)})"])
-
-
-def report_link(dataset: str, batch: str) -> str:
-    """Where Airflow's UI shows a batch's report; `plugins/onefold_plugin.py` mounts it."""
-    base = conf.get("api", "base_url", fallback="") or ""
-    return f"{base.rstrip('/')}/onefold/reports/{dataset}/{batch}"
 
 
 def _red(gate: GateResult | None, request: Request) -> list[str]:

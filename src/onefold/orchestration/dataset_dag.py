@@ -17,8 +17,10 @@ from onefold.landing.preview import planned as preview
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
+from onefold.orchestration.notify import deadline_of
 from onefold.orchestration.retries import task_defaults
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
+from onefold.settings import Settings
 from onefold.upsert.generation import check_generation
 
 UNSCHEDULED_START = datetime(2000, 1, 1, tzinfo=UTC)
@@ -27,7 +29,7 @@ BATCH = "{{ ti.xcom_pull(task_ids='plan') }}"
 ATTEMPT = "{{ ti.xcom_pull(task_ids='upsert') }}"
 
 
-def dataset_dag(file: Path) -> DAG:
+def dataset_dag(file: Path, settings: Settings) -> DAG:
     """The DAG of a dataset file; its id is the dataset's name.
 
     Raises:
@@ -42,26 +44,27 @@ def dataset_dag(file: Path) -> DAG:
         schedule=_timetable(file, dataset),
         start_date=dataset.schedule.start if dataset.schedule else UNSCHEDULED_START,
         auto_register=False,  # onefold_datasets.py hands them over; checking a file must not
+        deadline=deadline_of(dataset, settings),
         catchup=False,  # the past is a backfill
         max_active_runs=1,  # safe without, but runs of one table only wait for each other at publish
         tags={"onefold", dataset.apply.mode, dataset.target.namespace},
         default_args=task_defaults(
-            dataset.owner or "onefold", dataset.schedule.settle if dataset.schedule else timedelta(0)
+            settings, dataset.owner or "onefold", dataset.schedule.settle if dataset.schedule else timedelta(0)
         ),
         params={
             "export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT),
             "dry_run": Param(False, type="boolean", title="Dry run", description=DRY_RUN),
         },
     ) as dag:
-        planned, landed = plan(name), _land(dataset)
-        dedup = SparkStepOperator(task_id="dedup", step="dedup", dataset=name, batch=BATCH)
-        upsert = SparkStepOperator(task_id="upsert", step="upsert", dataset=name, batch=BATCH)
-        gate = SparkStepOperator(task_id="gate", step="gate", dataset=name, batch=BATCH, attempt=ATTEMPT)
-        publish = PublishOperator(
-            task_id="publish", dataset=name, batch=BATCH, attempt=ATTEMPT, outlets=[asset_of(dataset)]
-        )
+        of: dict[str, Any] = {"dataset": name, "batch": BATCH, "pool": settings.pool}
+        live = dataset.source.kafka  # it is read by Spark; export files are copied
+        landed: Any = SparkStepOperator(task_id="land", step="land", **of) if live else land(name, BATCH)
+        dedup = SparkStepOperator(task_id="dedup", step="dedup", **of)
+        upsert = SparkStepOperator(task_id="upsert", step="upsert", **of)
+        gate = SparkStepOperator(task_id="gate", step="gate", attempt=ATTEMPT, **of)
+        publish = PublishOperator(task_id="publish", attempt=ATTEMPT, outlets=[asset_of(dataset)], **of)
         # A teardown runs after a red gate too, and leaves the run's outcome to publish.
-        planned >> landed >> dedup >> upsert >> gate >> publish >> report(name).as_teardown()
+        plan(name) >> landed >> dedup >> upsert >> gate >> publish >> report(name).as_teardown()
     return dag
 
 
@@ -99,30 +102,28 @@ def land(name: str, batch: str) -> int:
     return len(land_batch(*open_dataset(name), batch).objects)
 
 
-def _land(dataset: Dataset) -> Any:
-    """Live topics are read by Spark; export files are copied."""
-    if dataset.source.kafka:
-        return SparkStepOperator(task_id="land", step="land", dataset=dataset.name, batch=BATCH)
-    return land(dataset.name, BATCH)
-
-
 @task
 def report(name: str) -> str:
-    """Write the batch's report, whatever became of the batch; where it lies."""
+    """Write the batch's report and send its figures, whatever became of the batch; where the report lies."""
+    from onefold.orchestration.metrics import send_figures
     from onefold.report import report_batch
 
-    batch = get_current_context()["ti"].xcom_pull(task_ids="plan")
+    pull = get_current_context()["ti"].xcom_pull
+    batch, done = pull(task_ids="plan"), pull(task_ids="publish")
     if not batch:
         raise AirflowSkipException(f"{name}: no batch was planned")
-    place = report_batch(*open_dataset(name), batch)
+    lake, dataset = open_dataset(name)
+    place = report_batch(lake, dataset, batch)
     print(f"Report: {place}")
+    just_published = datetime.fromisoformat(done["at"]) if done and not done["already"] else None
+    send_figures(lake, dataset, batch, just_published)
     return place
 
 
 def _timetable(file: Path, dataset: Dataset) -> CronDataIntervalTimetable | None:
     if dataset.schedule is None:
         return None
-    timetable = CronDataIntervalTimetable(dataset.schedule.cron, timezone="UTC")
+    timetable = CronDataIntervalTimetable(dataset.schedule.cron, timezone=dataset.schedule.timezone)
     try:
         timetable.validate()
     except AirflowTimetableInvalid as error:

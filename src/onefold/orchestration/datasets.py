@@ -7,19 +7,18 @@ files of `dags/`: `dataset_dags` leaves invalid dataset files out, `check_datase
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 from airflow.sdk import DAG
 
 from onefold.dataset import dataset_files, load_dataset
 from onefold.errors import InvalidDatasetError, UsageError
 from onefold.orchestration.dataset_dag import dataset_dag
-from onefold.settings import load_settings
+from onefold.settings import Settings, load_settings
 
 
 def dataset_dags() -> list[DAG]:
     """One DAG a valid dataset file."""
-    return _parse(load_settings().datasets_folder)[0]
+    return _parse(load_settings())[0]
 
 
 def dataset_names() -> list[str]:
@@ -37,19 +36,20 @@ def check_datasets() -> None:
     Raises:
         UsageError: the complaints, each with file, line and key; or the folder that holds no dataset file.
     """
-    folder = load_settings().datasets_folder
+    settings = load_settings()
+    folder = settings.datasets_folder
     if not dataset_files(folder):
         raise UsageError(f"no dataset files in {folder} (ONEFOLD_DATASETS, below ONEFOLD_HOME)")
-    complaints = _parse(folder)[1]
+    complaints = _parse(settings)[1]
     if complaints:
         raise UsageError("\n".join(str(one) for one in complaints))
 
 
-def _parse(folder: Path) -> tuple[list[DAG], list[InvalidDatasetError]]:
+def _parse(settings: Settings) -> tuple[list[DAG], list[InvalidDatasetError]]:
     dags, complaints = [], []
-    for file in dataset_files(folder):
+    for file in dataset_files(settings.datasets_folder):
         try:
-            dags.append(dataset_dag(file))
+            dags.append(dataset_dag(file, settings))
         except InvalidDatasetError as error:
             complaints.append(error)
     return dags, complaints

@@ -16,6 +16,7 @@ from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.dataset_dag import UNSCHEDULED_START, asset_of
 from onefold.orchestration.retries import task_defaults
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
+from onefold.settings import load_settings
 
 if TYPE_CHECKING:
     from onefold.publish import Published
@@ -50,6 +51,7 @@ foreign commit cannot be waived. Whoever may trigger this DAG and answer it may 
 
 def decide_dag(names: list[str]) -> DAG:
     """The DAG, for datasets of these names."""
+    settings = load_settings()
     with DAG(
         dag_id="onefold_decide",
         description="Decide a red batch: release, discard or skip it, or replay what it quarantined.",
@@ -58,7 +60,7 @@ def decide_dag(names: list[str]) -> DAG:
         start_date=UNSCHEDULED_START,
         catchup=False,
         tags={"onefold"},
-        default_args=task_defaults("onefold"),
+        default_args=task_defaults(settings, "onefold"),
         params=_params(names),
     ) as dag:
         looked = look_up()
@@ -69,7 +71,7 @@ def decide_dag(names: list[str]) -> DAG:
             defaults=ApprovalOperator.REJECT,
             response_timeout=ANSWER_WITHIN,
         )
-        of: dict[str, Any] = {"dataset": "{{ params.dataset }}", "batch": BATCH}
+        of: dict[str, Any] = {"dataset": "{{ params.dataset }}", "batch": BATCH, "pool": settings.pool}
         dedup = SparkStepOperator(task_id="dedup", step="dedup", **of)
         upsert = SparkStepOperator(task_id="upsert", step="upsert", **of)
         gate = SparkStepOperator(task_id="gate", step="gate", attempt=ATTEMPT, **of)

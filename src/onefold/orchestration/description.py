@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from onefold.dataset import Dataset
+from onefold.orchestration.links import dataset_link
 
 _DOC = """\
 ### {name}
@@ -23,6 +26,8 @@ _DOC = """\
 A red gate fails the run: the published table stays as it was, the batch is kept, and the task `report` says
 why. Clearing a task is safe: nothing is published twice. The past is a backfill. A run without a date reads
 everything new; the parameter `export` reads one folder instead.
+
+[Its batches and charts]({link})
 """
 
 
@@ -46,10 +51,19 @@ def doc_of(dataset: Dataset) -> str:
         deciding=dataset.deciding,
         narrower=f" (reasons named by {', '.join(narrower)})" if narrower else "",
         mode=mode,
-        schedule=f"`{dataset.schedule.cron}` UTC" if dataset.schedule else "none: trigger it",
+        schedule=_schedule(dataset),
         owner=dataset.owner or "-",
         checks=", ".join(_checks(dataset)),
+        link=dataset_link(dataset.name),
     )
+
+
+def _schedule(dataset: Dataset) -> str:
+    schedule = dataset.schedule
+    if schedule is None:
+        return "none: trigger it"
+    start = schedule.start.astimezone(ZoneInfo(schedule.timezone))
+    return f"`{schedule.cron}` {schedule.timezone}, from {start:%Y-%m-%d %H:%M} on; settled for {schedule.settle}"
 
 
 def _checks(dataset: Dataset) -> list[str]:

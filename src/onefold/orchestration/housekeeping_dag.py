@@ -14,7 +14,8 @@ from onefold.maintenance.keep import keep_of
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.dataset_dag import UNSCHEDULED_START
 from onefold.orchestration.retries import task_defaults
-from onefold.orchestration.spark_step import SparkLauncher
+from onefold.orchestration.spark_step import NO_BATCH, SparkLauncher
+from onefold.settings import load_settings
 
 UNFINISHED = timedelta(days=1)
 """A batch that was taken up so long ago and is not done has been left."""
@@ -34,6 +35,7 @@ One task runs at a time. All of it is safe beside running batches, and may be tr
 
 def housekeeping_dag(names: list[str]) -> DAG:
     """The DAG, for datasets of these names."""
+    settings = load_settings()
     with DAG(
         dag_id="onefold_housekeeping",
         description="Prove and tidy the published tables, run the doctor, name the batches that wait.",
@@ -44,7 +46,7 @@ def housekeeping_dag(names: list[str]) -> DAG:
         max_active_runs=1,
         max_active_tasks=1,  # nobody waits for it: it leaves the machines to the batches
         tags={"onefold"},
-        default_args=task_defaults("onefold"),
+        default_args=task_defaults(settings, "onefold"),
         params={
             "attempts": Param("1d", type="string", description="Keep what attempts left that are over"),
             "snapshots": Param("7d", type="string", description="Keep snapshots, for rollback and reading back"),
@@ -59,7 +61,7 @@ def housekeeping_dag(names: list[str]) -> DAG:
     ) as dag:
         for name in names:
             with TaskGroup(group_id=name):
-                MaintainOperator(task_id="maintain", dataset=name)
+                MaintainOperator(task_id="maintain", dataset=name, pool=settings.pool)
                 doctor(name)
                 stuck(name)
     return dag
@@ -71,7 +73,7 @@ class MaintainOperator(SparkLauncher):
     ui_color = "#eee8f5"
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(batch="all", **kwargs)
+        super().__init__(batch=NO_BATCH, **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; what it cleared away."""

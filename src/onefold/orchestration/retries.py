@@ -8,12 +8,18 @@ from typing import Any
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 from onefold.errors import NotSettledError, TerminalError, TransientError, UnknownOutcomeError
+from onefold.orchestration.notify import tell_failure
+from onefold.orchestration.priority import weight_rule
+from onefold.settings import Settings
 
 
-def task_defaults(owner: str, settle: timedelta = timedelta(0)) -> dict[str, Any]:
-    """What every task of a DAG is given: whose it is, and when it is tried again."""
+def task_defaults(settings: Settings, owner: str, settle: timedelta = timedelta(0)) -> dict[str, Any]:
+    """What every task of a DAG is given: whose it is, how long a try may take, when it is tried again, who is told."""
     return {
         "owner": owner,
+        "weight_rule": weight_rule(),
+        "on_failure_callback": [tell_failure] if settings.notify else [],
+        "execution_timeout": settings.task_timeout,
         "retries": 2,
         "retry_delay": timedelta(minutes=1),
         "retry_exponential_backoff": True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil  # type: ignore[import-untyped]
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
@@ -26,6 +28,12 @@ from onefold.spark.settings import session_settings
 
 if TYPE_CHECKING:
     from onefold.publish import Published
+
+
+NO_BATCH = "all"
+"""What stands for a batch where a job is of the whole table."""
+_GONE_WITHIN = 10.0
+"""Seconds that are waited for a killed process: it has no say, the system only clears up behind it."""
 
 
 class SparkLauncher(SparkSubmitOperator):
@@ -77,6 +85,21 @@ class SparkLauncher(SparkSubmitOperator):
             return False
         dataset = find_dataset(lake.settings.datasets_folder, self.dataset)
         return all_small(lake, dataset, [find_plan(lake, dataset, batch)])
+
+    def on_kill(self) -> None:
+        """End Spark: what was submitted, and with it every process that it has started on this machine.
+
+        The JVM's driver and workers are processes of their own; one that outlives it could still leave a result.
+        """
+        if self._hook is None:  # nothing was started
+            return
+        submitted = getattr(self._hook, "_submit_sp", None)
+        family = _family(submitted.pid) if submitted and submitted.poll() is None else []
+        super().on_kill()
+        for one in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(family[1:], timeout=_GONE_WITHIN)  # the first one's end is for whoever submitted it to read
 
     def _connection(self) -> Connection:
         try:
@@ -137,7 +160,8 @@ class PublishOperator(SparkLauncher):
             "report": lake.where(lake.report(dataset.name, published.batch, "html")),
         }
         self.announce(context, lake, dataset, published, extra)
-        return {**extra, "attempt": published.attempt, "record": published.record}
+        at = published.at.isoformat()
+        return {**extra, "attempt": published.attempt, "record": published.record, "at": at}
 
     def announce(
         self, context: Context, lake: Lake, dataset: Dataset, published: Published, extra: dict[str, Any]
@@ -147,6 +171,15 @@ class PublishOperator(SparkLauncher):
         (outlet,) = self.outlets
         assert isinstance(outlet, Asset)
         context["outlet_events"][outlet].extra = extra
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and all that descend from it."""
+    try:
+        parent = psutil.Process(pid)
+        return [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def application_of(step: str) -> Path:
