@@ -61,8 +61,20 @@ demo: setup $(KAFKA) ## The main job on the shipped sample and on two live topic
 airflow-demo: setup ## The same datasets as DAGs in a real Airflow; Ctrl-C stops it
 	@$(BIN)/python -m onefold.orchestration.demo
 
+.PHONY: stack
+stack: setup $(KAFKA) $(SERVERS) ## The compose file's services without containers, and the sample through all of them (PORTS="8080=18080 …")
+	@$(BIN)/python -m deploy.stack up $(addprefix --port ,$(PORTS))
+
+.PHONY: stack-down
+stack-down: setup ## Ends the stack and removes its folder; KEEP=1 keeps the data for the next `make stack`
+	@$(BIN)/python -m deploy.stack down $(if $(KEEP),--keep)
+
+.PHONY: s3-server
+s3-server: $(READY)
+	@$(BIN)/python -m deploy.stack.s3
+
 .PHONY: test
-test: setup $(KAFKA) $(SERVERS) $(CLASSES) ## Everything that CI runs
+test: setup $(KAFKA) $(SERVERS) $(CLASSES) s3-server ## Everything that CI runs
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 .PHONY: test-quick

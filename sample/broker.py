@@ -58,8 +58,13 @@ class BrokerNotStartedError(RuntimeError):
     def __init__(self, what: str, log: Path) -> None:
         self.what = what
         self.log = log
-        lines = log.read_text(errors="replace").splitlines()[-30:] if log.exists() else []
-        super().__init__(f"{what}. The last lines of its log:\n" + "\n".join(lines))
+        super().__init__(f"{what}. The last lines of its log:\n{last_lines(log)}")
+
+
+def last_lines(log: Path, count: int = 30) -> str:
+    """The end of a log file; nothing where there is none."""
+    lines = log.read_text(errors="replace").splitlines()[-count:] if log.exists() else []
+    return "\n".join(lines)
 
 
 class Broker:
@@ -127,7 +132,7 @@ class Broker:
         """Start it, on the data that it has, and return once it answers."""
         assert self._home is not None, "the broker has no place before it is entered"
         assert self._process is None or self._process.poll() is not None, "the broker is running"
-        command = [*java(), "kafka.Kafka", str(self._home / "server.properties")]
+        command = start_command(self._home / "server.properties")
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         self._await_answer()
@@ -160,11 +165,10 @@ class Broker:
             **(self._secure or {}),
             **self._settings,
         }
-        return "".join(f"{name}={value}\n" for name, value in properties.items())
+        return properties_text(properties)
 
     def _format(self, config: Path) -> None:
-        command = [*java(), "kafka.tools.StorageTool", "format", *(() if self._joins else ("--standalone",))]
-        command += ["--cluster-id", CLUSTER_ID, "--config", str(config)]
+        command = format_command(config, *(() if self._joins else ("--standalone",)))
         with self.log.open("wb") as output:
             done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
@@ -172,17 +176,12 @@ class Broker:
 
     def _await_answer(self) -> None:
         """Return once the broker answers a metadata request."""
-        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         deadline = time.monotonic() + START_SECONDS
         while self.process.poll() is None:
-            try:
-                client.list_topics(timeout=1)
-            except KafkaException:
-                if time.monotonic() > deadline:
-                    what = f"the broker did not answer within {START_SECONDS} s"
-                    raise BrokerNotStartedError(what, self.log) from None
-            else:
+            if answers(self.bootstrap):
                 return
+            if time.monotonic() > deadline:
+                raise BrokerNotStartedError(f"the broker did not answer within {START_SECONDS} s", self.log)
         code = self.process.returncode
         raise BrokerNotStartedError(f"the broker ended with code {code} while starting", self.log)
 
@@ -195,6 +194,31 @@ class Broker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def properties_text(properties: Mapping[str, object]) -> str:
+    """A broker's settings as its file has them."""
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def format_command(config: Path, *more: str) -> list[str]:
+    """The command that makes the storage which a broker of these settings wants."""
+    words = ["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER_ID, "--config", str(config)]
+    return [*java(), *words, *more]
+
+
+def start_command(config: Path, *options: str) -> list[str]:
+    """The command that runs a broker of these settings; `options` are more of the JVM's."""
+    return [*java(), *options, "kafka.Kafka", str(config)]
+
+
+def answers(bootstrap: str) -> bool:
+    """Whether a broker answers a metadata request; waits a second for it."""
+    try:
+        AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=1)
+    except KafkaException:
+        return False
+    return True
 
 
 def _pairs(of: Mapping[str, str], between: str) -> str:

@@ -153,9 +153,10 @@ def dataset() -> Callable[..., Dataset]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A real Postgres server for the whole session; tests use databases of their own."""
-    from tests.postgres import Postgres, programs
+    from deploy.stack.postgres import usable
+    from tests.postgres import Postgres
 
-    if programs() is None:
+    if not usable():
         pytest.skip("no Postgres server on this machine (Debian's package is postgresql)")
     with Postgres() as started:
         yield started

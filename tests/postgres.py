@@ -6,11 +6,9 @@ with Postgres() as server:
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,16 +18,11 @@ from typing import Self
 import psycopg2
 from psycopg2 import sql
 
-HOST = "127.0.0.1"
+from deploy.stack.postgres import account, command, connect, initialise
+from sample.broker import HOST, free_ports
+
 START_SECONDS = 60
 STOP_SECONDS = 30
-
-
-def programs() -> Path | None:
-    """The folder of `initdb` and `postgres`, of the newest version; None where there is none."""
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
-    found = shutil.which("initdb")
-    return debian[-1] if debian else Path(found).parent if found else None
 
 
 class Postgres:
@@ -37,27 +30,14 @@ class Postgres:
 
     def __init__(self) -> None:
         self.password = secrets.token_urlsafe(12)
-        with socket.socket() as one:
-            one.bind((HOST, 0))
-            self.port = int(one.getsockname()[1])
+        (self.port,) = free_ports(1)
 
     def __enter__(self) -> Self:
-        found = programs()
-        assert found
         self._folder = Path(tempfile.mkdtemp(prefix="onefold-postgres-"))
-        user = "postgres" if os.geteuid() == 0 else None  # it refuses to be root
-        if user:
-            shutil.chown(self._folder, user)
-        data, secret = self._folder / "data", self._folder / "password"
-        secret.write_text(self.password)
-        secret.chmod(0o644)  # below a folder that only its owner reads
-        made = [str(found / "initdb"), "-D", str(data), "-U", "onefold", "--auth=scram-sha-256", f"--pwfile={secret}"]
-        subprocess.run([*made, "--no-sync"], check=True, capture_output=True, user=user, cwd=self._folder)
-        own = ["-p", str(self.port), "-k", str(self._folder), "-c", f"listen_addresses={HOST}", "-c", "fsync=off"]
+        initialise(self._folder, "onefold", self.password)
+        words = command(self._folder, self.port)
         with (self._folder / "server.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(found / "postgres"), "-D", str(data), *own], stdout=log, stderr=log, user=user, cwd=self._folder
-            )
+            self._process = subprocess.Popen(words, stdout=log, stderr=log, user=account(), cwd=self._folder)
         self._await()
         return self
 
@@ -76,9 +56,7 @@ class Postgres:
         return f"postgresql+psycopg2://onefold:{self.password}@{HOST}:{self.port}/{name}"
 
     def _connect(self) -> psycopg2.extensions.connection:
-        return psycopg2.connect(
-            host=HOST, port=self.port, user="onefold", password=self.password, dbname="postgres", connect_timeout=5
-        )
+        return connect(self.port, "onefold", self.password)
 
     def _await(self) -> None:
         deadline = time.monotonic() + START_SECONDS

@@ -2,11 +2,12 @@
 # Runs once, when the server's folder is empty: a database and a user each for Airflow and for the catalog.
 set -euo pipefail
 : "${AIRFLOW_DATABASE_PASSWORD:?}" "${CATALOG_PASSWORD:?}"
-create() {
-  psql --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --set "name=$1" --set "password=$2" <<'SQL'
+create() { # NAME VARIABLE: the password goes by the environment, for a command line is read by everybody on the machine
+  psql --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --set "name=$1" --set "variable=$2" <<'SQL'
+\getenv password :variable
 CREATE USER :"name" PASSWORD :'password';
 CREATE DATABASE :"name" OWNER :"name";
 SQL
 }
-create airflow "$AIRFLOW_DATABASE_PASSWORD"
-create catalog "$CATALOG_PASSWORD"
+create airflow AIRFLOW_DATABASE_PASSWORD
+create catalog CATALOG_PASSWORD

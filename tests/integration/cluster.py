@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-HOST = "127.0.0.1"
+from deploy.stack.spark import ran_on, spark_class, spark_home, told_by
+from sample.broker import HOST, free_ports
+
 START_SECONDS = 90
 
 
@@ -22,7 +20,7 @@ class Cluster:
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self.folder, self.workers = folder, workers
-        self.port, self.page = _free_ports()
+        self.port, self.page = free_ports(2)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -52,25 +50,20 @@ class Cluster:
 
     def executors(self) -> list[str]:
         """The workers that ran an executor, by name."""
-        return sorted({found.parts[-4] for found in self.folder.glob("worker-*/app-*/*/stderr")})
+        return ran_on(self.folder)
 
     def _start(self, name: str, *words: str) -> None:
-        home = _spark_home()
-        given = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": HOST}
+        given = {"SPARK_HOME": str(spark_home()), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": HOST}
         with (self.folder / f"{name}.log").open("wb") as log:
-            command = [str(home / "bin" / "spark-class"), *words[:1], "--host", HOST, *words[1:]]
+            command = [str(spark_class()), *words[:1], "--host", HOST, *words[1:]]
             self._processes.append(subprocess.Popen(command, env=os.environ | given, stdout=log, stderr=log))
 
     def _await(self, workers: int) -> None:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            try:
-                with urllib.request.urlopen(f"http://{HOST}:{self.page}/json/", timeout=5) as answer:
-                    told: dict[str, Any] = json.load(answer)
-                if told["aliveworkers"] == workers:
-                    return
-            except OSError:
-                pass
+            told = told_by(self.page)
+            if told and told["aliveworkers"] == workers:
+                return
             if time.monotonic() > deadline or any(one.poll() is not None for one in self._processes):
                 raise RuntimeError("\n".join(log.read_text()[-2000:] for log in self.folder.glob("*.log")))
             time.sleep(0.1)
@@ -78,19 +71,8 @@ class Cluster:
 
 def python_without_onefold(folder: Path) -> Path:
     """A Python with this environment's packages but not with what is installed editably: onefold comes by Spark."""
-    packages = Path(importlib.util.find_spec("pyspark").origin).parents[1]  # type: ignore[union-attr,arg-type]
+    packages = spark_home().parent
     script = folder / "python"
     script.write_text(f'#!/bin/sh\nexport PYTHONPATH="$PYTHONPATH:{packages}"\nexec "{sys.executable}" -S "$@"\n')
     script.chmod(0o755)
     return script
-
-
-def _spark_home() -> Path:
-    return Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr,arg-type]
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as two:
-        for each in (one, two):
-            each.bind((HOST, 0))
-        return int(one.getsockname()[1]), int(two.getsockname()[1])

@@ -14,13 +14,13 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from onefold.dataset import find_dataset
 from onefold.lake import Lake
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings
 from tests.integration.cluster import Cluster, python_without_onefold
+from tests.integration.s3_servers import environment, moto
 from tests.jvm import short_lived
 from tests.process.project import SETTINGS
 
@@ -59,21 +59,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, str]]:
     """An S3 server with the bucket `lake`: the environment that leads there, for this process too."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    given = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    with pytest.MonkeyPatch.context() as patch:
+    with moto() as address, pytest.MonkeyPatch.context() as patch:
+        given = environment(address)
         for name, value in given.items():
             patch.setenv(name, value)
         boto3.client("s3").create_bucket(Bucket="lake")
         yield given
-    server.stop()
 
 
 def rows_in(lake: Lake) -> Rows:

@@ -1,4 +1,4 @@
-"""A bucket as a store, against a real S3 server over HTTP."""
+"""A bucket as a store, against real S3 servers over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import boto3
 import pyarrow as pa
 import pytest
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
 
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
@@ -29,6 +28,7 @@ from onefold.storage import LocalStorage, ObjectInfo, S3Storage, open_storage
 from onefold.storage.objects import PreconditionFailedError, Seekable, Storage
 from onefold.storage.s3 import WHOLE
 from tests.batches import Export, values
+from tests.integration.s3_servers import SERVERS, environment
 
 pytestmark = pytest.mark.s3
 PART = 5 << 20
@@ -37,23 +37,15 @@ NUMBERS = itertools.count(1)
 MakeDataset = Callable[..., Dataset]
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+@pytest.fixture(scope="module", params=SERVERS)
+def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
+    with SERVERS[request.param]() as address:
+        yield address
 
 
 @pytest.fixture(autouse=True)
 def credentials(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
+    for name, value in environment(endpoint).items():
         monkeypatch.setenv(name, value)
 
 

@@ -13,13 +13,14 @@ import psycopg2
 import pytest
 from ruamel.yaml import YAML
 
+from deploy.stack.postgres import HOST, programs
 from onefold.lake import Lake
 from onefold.origins import BESIDE
 from onefold.settings import ENTRIES, load_settings
 from onefold.spark.jars import PACKAGES
 from onefold.storage import S3Storage
 from sample import orders, produce
-from tests.postgres import HOST, Postgres, programs
+from tests.postgres import Postgres
 
 PROJECT = Path(__file__).parents[2]
 COMPOSE = (PROJECT / "docker-compose.yaml").read_text()
@@ -115,7 +116,8 @@ def test_variables_are_settings_and_mean_what_the_stack_is(monkeypatch: pytest.M
 def test_names_and_ports_agree() -> None:
     given = environment("airflow-scheduler")
     master = SERVICES["spark-master"]["command"]
-    address = f"spark://{master[2].removeprefix('--host=')}:{master[3].removeprefix('--port=')}"
+    assert not [word for word in master if "=" in word], "Spark takes an option and its value as two words"
+    address = f"spark://{master[master.index('--host') + 1]}:{master[master.index('--port') + 1]}"
     assert address == given["ONEFOLD_SPARK_MASTER"] == SERVICES["spark-worker-1"]["command"][-1]
     assert json.loads(given["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == address
     assert SERVICES["spark-worker-1"] == SERVICES["spark-worker-2"]

@@ -30,6 +30,7 @@ from rich.live import Live
 from rich.table import Table
 
 from onefold.errors import OnefoldError, UsageError
+from onefold.orchestration.api import Api
 
 USER = "admin"
 SERVICES: dict[str, list[str]] = {
@@ -69,11 +70,10 @@ class Airflow:
 
     def __init__(self, project: Path, home: Path, port: int) -> None:
         self.home, self.port = home, port
-        self.url = f"http://localhost:{port}"
         self.password = secrets.token_urlsafe(12)
         self.environ = os.environ | environment(project, home, port)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.api = Api(f"http://localhost:{port}")
 
     def prepare(self) -> None:
         """The folder, the database and the password."""
@@ -118,43 +118,24 @@ class Airflow:
                 one.kill()
         for process in self.processes.values():
             process.wait()
-        self.client.close()
+        self.api.close()
 
     def health(self) -> dict[str, bool]:
         """Which services answer or have a heartbeat."""
         for name, process in self.processes.items():
             if process.poll() is not None:
                 raise UsageError(f"{name} ended with {process.returncode}: see {self._log(name)}")
-        try:
-            answer = self.client.get("/api/v2/monitor/health").json()
-        except (httpx.HTTPError, ValueError):
-            return dict.fromkeys(SERVICES, False)
-        beats = {name: (answer.get(name.replace("-", "_")) or {}).get("status") == "healthy" for name in SERVICES}
-        return beats | {"api-server": True}
-
-    def log_in(self) -> None:
-        """Take a token for the API."""
-        answer = self.client.post("/auth/token", json={"username": USER, "password": self.password})
-        answer.raise_for_status()
-        self.client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
-
-    def has(self, dag: str) -> bool:
-        """Whether the DAG has been read from its file."""
-        return self.client.get(f"/api/v2/dags/{dag}").status_code == 200
+        return self.api.health()
 
     def trigger(self, run: Run) -> None:
         """Start a run without a date over an export folder."""
-        body = {"logical_date": None, "conf": {"export": run.folder}}
-        answer = self.client.post(f"/api/v2/dags/{run.dag}/dagRuns", json=body)
-        answer.raise_for_status()
-        run.id, run.state = answer.json()["dag_run_id"], answer.json()["state"]
+        started = self.api.trigger(run.dag, {"export": run.folder})
+        run.id, run.state = started["dag_run_id"], started["state"]
 
     def refresh(self, run: Run) -> None:
         """Ask for a run's state."""
-        with contextlib.suppress(httpx.HTTPError):  # a busy server: the next time will do
-            answer = self.client.get(f"/api/v2/dags/{run.dag}/dagRuns/{run.id}")
-            if answer.status_code == 200:
-                run.state, run.seconds = answer.json()["state"], answer.json()["duration"] or 0
+        if found := self.api.run(run.dag, run.id):
+            run.state, run.seconds = found["state"], found["duration"] or 0
 
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
@@ -246,8 +227,8 @@ def running(airflow: Airflow, console: Console) -> Iterator[None]:
                     raise UsageError(f"not up after {START_SECONDS} s: {beats}; see {airflow.home / 'logs'}")
                 status.update("waiting for " + ", ".join(name for name, up in beats.items() if not up))
                 time.sleep(1)
-            airflow.log_in()
-            while not all(airflow.has(dag) for dag in RUNS):
+            airflow.api.log_in(USER, airflow.password)
+            while not all(airflow.api.has(dag) for dag in RUNS):
                 if time.monotonic() > deadline:
                     raise UsageError(f"the DAGs were not read after {START_SECONDS} s; see {airflow.home / 'logs'}")
                 status.update("waiting for the DAGs")
@@ -295,7 +276,7 @@ def main(argv: list[str] | None = None) -> int:
         runs = sample_runs(project)
         airflow = Airflow(project, (args.home or project / ".airflow").absolute(), free_port(args.port))
         with running(airflow, console):
-            console.print(f"Open {airflow.url} - user [b]{USER}[/], password [b]{airflow.password}[/].")
+            console.print(f"Open {airflow.api.url} - user [b]{USER}[/], password [b]{airflow.password}[/].")
             run_all(airflow, runs, console)
             if not args.exit:
                 console.print("The menu entry Data quality holds the reports. Ctrl-C stops everything.")

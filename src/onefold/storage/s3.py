@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -11,10 +12,24 @@ from urllib.parse import urlsplit
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
 
 from onefold.errors import LakeUnavailableError
-from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage, safe_folder, safe_key, sha256_of
+from onefold.storage.objects import (
+    CHUNK,
+    ObjectInfo,
+    PreconditionFailedError,
+    Storage,
+    safe_folder,
+    safe_key,
+    sha256_of,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -22,6 +37,8 @@ if TYPE_CHECKING:
 
 WHOLE = 8 << 20
 """Below this size an object is copied in one call; above, in parts."""
+BROKEN = 5
+"""How often in a row a download may break without a byte coming."""
 _DELETED = 1_000
 """Keys of one request, at most."""
 
@@ -56,7 +73,7 @@ class S3Storage:
     def read(self, key: str) -> bytes | None:
         with self._complaints(key):
             try:
-                return self.client.get_object(Bucket=self.bucket, Key=self._key(key))["Body"].read()
+                return Download(self, key).read()
             except ClientError as error:
                 if _code(error) in ("NoSuchKey", "404"):
                     return None
@@ -64,16 +81,14 @@ class S3Storage:
 
     def open(self, key: str) -> BinaryIO:
         with self._complaints(key):
-            body = self.client.get_object(Bucket=self.bucket, Key=self._key(key))["Body"]
-            return cast("BinaryIO", body)
+            return cast("BinaryIO", Download(self, key))
 
     def read_range(self, key: str, start: int, end: int) -> bytes:
         if start >= end:
             return b""
         with self._complaints(key):
-            wanted = f"bytes={start}-{end - 1}"
             try:
-                return self.client.get_object(Bucket=self.bucket, Key=self._key(key), Range=wanted)["Body"].read()
+                return Download(self, key, start, end).read()
             except ClientError as error:
                 if _code(error) in ("InvalidRange", "416"):
                     return b""
@@ -171,6 +186,60 @@ class S3Storage:
             yield
         except (ClientError, BotoCoreError) as error:
             raise LakeUnavailableError(f"s3://{self.bucket}/{self._key(key)}", str(error)) from error
+
+
+class Download(io.RawIOBase):
+    """The bytes `[start, end)` of one object, as they come: boto3 does not try again once an answer has begun.
+
+    Where the connection breaks or falls silent, the rest of the same object is asked for, by its entity tag.
+    """
+
+    def __init__(self, store: S3Storage, key: str, start: int = 0, end: int | None = None) -> None:
+        self._store, self._key, self._at = store, key, start
+        wanted: Any = {} if end is None else {"Range": f"bytes={start}-{end - 1}"}
+        self._answer = store.client.get_object(Bucket=store.bucket, Key=store._key(key), **wanted)
+        self._end = start + self._answer["ContentLength"]
+
+    def readable(self) -> bool:
+        """It can be read, once and in order."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes, or fewer; all of them without a size; none at the end.
+
+        Raises:
+            LakeUnavailableError: the connection broke time and again, or another object lies there now.
+        """
+        if size < 0:
+            return b"".join(iter(lambda: self.read(CHUNK), b""))
+        size = min(size, self._end - self._at)
+        with self._store._complaints(self._key):
+            for left in reversed(range(BROKEN)):
+                try:
+                    data = self._answer["Body"].read(size) if size else b""
+                except (ResponseStreamingError, ReadTimeoutError, IncompleteReadError):
+                    if not left:
+                        raise
+                    self._go_on()
+                else:
+                    self._at += len(data)
+                    break
+        return data
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._answer["Body"].close()
+        super().close()
+
+    def _go_on(self) -> None:
+        """Ask for what has not come."""
+        self._answer["Body"].close()
+        self._answer = self._store.client.get_object(
+            Bucket=self._store.bucket,
+            Key=self._store._key(self._key),
+            Range=f"bytes={self._at}-{self._end - 1}",
+            IfMatch=self._answer["ETag"],
+        )
 
 
 def _code(error: ClientError) -> str:

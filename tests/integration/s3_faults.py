@@ -1,0 +1,121 @@
+"""A proxy before an S3 server that spoils what passes, request by request.
+
+with Faulty("http://127.0.0.1:9000") as proxy:
+    proxy.spoil("PUT", Fault.LOST)
+"""
+
+from __future__ import annotations
+
+import enum
+import http.client
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+from urllib.parse import urlsplit
+
+from sample.broker import HOST
+
+PIECE = 7
+
+
+class Fault(enum.Enum):
+    """What becomes of a request."""
+
+    CUT = "the connection breaks before the server has seen it"
+    LOST = "the server does it, and its answer is lost"
+    BUSY = "503 SlowDown"
+    HALF = "half of the answer's body, then the connection breaks"
+    SILENT = "half of the answer's body, then nothing more until the client gives up"
+    SLOW = "the answer's body in pieces of some bytes"
+
+
+class Faulty:
+    """The proxy between `__enter__` and `__exit__`; `seen` is what it met: method, and the fault if there was one."""
+
+    def __init__(self, target: str) -> None:
+        self._target = urlsplit(target).netloc
+        self._faults: list[tuple[str, Fault]] = []
+        self._lock = threading.Lock()
+        self.seen: list[tuple[str, Fault | None]] = []
+        self._server = ThreadingHTTPServer((HOST, 0), self._handler())
+        self._server.daemon_threads = True
+        self.address = f"http://{HOST}:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def spoil(self, method: str, *faults: Fault) -> None:
+        """The next requests of a method meet these faults, one each."""
+        with self._lock:
+            self._faults += [(method, fault) for fault in faults]
+
+    @property
+    def left(self) -> list[Fault]:
+        """The faults that no request has met."""
+        return [fault for _, fault in self._faults]
+
+    def _next(self, method: str) -> Fault | None:
+        with self._lock:
+            found = next((one for one in self._faults if one[0] == method), None)
+            if found:
+                self._faults.remove(found)
+            fault = found[1] if found else None
+            self.seen.append((method, fault))
+            return fault
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _pass(self) -> None:
+                fault = proxy._next(self.command)
+                if self.headers.get("Expect"):  # the client waits for it before it sends the body
+                    self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                    del self.headers["Expect"]
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                self.close_connection = fault is not None
+                if fault is Fault.CUT:
+                    return
+                if fault is Fault.BUSY:
+                    self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>slow down</Message></Error>", fault)
+                    return
+                server = http.client.HTTPConnection(proxy._target, timeout=60)
+                server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for name, value in self.headers.items():
+                    server.putheader(name, value)
+                server.endheaders(body)
+                answer = server.getresponse()
+                told = answer.read()
+                server.close()
+                if fault is not Fault.LOST:
+                    self._answer(answer.status, answer.getheaders(), told, fault)
+
+            do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass  # noqa: N815
+
+            def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes, fault: Fault | None) -> None:
+                self.send_response_only(status)
+                kept = [one for one in headers if one[0].lower() not in ("transfer-encoding", "connection")]
+                if not any(name.lower() == "content-length" for name, _ in kept):
+                    kept.append(("Content-Length", str(len(body))))
+                for name, value in kept:
+                    self.send_header(name, value)
+                self.end_headers()
+                step = PIECE if fault is Fault.SLOW else len(body) or 1
+                end = len(body) // 2 if fault in (Fault.HALF, Fault.SILENT) else len(body)
+                for start in range(0, end, step):
+                    self.wfile.write(body[start : min(start + step, end)])
+                    self.wfile.flush()
+                if fault is Fault.SILENT:
+                    self.connection.recv(1)  # comes back when the client has closed
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
