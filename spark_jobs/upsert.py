@@ -10,6 +10,7 @@ from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import log_of, standing
 from onefold.decisions.log import pinned_skips
+from onefold.decisions.marks import marks_in_force, put_mark
 from onefold.dedup.documents import staged_of
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
@@ -18,6 +19,7 @@ from onefold.spark.job import main_of
 from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, published_record
 from onefold.upsert.documents import Upserted
+from onefold.upsert.forgotten import find_mark
 from onefold.upsert.generation import check_generation, claim_target
 from onefold.upsert.skips import Obeyed, taken_out_of
 from onefold.upsert.state import ensure_state
@@ -37,13 +39,20 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
         return Upserted(batch=batch, attempt=published.attempt, published=True)
     record = lake.get(lake.record(dataset, base.record), CommitRecord)
     log = log_of(lake, dataset.name, batch)
+    manifest = manifest_of(lake, dataset, batch)
+    known = record.forgotten if record else {}
+    forgotten = marks_in_force(lake, dataset.name, known)
+    if manifest.forgets and batch not in forgotten:
+        forgotten[batch] = find_mark(session, lake, dataset, manifest, base, attempt)
+        put_mark(lake, dataset.name, forgotten[batch])
     obeyed = Obeyed(
         decided=len(log),
         decision=standing(log),
         skipped=record.skipped if record else {},
         pinned=pinned_skips(lake, dataset.name),
+        forgotten=forgotten,
+        known=known,
     )
-    manifest = manifest_of(lake, dataset, batch)
     if taken := taken_out_of(staged, manifest, obeyed):
         staged = dedup.run(session, lake, dataset, batch, taken=taken)
     upserted = apply_batch(session, lake, dataset, staged, table, attempt, record, obeyed)

@@ -139,8 +139,12 @@ class StateTable:
         """The rows on `main` that wait for a version (`onefold.upsert.chain`), with only some columns."""
         return self._rows(_EQUAL_TO("_state", "held"), fields)
 
+    def deleted(self, *fields: str) -> Iterator[dict[str, Any]]:
+        """The rows on `main` of deleted keys, with only some columns."""
+        return self._rows(_EQUAL_TO("_state", "deleted"), fields)
+
     def chain_of(self, keys: Iterable[bytes], *fields: str) -> Iterator[dict[str, Any]]:
-        """The rows on `main` of some keys, by their digests: live, deleted and held, with only some columns."""
+        """The rows on `main` of some keys, by their digests: of every state, with only some columns."""
         return self._rows(_IN("_key", list(keys)), fields)
 
     def _rows(self, wanted: Any, fields: tuple[str, ...]) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
 datasets/<dataset>/<generation>/…             staging, attempts, commit records
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
+datasets/<dataset>/forgotten/<batch>/…        which records are forgotten with it
 targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the account of a batch
 histories/<dataset>.json                      its batches at a glance, for the overview
@@ -174,6 +175,16 @@ class Lake:
     def decisions(dataset: str) -> str:
         """The prefix of what people decided: of a batch below its name, of the table beside them."""
         return f"datasets/{dataset}/decisions/"
+
+    @staticmethod
+    def marks(dataset: str) -> str:
+        """The prefix of forget marks: of an attempt below its batch's name, pinned ones beside them."""
+        return f"datasets/{dataset}/forgotten/"
+
+    @staticmethod
+    def mark(dataset: str, batch: str, attempt: str) -> str:
+        """The key of the mark that an attempt at forgetting has made."""
+        return f"{Lake.marks(dataset)}{batch}/{attempt}.json"
 
     @staticmethod
     def proof(dataset: str, name: str) -> str:

@@ -16,7 +16,7 @@ from onefold.lake import STAGING, Lake
 from onefold.records.key import digest_of_key
 from onefold.report.document import Report, describe
 from onefold.report.ledger import And, equal, explain, explain_position, one_of, open_catalog, records_of
-from onefold.upsert.apply import verdict_name
+from onefold.upsert.state import verdict_name
 from sample import kcat
 from tests.spark.pipeline import run
 

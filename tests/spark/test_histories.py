@@ -1,9 +1,9 @@
 """Drawn histories of a table: whatever happens to its batches, its rows are the oracle's function of what is covered.
 
 In every mode: batches of any part of a log in any order, overlapping and again; crashes at each point, batches that
-meet, skips, releases, discards, accepted gaps, rollbacks, maintenance, rebuilds. The model knows which batch holds
-which records, and asks nothing of Onefold. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn a mode (a night:
-50); without it one is, always the same.
+meet, skips, releases, discards, accepted gaps, forgotten keys, rollbacks, maintenance, rebuilds. The model knows which
+batch holds which records, and asks nothing of Onefold. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn a
+mode (a night: 50); without it one is, always the same.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from onefold.landing.plan import Plan, find_plan
 from onefold.maintenance.keep import Keep
 from onefold.proof.prove import prove
 from onefold.publish import decide
+from onefold.publish.forget import forget
 from onefold.publish.gaps import accept_gap
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import rows_of
@@ -66,12 +67,14 @@ class KilledError(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one export held. `skips`: it is covered without its records. `gap`: it has none, and accepts one."""
+    """What one export held. `skips`: it is covered without its records. `gap`: it has none, and accepts one. `forgets`:
+    it has none, and forgets a key."""
 
     plan: Plan
     records: frozenset[int]
     skips: bool = False
     gap: tuple[Any, int] | None = None
+    forgets: str | None = None
 
 
 class History(RuleBasedStateMachine):
@@ -91,6 +94,8 @@ class History(RuleBasedStateMachine):
         self.waiting: list[Batch] = []
         self.published: list[Batch] = []
         self.taken: dict[str, frozenset[int]] = {}
+        self.marks: dict[str, frozenset[int]] = {}
+        self.in_force: dict[str, frozenset[str]] = {}
 
     # What happens.
 
@@ -131,6 +136,9 @@ class History(RuleBasedStateMachine):
             if done.batch not in {one.plan.batch for one in self.published}:
                 if batch.skips and done.batch not in self.taken:
                     self.taken[done.batch] = batch.records - self._covered()
+                if batch.forgets and done.batch not in self.marks:
+                    self.marks[done.batch] = self._of_key(batch.forgets)
+                self.in_force[done.batch] = frozenset(self.marks)
                 self.published.append(batch)
         return done
 
@@ -211,6 +219,17 @@ class History(RuleBasedStateMachine):
         plan = find_plan(self.lake, self.dataset, made.batch)
         assert self._run(Batch(plan, frozenset(), gap=gap), self.dataset).published
 
+    @rule(key=st.sampled_from(["k0", "k1", "k2"]), meets=st.booleans())
+    def forget(self, key: str, meets: bool) -> None:
+        """What is covered of a key counts for nothing; what comes later is as if the key were new."""
+        note(f"forget {key}{', and another meets it' if meets else ''}")
+        made, found = forget(self.lake, self.dataset, [{"id": key}], None, "ada", "asked to")
+        assert (made is None, found.keys == 0) == (not self._of_key(key), not self._of_key(key))
+        if made:
+            batch = Batch(find_plan(self.lake, self.dataset, made.batch), frozenset(), forgets=key)
+            spark = Meeting(self, self._export()) if meets else self.spark
+            assert self._run(batch, self.dataset, spark).published
+
     @precondition(lambda self: self.waiting)
     @rule()
     def run_one_that_waits(self) -> None:
@@ -241,6 +260,7 @@ class History(RuleBasedStateMachine):
         assert ends.swapped
         known = {one.plan.batch: one for one in (*self.published, *self.waiting)}
         self.published = [known[end.batch] for end in ends.batches if end.published]
+        self.in_force = {one.plan.batch: frozenset(self.marks) for one in self.published}
         self.waiting = []
 
     def teardown(self) -> None:
@@ -259,9 +279,20 @@ class History(RuleBasedStateMachine):
 
     def _usable(self) -> list[oracle.Decoded]:
         """The records that the table has used."""
-        decoded = (self.log[offset].decoded(self.dataset) for offset in sorted(self._covered() - self._taken))
+        forgotten = (self.marks[name] for name in self.in_force[self.published[-1].plan.batch])
+        used = self._covered() - self._taken - frozenset[int]().union(*forgotten)
+        decoded = (self.log[offset].decoded(self.dataset) for offset in sorted(used))
         of_upsert = self.dataset.apply.mode == "upsert"
         return [one for one in decoded if not one.rejected and (of_upsert or not one.deleted)]
+
+    def _of_key(self, key: str) -> frozenset[int]:
+        """The offsets of a key's records that the table uses; of a sum's, those of the messages that it is made of."""
+        usable = self._usable()
+        if self.dataset.sums:
+            entries = oracle.rows((_by(one, one.message_id) for one in usable), oracle.Rules(mode="append"))
+            messages = {name for name, one in entries.items() if self.log[one.position[-1]].id == key}
+            return frozenset(one.position[-1] for one in usable if one.message_id in messages)
+        return frozenset(one.position[-1] for one in usable if one.key == key)
 
     @property
     def held(self) -> set[tuple[Any, int]]:

@@ -76,6 +76,8 @@ def _batch(row: dict[str, Any]) -> dict[str, Any]:
 def _landed(row: dict[str, Any]) -> Any:
     if row.get("accepts"):
         return "a gap accepted"
+    if row.get("forgets"):
+        return "keys forgotten"
     return f"{row['replayed']} replayed" if row.get("replays") else row["landed"]
 
 

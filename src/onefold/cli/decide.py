@@ -148,7 +148,7 @@ def decisions(
     name: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Default: all")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What people decided: releases, discards, skips, replays, accepted gaps and rollbacks, oldest first."""
+    """What people decided: releases, discards, skips, replays, gaps accepted, keys forgotten, rollbacks."""
     from onefold.report.decisions import decisions_of
 
     if name:

@@ -12,6 +12,7 @@ from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.source import LAYOUTS
 from onefold.decisions.log import pin_skips
+from onefold.decisions.marks import pin_marks
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -69,7 +70,7 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
     seen_today = _published(lake, dataset)
     ends = []
     for plan in _as_they_come(lake, dataset):
-        _pin_skips(lake, dataset)  # each time: the schedule goes on meanwhile, and so do people
+        _pin(lake, dataset)  # each time: the schedule goes on meanwhile, and so do people
         end = run_batch(lake, dataset, plan, spark, say, rebuilding=True)
         ends.append(end)
         if end.red and plan.batch in seen_today:
@@ -97,10 +98,11 @@ def _published(lake: Lake, dataset: Dataset) -> set[str]:
     return {one.batch for one in _chain_today(lake, dataset)}
 
 
-def _pin_skips(lake: Lake, dataset: Dataset) -> None:
-    """Keep what skips took out of the table that readers see: the rebuild goes in another order."""
+def _pin(lake: Lake, dataset: Dataset) -> None:
+    """Keep what skips and forget marks took out of the table that readers see: the rebuild goes in another order."""
     if newest := next(_chain_today(lake, dataset), None):
         pin_skips(lake, dataset.name, newest.skipped)
+        pin_marks(lake, dataset.name, newest.forgotten)
 
 
 def _chain_today(lake: Lake, dataset: Dataset) -> Iterator[CommitRecord]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from onefold.landing.offsets import Coverage
+from onefold.landing.offsets import Coverage, Range
 
 
 class Waiver(BaseModel):
@@ -111,10 +111,26 @@ class AcceptGap(_Decision):
         return f"gap before version {self.version} of {of} accepted by {self.by}: {self.reason}"
 
 
-Decision = Annotated[Release | Discard | Skip | Replay | AcceptGap, Field(discriminator="kind")]
-Standing = Release | Skip | Replay | AcceptGap
+class Forget(_Decision):
+    """Let what the table has of some keys count for nothing; the batch is the one that does it."""
+
+    kind: Literal["forget"] = "forget"
+    keys: list[str] = Field(description="Key digests, in hex: never the keys")
+    deleted_before: datetime | None = Field(description="Also the keys whose row was deleted before this instant")
+    found: int = Field(description="Keys that the table had then")
+    rows: int = Field(description="Rows of them, of every state")
+
+    @property
+    def sentence(self) -> str:
+        """Who forgot what."""
+        before = f" (deleted before {self.deleted_before:%Y-%m-%d %H:%M} UTC)" if self.deleted_before else ""
+        return f"{self.found} {'key' if self.found == 1 else 'keys'}{before} forgotten by {self.by}: {self.reason}"
+
+
+Decision = Annotated[Release | Discard | Skip | Replay | AcceptGap | Forget, Field(discriminator="kind")]
+Standing = Release | Skip | Replay | AcceptGap | Forget
 """What steps obey; a discard leaves none."""
-OWN_BATCH = (Replay, AcceptGap)
+OWN_BATCH = (Replay, AcceptGap, Forget)
 """Decisions that are carried out by a batch of their own, whichever process publishes it. They waive nothing."""
 DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 
@@ -129,3 +145,18 @@ class Pinned(BaseModel):
     batch: str
     number: int = Field(description="The decision's")
     covered: Coverage
+
+
+class Mark(BaseModel):
+    """The records that a forget mark takes out: all that the table had covered of its keys when it was published.
+
+    It is known by positions, so a rebuild with another key obeys it, too.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    attempt: str = Field(description="The one that found them")
+    keys: list[str] = Field(description="Digests of the keys whose rows went, in hex")
+    partitions: dict[str, list[Range]] = Field(description="Offsets by TopicPartition.key, where positions are exact")
+    lines: dict[str, list[Range]] = Field(description="Lines by object digest, where they are inferred")

@@ -31,4 +31,6 @@ LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINE
 WITNESS = "_witness"
 DELETED = "_is_delete"
 SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", "_winner", "_detail"
+REFUSED = "(_verdict = 'rejected' AND _reason <> 'forgotten')"
+"""Rejected, and not covered: such a record goes to the quarantine. One that is forgotten is covered."""
 RAW_KEY, RAW_VALUE, RAW_HEADERS = "_raw_key", "_raw_value", "_raw_headers"

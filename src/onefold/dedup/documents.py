@@ -111,9 +111,12 @@ class TakenOut(BaseModel):
     everything: bool = False
     partitions: dict[str, list[Range]] = Field(default={}, description="By TopicPartition.key")
     objects: list[str] = Field(default=[], description="Names of landed objects, where positions are inferred")
+    forgotten: dict[str, list[Range]] = Field(default={}, description="By TopicPartition.key; they are covered")
+    forgotten_lines: dict[str, list[Range]] = Field(default={}, description="By landed object's name")
 
     def __bool__(self) -> bool:
-        return self.everything or bool(self.partitions) or bool(self.objects)
+        some = self.partitions, self.objects, self.forgotten, self.forgotten_lines
+        return self.everything or any(some)
 
     @property
     def digest(self) -> str:

@@ -29,7 +29,7 @@ class PartitionOffsets:
 def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
     """The distinct offsets of a staged batch as ranges: one bit an offset travels, no list of them."""
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("cluster", "topic", "incarnation", "partition")]
-    kind = F.when(F.col(C.VERDICT) == "rejected", 1).when(F.col(C.VERDICT) == "held", 2).otherwise(0)
+    kind = F.when(F.expr(C.REFUSED), 1).when(F.col(C.VERDICT) == "held", 2).otherwise(0)
     placed = staged.where(F.col(f"{C.ORDER}.offset").isNotNull()).select(
         *at, F.col(f"{C.ORDER}.offset").alias("offset"), kind.alias("kind")
     )
@@ -46,7 +46,7 @@ def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
 
 def refused_lines(staged: DataFrame) -> dict[str, list[Range]]:
     """The lines of a staged batch that were rejected, by landed object's name: where positions are inferred."""
-    refused = staged.where((F.col(C.VERDICT) == "rejected") & F.col(E.LINE).isNotNull())
+    refused = staged.where(F.expr(C.REFUSED) & F.col(E.LINE).isNotNull())
     lines = refused.select(E.OBJECT, F.col(E.LINE).cast("long").alias(E.LINE))
     return {name: ranges for (name,), ranges in sorted(ranges_by(lines, [E.OBJECT], E.LINE).items())}
 

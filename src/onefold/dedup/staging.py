@@ -81,7 +81,7 @@ def periods_of(staged: DataFrame) -> list[str]:
 def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, table: str) -> tuple[Staged, bool]:
     """Count a staging table: records by object, offsets by partition; and whether a position is inconsistent."""
     rows = session.table(table)
-    told = F.count("*").alias("count"), F.count_if(F.col(C.VERDICT) == "rejected").alias("rejected")
+    told = F.count("*").alias("count"), F.count_if(F.expr(C.REFUSED)).alias("rejected")
     counted = rows.groupBy(E.OBJECT).agg(*told).collect()
     objects = {row[E.OBJECT]: row["count"] for row in counted}
     records = sum(objects.values())

@@ -49,15 +49,16 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     keyed = F.col(C.KEY).isNotNull()
     inconsistent = F.col(REJECTED)["reason"] == INCONSISTENT
     fate = F.col(E.FATE)
+    told = F.when(fate == E.OPEN, "held").when(fate == E.FORGOTTEN, "rejected")
     verdict = (
-        F.when(fate.isNotNull(), F.when(fate == E.OPEN, "held").otherwise(fate))
+        F.when(fate.isNotNull(), told.otherwise(fate))
         .when(inconsistent, "conflict")
         .when(refused, "rejected")
         .when(F.col(FILTERED), "filtered")
         .when(keyed, F.col(C.VERDICT))
     )
     of_the_log = F.when(fate == E.CONTROL, "marker").when(fate == E.OPEN, "open_transaction").otherwise("transaction")
-    of_the_log = F.when(fate == E.SKIPPED, "decision").otherwise(of_the_log)
+    of_the_log = F.when(fate == E.SKIPPED, "decision").when(fate == E.FORGOTTEN, E.FORGOTTEN).otherwise(of_the_log)
     reason = (
         F.when(fate.isNotNull(), of_the_log)
         .when(refused, F.col(REJECTED)["reason"])

@@ -6,24 +6,33 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dedup.documents import TakenOut
-from onefold.landing.offsets import TopicPartition
+from onefold.landing.offsets import Range, TopicPartition
 from onefold.records import envelope as E
-from onefold.records.within import mark_positions
+from onefold.records.within import mark_lines, mark_positions
 
 _TAKEN = "_taken"
 
 
 def take_out(records: DataFrame, taken: TakenOut) -> DataFrame:
-    """Give what is taken out the fate `skipped`: it is neither judged nor chosen, and gets that verdict."""
+    """Give what is taken out its fate, `skipped` or `forgotten`: it is neither judged nor chosen."""
     if taken.everything:
         return records.withColumn(E.FATE, F.lit(E.SKIPPED))
+    if taken.forgotten:
+        marked = mark_positions(records, _TAKEN, _ranges(taken.forgotten))
+        records = _fated(marked, F.col(_TAKEN), E.FORGOTTEN).drop(_TAKEN)
+    if taken.forgotten_lines:
+        marked = mark_lines(records, _TAKEN, taken.forgotten_lines)
+        records = _fated(marked, F.col(_TAKEN), E.FORGOTTEN).drop(_TAKEN)
     if taken.objects:
         return _fated(records, F.col(E.OBJECT).isin(taken.objects))
     if not taken.partitions:
         return records
-    ranges = [(TopicPartition.of(key), one) for key, some in taken.partitions.items() for one in some]
-    return _fated(mark_positions(records, _TAKEN, ranges), F.col(_TAKEN)).drop(_TAKEN)
+    return _fated(mark_positions(records, _TAKEN, _ranges(taken.partitions)), F.col(_TAKEN)).drop(_TAKEN)
 
 
-def _fated(records: DataFrame, taken: Column) -> DataFrame:
-    return records.withColumn(E.FATE, F.when(taken, F.lit(E.SKIPPED)).otherwise(F.col(E.FATE)))
+def _ranges(partitions: dict[str, list[Range]]) -> list[tuple[TopicPartition, Range]]:
+    return [(TopicPartition.of(key), one) for key, some in partitions.items() for one in some]
+
+
+def _fated(records: DataFrame, taken: Column, fate: str = E.SKIPPED) -> DataFrame:
+    return records.withColumn(E.FATE, F.when(taken, F.lit(fate)).otherwise(F.col(E.FATE)))

@@ -11,8 +11,9 @@ from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.exports import ExportSource, base_of
 from onefold.landing.live import LiveSource, Read
-from onefold.landing.manifest import Accepted, Cleared, Manifest, Replays
+from onefold.landing.manifest import Accepted, Cleared, Forgets, Manifest, Replays
 from onefold.landing.plan import (
+    ForgetPlan,
     GapPlan,
     Interval,
     ObjectsPlan,
@@ -53,8 +54,8 @@ def land_batch(
     """Bring what the plan names into the landing and commit it by a manifest.
 
     Export files are copied; `read` reads live topics (`spark_jobs.land` gives it). A replay's bytes lie in the landing
-    of the batch that rejected them, and an accepted gap has none. A landing that stands already is checked (every
-    object there, with its size) and returned.
+    of the batch that rejected them; what is a person's word alone has none. A landing that stands already is
+    checked (every object there, with its size) and returned.
 
     Raises:
         LandedBytesMissingError: the manifest stands, but an object is gone.
@@ -73,6 +74,9 @@ def land_batch(
     elif isinstance(plan, GapPlan):
         accepts = Accepted(key=plan.key, version=plan.version)
         made = Manifest(batch=batch, source=plan.source, attempt=new_attempt(), objects=[], accepts=accepts)
+    elif isinstance(plan, ForgetPlan):
+        forgets = Forgets(keys=plan.keys, deleted_before=plan.deleted_before)
+        made = Manifest(batch=batch, source=plan.source, attempt=new_attempt(), objects=[], forgets=forgets)
     else:
         attempt = attempt or new_attempt()
         place = plan.place if isinstance(plan, ObjectsPlan) else None

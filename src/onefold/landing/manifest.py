@@ -84,6 +84,15 @@ class Accepted(BaseModel):
     version: int
 
 
+class Forgets(BaseModel):
+    """Keys whose records count for nothing, by a person's word: those named, and those deleted before an instant."""
+
+    model_config = ConfigDict(frozen=True)
+
+    keys: list[str] = Field(description="Key digests, in hex")
+    deleted_before: datetime | None
+
+
 class Manifest(BaseModel):
     """What one batch landed. `ranges` and `holes` are those of a live topic: records outside are not the batch's.
 
@@ -114,6 +123,7 @@ class Manifest(BaseModel):
 
     replays: Replays | None = Field(default=None, description="Only these records are the batch's; of them, `ranges`")
     accepts: Accepted | None = Field(default=None, description="The batch has no record: it accepts a gap")
+    forgets: Forgets | None = Field(default=None, description="The batch has no record: it forgets keys")
 
     # Every transaction leaves a marker: as JSON a hole is two numbers, not a partition's name and a kind.
     @field_serializer("holes")
@@ -142,9 +152,19 @@ class Manifest(BaseModel):
         return sum(one.size for one in self.objects)
 
     @property
+    def bare(self) -> bool:
+        """Whether the batch has no record: what it does is a person's word."""
+        return self.accepts is not None or self.forgets is not None
+
+    @property
     def landing(self) -> str:
         """The batch whose landing holds the objects."""
         return self.replays.batch if self.replays else self.batch
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """What names the records of each object of values, by its name."""
+        return {one.name: one.digest for one in self.of_role("values")}
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""

@@ -169,8 +169,39 @@ class GapPlan(_Plan):
         return False
 
 
-Plan = Annotated[RangesPlan | ObjectsPlan | ReplayPlan | GapPlan, Field(discriminator="kind")]
-DECIDED = ("replay", "gap")
+class ForgetPlan(_Plan):
+    """No record at all: a person's word that what the table has of some keys counts for nothing."""
+
+    kind: Literal["forget"] = "forget"
+    dataset: str
+    keys: list[str] = Field(description="Key digests, in hex: never the keys")
+    deleted_before: datetime | None = Field(description="Also the keys that were deleted before this instant")
+    behind: str = Field(description="The commit record that was the newest: a key may be forgotten again later")
+
+    @property
+    def undated(self) -> str:
+        """What stands in a batch id for an interval."""
+        return "forget"
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits over what is forgotten, and since when."""
+        return _digest(as_json(self))
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What is forgotten, as it is listed."""
+        before = self.deleted_before.isoformat() if self.deleted_before else None
+        return {"keys": self.keys, "deleted_before": before}
+
+    @property
+    def empty(self) -> bool:
+        """It reads nothing, and has something to do."""
+        return False
+
+
+Plan = Annotated[RangesPlan | ObjectsPlan | ReplayPlan | GapPlan | ForgetPlan, Field(discriminator="kind")]
+DECIDED = ("replay", "gap", "forget")
 """Kinds of plans that land nothing: a person decided them."""
 _PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
 _UNDATED = ("export", "new", *DECIDED)

@@ -20,6 +20,8 @@ def planned(plan: Plan) -> dict[str, Any]:
         return told | {"replays": plan.origin, "records": plan.records}
     if plan.kind == "gap":
         return told | {"accepts": {"key": plan.key, "version": plan.version}}
+    if plan.kind == "forget":
+        return told | {"forgets": plan.told}
     objects = plan.objects
     return told | {
         "objects": len(objects),

@@ -47,7 +47,7 @@ def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timed
     landed = [
         (info.modified, manifest)
         for info in lake.storage.list(f"sources/{source}/manifests/")
-        if (manifest := lake.get(info.key, Manifest)) and not manifest.replays and not manifest.accepts
+        if (manifest := lake.get(info.key, Manifest)) and not manifest.replays and not manifest.bare
     ]
     done = everywhere - waiting(manifest for _, manifest in landed) - replayed
     return [one for at, one in landed if at <= before and one.batch in done and not _gone(lake, one)]

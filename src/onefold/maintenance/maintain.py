@@ -16,9 +16,9 @@ from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.landings import clear_landing, failed_landings, old_landings, readers_of, sources_of
 from onefold.maintenance.tables import compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.tables import drop
-from onefold.upsert.apply import verdict_name
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import Generation, Retired
+from onefold.upsert.state import verdict_name
 
 
 def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *, dry_run: bool = False) -> Maintained:

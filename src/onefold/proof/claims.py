@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.decisions import Mark
+from onefold.decisions.marks import marks_named
 from onefold.dedup import columns as C
 from onefold.dedup.documents import TakenOut
 from onefold.dedup.identity import identify
@@ -35,6 +37,7 @@ from onefold.spark.tables import bucketed
 from onefold.upsert import columns as U
 from onefold.upsert.apply import mark_covered
 from onefold.upsert.commit_record import CommitRecord
+from onefold.upsert.skips import forgotten_records
 
 
 def write_claims(
@@ -55,6 +58,7 @@ def write_claims(
     """
     newest, *older = records
     taken = reduce(Coverage.with_, newest.skipped.values(), Coverage())
+    marks = marks_named(lake, dataset.name, newest.forgotten)
     landed = [one for one in (newest, *older) if one.replays is None]
     begun = False
     for number, one in enumerate(reversed(landed), 1):
@@ -62,7 +66,7 @@ def write_claims(
         manifest = manifest_of(lake, dataset, one.batch)
         with sized(session, manifest.size), objects_named(manifest):
             found = read_records(session, lake, dataset, manifest)
-            claims = _claims(found, dataset, manifest, newest.coverage, taken)
+            claims = _claims(found, dataset, manifest, newest.coverage, taken, marks)
             claims.writeTo(table).append() if begun else bucketed(claims, table, dataset)
         begun = True
 
@@ -72,11 +76,21 @@ def read_claims(session: SparkSession, table: str) -> DataFrame:
     return session.table(table).where(F.col(U.COVERED) & F.col(C.KEY).isNotNull())
 
 
-def _claims(found: DataFrame, dataset: Dataset, manifest: Manifest, covered: Coverage, taken: Coverage) -> DataFrame:
+def _claims(
+    found: DataFrame,
+    dataset: Dataset,
+    manifest: Manifest,
+    covered: Coverage,
+    taken: Coverage,
+    marks: dict[str, Mark],
+) -> DataFrame:
     digests = {one.name: one.digest for one in manifest.of_role("values")}
+    forgotten, lines = forgotten_records(marks, {key: one.present for key, one in covered.partitions.items()}, manifest)
     out = TakenOut(
         partitions={key: one.present for key, one in taken.partitions.items()},
         objects=[name for name, digest in digests.items() if digest in taken.objects],
+        forgotten=forgotten,
+        forgotten_lines=lines,
     )
     ranges = [(TopicPartition.of(key), one) for key, some in covered.partitions.items() for one in some.present]
     objects = {name: covered.refused.get(one, []) for name, one in digests.items() if one in covered.objects}

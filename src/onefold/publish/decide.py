@@ -76,7 +76,7 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     """Record that a landed batch shall be covered without using a record of it.
 
     Raises:
-        UsageError: the batch is published, a replay, or an accepted gap.
+        UsageError: the batch is published, a replay, or a person's word alone.
         StepMissingError: it is not landed.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
@@ -86,9 +86,10 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
         return found.decision
     _refuse_published(dataset, batch, found)
     manifest = manifest_of(lake, dataset, batch)
-    if manifest.accepts:
+    if manifest.bare:
+        does = "accepts a gap" if manifest.accepts else "forgets keys"
         raise UsageError(
-            f"{dataset.name}: batch {batch} accepts a gap and holds no record: there is nothing to skip. Leave it, or "
+            f"{dataset.name}: batch {batch} {does} and holds no record: there is nothing to skip. Leave it, or "
             "discard it for the next run."
         )
     if manifest.replays:

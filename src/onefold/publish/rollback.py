@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold.catalog import MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions.log import pin_skips
+from onefold.decisions.marks import pin_marks
 from onefold.errors import ContentionError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
@@ -67,6 +68,7 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
     )
     if decision.undone and not dry_run:
         pin_skips(lake, dataset.name, records[0].skipped)
+        pin_marks(lake, dataset.name, records[0].forgotten)
         _move(lake, dataset, table, decision)
     return decision
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,8 +13,10 @@ from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
 from onefold.quality.sums import sum_faults
+from onefold.records import envelope as E
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
+from onefold.upsert.forgotten import of_keys, without_keys
 from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_state
 from onefold.upsert.sums import ENTER
@@ -38,6 +41,7 @@ class BranchFacts:
     unequal_sums: int | None
     quarantined: int
     rejected: int
+    forgotten: int | None
     failing_keys: list[dict[str, str]]
 
 
@@ -61,8 +65,11 @@ def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
     return rows.where(F.col(U.STATE) == U.LIVE).select(*dataset.published_columns)
 
 
-def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame) -> BranchFacts:
-    """Count everything that the generated checks ask; `changed` is `changed_rows`, better cached."""
+def facts_of(
+    session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame, gone: Sequence[bytes] = ()
+) -> BranchFacts:
+    """Count everything that the generated checks ask; `changed` is `changed_rows`, better cached. Of keys that are
+    `gone`, forgotten with this attempt, the base's rows do not count."""
     keys = keys_of_chains(changed) if dataset.chained else changed.groupBy(C.KEY).agg(_repeated())
     repeated = keys.where("repeated")
     stood = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
@@ -78,6 +85,7 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
 
     def rows_at(snapshot: int) -> int:
         rows = read_state(session, dataset, snapshot, upserted.within)
+        rows = without_keys(rows, list(gone)) if snapshot == upserted.base else rows
         return rows.where(bucket.isin(upserted.buckets)).select(C.KEY).count() if upserted.buckets else 0
 
     quarantined, rejected = _quarantined(session, dataset, upserted)
@@ -92,9 +100,10 @@ def facts_of(session: SparkSession, dataset: Dataset, upserted: Upserted, change
         regressions=regressions,
         unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
-        unequal_sums=sum_faults(session, dataset, upserted) if dataset.sums else None,
+        unequal_sums=sum_faults(session, dataset, upserted, gone) if dataset.sums else None,
         quarantined=quarantined,
         rejected=rejected,
+        forgotten=_left(session, dataset, upserted, list(gone)) if gone else None,
         failing_keys=_failing(changed, repeated, dataset) if stood.repeated else [],
     )
 
@@ -103,8 +112,14 @@ def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     """Entries of the quarantine that the branch has of the batch's records, and that it should have."""
     if upserted.replays:
         return entries_left(session, dataset, upserted)
-    rejected = sum(upserted.counts.get("rejected", {}).values())
+    rejected = sum(count for reason, count in upserted.counts.get("rejected", {}).items() if reason != E.FORGOTTEN)
     return count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0, rejected
+
+
+def _left(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: list[bytes]) -> int:
+    """Rows that the branch has of forgotten keys and that no action made."""
+    made = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(C.KEY)
+    return of_keys(read_state(session, dataset, upserted.head), gone).join(made, C.KEY, "left_anti").count()
 
 
 def _repeated() -> Column:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
+from onefold.decisions.marks import marks_named
 from onefold.dedup import columns as C
 from onefold.dedup.reuse import identity_text
 from onefold.lake import Lake
@@ -28,6 +29,7 @@ from onefold.records import envelope as E
 from onefold.records.read import count_landed
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
+from onefold.upsert.forgotten import forgotten_keys
 from onefold.upsert.state import read_state
 
 UNEXPLAINED, LOST = "no unexplained offset", "offsets gone before they were landed"
@@ -43,7 +45,8 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     decision = standing(log)
     changed = changed_rows(session, dataset, upserted).persist()
     try:
-        facts = facts_of(session, dataset, upserted, changed)
+        gone = forgotten_keys(marks_named(lake, dataset.name, upserted.carried_out).values())
+        facts = facts_of(session, dataset, upserted, changed, gone)
         manifest = manifest_of(lake, dataset, upserted.batch)
         landed = count_landed(session, lake, dataset, manifest)
         held, oldest = held_rows(session, dataset, upserted.head) if dataset.chained else (0, None)
@@ -51,8 +54,8 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
             *_spark_checks(facts),
             *_row_checks(dataset, changed),
             *_account_checks(lake, dataset, upserted, facts, landed),
-            # What an accepted gap leaves waiting is no fault of it.
-            *([] if manifest.accepts else _held_checks(session, dataset, upserted, held, oldest)),
+            # What an accepted gap leaves waiting is no fault of it, nor of keys that are forgotten.
+            *([] if manifest.bare else _held_checks(session, dataset, upserted, held, oldest)),
             *([] if isinstance(decision, Skip) else _suite_checks(session, lake, dataset, upserted, changed)),
         ]
         checks = under(found, decision)
@@ -87,6 +90,7 @@ def _spark_checks(facts: BranchFacts) -> list[Check]:
         ("columns as published", "L1", facts.unknown_columns, 0),
         *([] if facts.unequal_sums is None else [("sums moved as their entries", "L1", facts.unequal_sums, 0)]),
         ("rejected records quarantined", "L6", facts.quarantined, facts.rejected),
+        *([] if facts.forgotten is None else [("no row of a forgotten key is left", "L1", facts.forgotten, 0)]),
     ]
     return [
         Check(
@@ -135,6 +139,8 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
         - upserted.covered
         - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control", "skipped"))
     )
+    rejected = {reason: count for reason, count in counts.get("rejected", {}).items() if reason != E.FORGOTTEN}
+    fresh -= counts.get("rejected", {}).get(E.FORGOTTEN, 0)
     duplicates = sum(counts.get("duplicate", {}).values()) - upserted.covered
     conflicts = counts.get("conflict", {})
     inconsistent = conflicts.get("inconsistent_position", 0)
@@ -186,7 +192,7 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
         "rejected_rate": (
             "rejected rate",
             "",
-            sum(counts.get("rejected", {}).values()) / fresh if fresh else 0.0,
+            sum(rejected.values()) / fresh if fresh else 0.0,
             None if upserted.replays else quality.max_rejected_rate,  # what is rejected again was counted before
             rates,
             True,
@@ -314,7 +320,7 @@ def _rejected(session: SparkSession, upserted: Upserted) -> list[dict[str, Any]]
     place = [*at, F.col(E.OBJECT).alias("object"), F.col(E.LINE).alias("line"), F.col(C.REASON).alias("reason")]
     text = F.substring(F.col(C.RAW_VALUE).cast("string"), 1, 300)
     order = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
-    rejected = actions.where(F.col(C.VERDICT) == "rejected").orderBy(*order).limit(EXAMPLES)
+    rejected = actions.where(F.expr(C.REFUSED)).orderBy(*order).limit(EXAMPLES)
     rejected = rejected.select(
         *place,
         F.col(C.DETAIL).alias("detail"),

@@ -6,7 +6,7 @@ is the sum over its entries if each of the base was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,12 +20,14 @@ from onefold.upsert.state import read_state
 from onefold.upsert.sums import moves_of, standing
 
 
-def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted) -> int:
+def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> int:
     """Keys whose sum, or the number of its messages, did not move by what their entries moved.
 
-    Of both snapshots only rows of the batch's keys count.
+    Of both snapshots only rows of the batch's keys count, and entries that are `gone` with it.
     """
     touched = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(C.KEY)
+    if gone:
+        touched = touched.unionByName(session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary"))
     snapshots = ((upserted.head, 1), (upserted.base, -1))
     rows = [(read_state(session, dataset, one).join(touched, C.KEY, "left_semi"), sign) for one, sign in snapshots]
     return unmoved(dataset, rows).count()

@@ -28,7 +28,7 @@ PRODUCER_ID, PRODUCER_EPOCH, SEQUENCE = "_producer_id", "_producer_epoch", "_seq
 FATE = "_fate"
 ABORTED, CONTROL, OPEN = "aborted", "control", "open"
 """Fates: of an aborted transaction; a transaction's marker; of a transaction that no marker known ends."""
-SKIPPED = "skipped"
+FORGOTTEN, SKIPPED = "forgotten", "skipped"
 """The fate of a record that a recorded decision takes out (`onefold.dedup.taken_out`)."""
 
 POSITION = (CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET)

@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from onefold.dataset import Dataset
-from onefold.dataset.expressions import Call, Expression
+from onefold.dataset.expressions import Call, Expression, parse, paths
 from onefold.dataset.types import FieldType
 from onefold.errors import UsageError
 
@@ -27,8 +27,17 @@ def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
     if set(key) != set(dataset.key_names):
         wanted = ", ".join(f'"{name}": …' for name in dict.fromkeys(dataset.key_names))
         raise UsageError(f"the key of {dataset.name} is {{{wanted}}}")
-    texts = _parts(dataset, key)
+    return _digest(_parts(dataset, key))
+
+
+def _digest(texts: list[str]) -> bytes:
     return hashlib.sha256("".join(f"{len(text)}:{text}" for text in texts).encode()).digest()
+
+
+def digest_of_sum(dataset: Dataset, key: dict[str, Any]) -> bytes:
+    """Mode increment: the key digest of the sum that messages are added to (`onefold.upsert.sums.sum_key`)."""
+    kinds = {next(iter(paths(tree))).column: dataset.type_of(tree) for tree in map(parse, dataset.apply.key or ())}
+    return _digest(["sum", *(_text(key[name], kinds[name], name) for name in dataset.row_key_names)])
 
 
 def period_of_key(dataset: Dataset, key: dict[str, Any]) -> str | None:

@@ -30,14 +30,14 @@ _NAMED = "_named"
 
 def read_records(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of every landed record of a batch, laid out as it was landed; of a
-    replay, of the records that it names; of an accepted gap, of none.
+    replay, of the records that it names; of a batch that is a person's word alone, of none.
 
     Spark reads when it is asked for rows: ask within `objects_named(manifest)`.
 
     Raises:
         UnreadableObjectError, ExportColumnError, ObjectTooLargeError: an object cannot be read.
     """
-    if manifest.accepts:
+    if manifest.bare:
         return session.createDataFrame([], E.DDL)
     check_not_cleared(lake, manifest.source, manifest.landing)
     return _replayed(_landed(session, lake, dataset, manifest), manifest)

@@ -23,8 +23,8 @@ def in_force(lake: Lake, dataset: Dataset, batch: str, latest: Upserted | None) 
 def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every decision on the dataset's batches and table, oldest first.
 
-    The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision, of a replay
-    or an accepted gap `published` or `waiting`; of others `done`.
+    The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision, of a replay,
+    an accepted gap or forgotten keys `published` or `waiting`; of others `done`.
     """
     table = find_state(lake, dataset)
     records = list(chain(lake, dataset, table.main.record)) if table else []

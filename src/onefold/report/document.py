@@ -13,7 +13,7 @@ from onefold.decisions import Decision
 from onefold.dedup.documents import Producers, Staged, staged_key
 from onefold.errors import decide_by
 from onefold.lake import Lake
-from onefold.landing.manifest import Accepted, Manifest
+from onefold.landing.manifest import Accepted, Forgets, Manifest
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, ReplayPlan, find_plan
 from onefold.publish.publish import find_published
 from onefold.quality.documents import Check, GateResult
@@ -62,6 +62,7 @@ class Report(BaseModel):
     replayed: int = Field(default=0, description="Quarantined records that it folds again; it has landed none then")
     replays: str | None = Field(default=None, description="The batch that landed and rejected them")
     accepts: Accepted | None = Field(default=None, description="The gap that it accepts; it has landed none then")
+    forgets: Forgets | None = Field(default=None, description="The keys that it forgets; it has landed none then")
     woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     held: int | None = Field(default=None, description="Records that the table holds then; None: its guard holds none")
     covered: int = Field(description="Records at positions that the table had processed before")
@@ -116,6 +117,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         replayed=replayed or 0,
         replays=plan.origin if isinstance(plan, ReplayPlan) else None,
         accepts=manifest.accepts if manifest else None,
+        forgets=manifest.forgets if manifest else None,
         woken=upserted.woken if upserted else 0,
         held=gate.facts.get("held") if gate else None,
         covered=upserted.covered if upserted else 0,

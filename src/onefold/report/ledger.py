@@ -67,7 +67,8 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
 
     One that a person has decided has a `decision` beside what every row has; a replay has `replayed` records, not
-    landed ones, and `replays`, the batch that rejected them; an accepted gap has `accepts`, its key and version.
+    landed ones, and `replays`, the batch that rejected them; an accepted gap has `accepts`, its key and version;
+    one that forgets keys has `forgets`, their digests.
     """
     published = {record.batch: record for record in records_of(lake, dataset)}
     taken = taken_plans(lake, dataset.name)
@@ -105,6 +106,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
                 else {}
             )
             | ({"accepts": {"key": plan.key, "version": plan.version}} if plan.kind == "gap" else {})
+            | ({"forgets": plan.told} if plan.kind == "forget" else {})
             | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
         )
     return rows

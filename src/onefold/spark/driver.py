@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.lake import Lake
-from onefold.landing.plan import GapPlan, ObjectsPlan, Plan, RangesPlan
+from onefold.landing.plan import ObjectsPlan, Plan, RangesPlan, ReplayPlan
 
 SMALL_BYTES = 4 << 20
 """Landed bytes up to which a batch is small."""
@@ -30,4 +30,4 @@ def _size(plan: Plan) -> int:
         return sum(one.size for one in plan.objects)
     if isinstance(plan, RangesPlan):
         return sum(one.end - one.start for one in plan.ranges) * _RECORD
-    return 0 if isinstance(plan, GapPlan) else plan.records * _RECORD
+    return plan.records * _RECORD if isinstance(plan, ReplayPlan) else 0

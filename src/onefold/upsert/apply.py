@@ -18,7 +18,7 @@ from onefold.dedup.reuse import identity_text
 from onefold.dedup.staging import slots_for
 from onefold.dedup.survivors import SLOT, in_slots
 from onefold.faults import fault_point
-from onefold.lake import CATALOG, STAGING, Lake
+from onefold.lake import CATALOG, Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.offsets import Coverage, Range, TopicPartition
 from onefold.landing.plan import find_plan
@@ -31,13 +31,14 @@ from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
+from onefold.upsert.forgotten import forgotten_keys, leave_table, without_keys
 from onefold.upsert.gaps import Link, links_of
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.skips import Obeyed, cover
-from onefold.upsert.state import branch_table, in_periods, read_state, sum_columns
+from onefold.upsert.state import branch_table, in_periods, read_state, sum_columns, verdict_table
 from onefold.upsert.sums import ENTER, append_sums, entered
 
 SHOWN = 20
@@ -52,14 +53,15 @@ def look_up(
     periods: list[str] | None = None,
     slots: int = 1,
     links: Sequence[Link] = (),
+    gone: Sequence[bytes] = (),
 ) -> DataFrame:
     """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike.
 
     Of the base, only files of `periods` (`Staged.within`) are read. With guard contiguous the batch's winners are
     shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys; `links` are its
-    accepted gaps.
+    accepted gaps. Rows of the keys that are `gone` are not there.
     """
-    state = read_state(session, dataset, base, periods)
+    state = without_keys(read_state(session, dataset, base, periods), list(gone))
     if dataset.chained:
         place = partial(in_slots, dataset=dataset, slots=slots)
         return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,), links)
@@ -158,16 +160,6 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     return ActionCounts(verdicts, covered, changes, latest, buckets, findings, woken)
 
 
-def verdict_table(dataset: Dataset) -> str:
-    """The table of all verdicts of a generation; those of an attempt count once its record is in the chain."""
-    return f"{CATALOG}.{STAGING}.{verdict_name(dataset)}"
-
-
-def verdict_name(dataset: Dataset, generation: str | None = None) -> str:
-    """The verdict table's name in its namespace (default: of the dataset's own generation)."""
-    return f"{dataset.name}__verdicts_{generation or dataset.generation}"
-
-
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
 
 
@@ -249,18 +241,20 @@ def write_record(
         decision=obeyed.decision,
         skipped=obeyed.skipped,
         accepted=upserted.accepted,
+        forgotten=upserted.forgotten,
         written=datetime.now(UTC),
     )
     return lake.put_first(Lake.record(dataset, upserted.attempt), record)
 
 
-def merge(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
+def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> None:
     """Merge the actions into the attempt's branch: one statement, one snapshot that names the commit record.
 
-    Rejected records go along: they match no row. Pure inserts, and batches that change nothing, append. Before it, what
-    a replay folds leaves the quarantine; what it rejects again is there.
+    Rejected records go along: they match no row. Pure inserts, and batches that change nothing, append. Before it, the
+    rows of keys that are `gone` leave, and what a replay folds leaves the quarantine; what it rejects again is there.
     """
     target = branch_table(dataset, upserted.branch)
+    leave_table(session, dataset, upserted.branch, list(gone))
     if upserted.replays:
         leave_quarantine(session, dataset, upserted)
     columns = session.table(target).columns
@@ -330,10 +324,11 @@ def apply_batch(
     periods = staged.within
     if periods is not None:
         periods = sorted({*periods, *(one.period for one in links if one.own and one.period)})
-    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links)
+    gone = forgotten_keys(obeyed.fresh)
+    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links, gone)
     actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
     if dataset.sums:
-        append_sums(session, dataset, actions, read_state(session, dataset, base.snapshot), attempt, slots)
+        append_sums(session, dataset, actions, read_state(session, dataset, base.snapshot), attempt, slots, gone)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []
@@ -364,12 +359,14 @@ def apply_batch(
         newest=None if obeyed.skips else counts.newest,
         decided=obeyed.decided,
         accepted=[*known, *([manifest.accepts] if manifest.accepts else [])],
+        forgotten={name: mark.attempt for name, mark in obeyed.forgotten.items()},
+        carried_out={mark.batch: mark.attempt for mark in obeyed.fresh},
     )
     after = obeyed.model_copy(update={"skipped": skipped})
     write_record(lake, dataset, upserted, base, before.with_(own), highest_after(sessions, seen), after)
     table.cut_branch(upserted.branch, base.snapshot)
     fault_point("before_merge")
-    merge(session, dataset, upserted)
+    merge(session, dataset, upserted, gone)
     fault_point("after_merge")
     head = StateTable(lake, dataset).ref(upserted.branch)
     assert head is not None

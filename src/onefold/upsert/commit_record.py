@@ -56,6 +56,9 @@ class CommitRecord(BaseModel):
     decision: Standing | None = Field(default=None, description="Of a person: why it is published")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
     accepted: list[Accepted] = Field(default=[], description="Gaps accepted in the table so far; guard contiguous")
+    forgotten: dict[str, str] = Field(
+        default={}, description="Forget marks that the table obeys: by batch, the attempt that found what is forgotten"
+    )
     written: datetime
 
     def by_verdict(self) -> dict[str, int]:

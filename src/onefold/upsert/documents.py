@@ -74,6 +74,8 @@ class Upserted(BaseModel):
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
     decided: int = Field(default=0, description="Decisions on the batch that were on record")
     accepted: list[Accepted] = Field(default=[], description="Gaps that it obeys, its own included; guard contiguous")
+    forgotten: dict[str, str] = Field(default={}, description="Forget marks that it obeys, its own included")
+    carried_out: dict[str, str] = Field(default={}, description="Of these, those whose keys' rows go with it")
 
 
 def upserted_of(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:

@@ -44,7 +44,7 @@ _COLUMNS = {
 
 def is_quarantined() -> Column:
     """Whether a row of the actions is a record that cannot be used."""
-    return F.col(C.VERDICT) == "rejected"
+    return F.expr(C.REFUSED)
 
 
 def quarantine_struct(batch: str) -> Column:

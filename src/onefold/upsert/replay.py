@@ -58,7 +58,7 @@ def _places(session: SparkSession, dataset: Dataset, upserted: Upserted) -> Data
     columns = _entry(dataset) if dataset.source.exact else {"object": E.OBJECT, "line": E.LINE}
     at: list[Column] = [F.col(column).alias(name) for name, column in columns.items()]
     records = session.table(upserted.actions).where(F.col(C.SURVIVOR).isNotNull())  # the others are rows of the base
-    return records.groupBy(*at).agg(F.max(F.col(C.VERDICT) == "rejected").alias(_AGAIN))
+    return records.groupBy(*at).agg(F.max(F.expr(C.REFUSED)).alias(_AGAIN))
 
 
 def _entries(session: SparkSession, dataset: Dataset, upserted: Upserted, snapshot: int) -> DataFrame:

@@ -6,15 +6,15 @@ batch holds of it, before the skipped one has come (in a rebuild, or behind a ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from pydantic import BaseModel, ConfigDict
 
-from onefold.decisions import Skip, Standing
+from onefold.decisions import Mark, Skip, Standing
 from onefold.dedup.documents import Staged, TakenOut
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Coverage, Present, meet, minus
+from onefold.landing.offsets import Coverage, Present, Range, meet, merged, minus
 
 
 class Obeyed(BaseModel):
@@ -28,6 +28,15 @@ class Obeyed(BaseModel):
     """By batch: of the table's commit record."""
     pinned: dict[str, Coverage] = {}
     """By batch: on record, whether or not the table has the skipped batch."""
+    forgotten: dict[str, Mark] = {}
+    """By batch: in force, whether or not the table has the batch; its own included."""
+    known: dict[str, str] = {}
+    """Of these, the ones that the table's commit record names."""
+
+    @property
+    def fresh(self) -> list[Mark]:
+        """Marks that the table does not know yet: the rows of their keys go with this attempt."""
+        return [mark for batch, mark in self.forgotten.items() if batch not in self.known]
 
     @property
     def skips(self) -> bool:
@@ -45,18 +54,36 @@ def _union(coverages: Iterable[Coverage]) -> Coverage:
 
 
 def taken_out_of(staged: Staged, manifest: Manifest, obeyed: Obeyed) -> TakenOut:
-    """The records of a batch that its own skip, or those of others, take out."""
+    """The records of a batch that its own skip, those of others, and forget marks take out."""
     if obeyed.skips:
         return TakenOut(everything=True)
     others = obeyed.elsewhere(staged.batch)
     partitions = {}
-    for key, offsets in staged.partitions.items():
-        landed = [*offsets.present, *offsets.quarantined, *offsets.undecided]
+    offsets_landed = {
+        key: [*offsets.present, *offsets.quarantined, *offsets.undecided] for key, offsets in staged.partitions.items()
+    }
+    for key, landed in offsets_landed.items():
         if found := meet(landed, others.partitions.get(key, Present()).present):
             partitions[key] = found
-    digests = {one.name: one.digest for one in manifest.of_role("values")}
+    digests = manifest.digests
     objects = sorted(name for name in staged.objects if digests.get(name) in others.objects)
-    return TakenOut(partitions=partitions, objects=objects)
+    forgotten, lines = forgotten_records(obeyed.forgotten, offsets_landed, manifest)
+    return TakenOut(partitions=partitions, objects=objects, forgotten=forgotten, forgotten_lines=lines)
+
+
+def forgotten_records(
+    marks: Mapping[str, Mark], partitions: Mapping[str, list[Range]], manifest: Manifest
+) -> tuple[dict[str, list[Range]], dict[str, list[Range]]]:
+    """What marks take out of a batch that landed some offsets: offsets by partition; lines by its objects' names."""
+    offsets = {}
+    for key, landed in partitions.items():
+        if found := meet(landed, [one for mark in marks.values() for one in mark.partitions.get(key, [])]):
+            offsets[key] = found
+    lines = {}
+    for name, digest in manifest.digests.items():
+        if some := merged(one for mark in marks.values() for one in mark.lines.get(digest, [])):
+            lines[name] = some
+    return offsets, lines
 
 
 def cover(own: Coverage, before: Coverage, batch: str, obeyed: Obeyed) -> tuple[Coverage, dict[str, Coverage]]:

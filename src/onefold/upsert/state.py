@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 from onefold.catalog import RECORD_PROPERTY, ROOT, state_name
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
-from onefold.lake import CATALOG
+from onefold.lake import CATALOG, STAGING
 from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
 from onefold.upsert.quarantine import quarantine_field, quarantine_view
@@ -20,6 +20,16 @@ ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:in
 def state_table(dataset: Dataset) -> str:
     """The state table's full name in Spark."""
     return f"{CATALOG}.{dataset.target.namespace}.{state_name(dataset)}"
+
+
+def verdict_table(dataset: Dataset) -> str:
+    """The table of all verdicts of a generation; those of an attempt count once its record is in the chain."""
+    return f"{CATALOG}.{STAGING}.{verdict_name(dataset)}"
+
+
+def verdict_name(dataset: Dataset, generation: str | None = None) -> str:
+    """The verdict table's name in its namespace (default: of the dataset's own generation)."""
+    return f"{dataset.name}__verdicts_{generation or dataset.generation}"
 
 
 def branch_table(dataset: Dataset, branch: str) -> str:

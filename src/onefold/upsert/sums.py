@@ -9,6 +9,7 @@ merge, so a snapshot in which they differ cannot be. A key whose last entry went
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -78,9 +79,15 @@ def added_up(moves: DataFrame, dataset: Dataset, *by: str) -> DataFrame:
 
 
 def append_sums(
-    session: SparkSession, dataset: Dataset, actions: str, base: DataFrame, attempt: str, slots: int = 1
+    session: SparkSession,
+    dataset: Dataset,
+    actions: str,
+    base: DataFrame,
+    attempt: str,
+    slots: int = 1,
+    gone: Sequence[bytes] = (),
 ) -> None:
-    """Append to the actions what they make of the sums; `base` are the base's rows.
+    """Append to the actions what they make of the sums; `base` are the base's rows, `gone` entries that leave it.
 
     The batch's moves are shuffled once, the table not at all: of it, the sums of the batch's keys are read, and the
     entries that another record replaces.
@@ -93,6 +100,10 @@ def append_sums(
     found = moves_of(entries, dataset, 1)
     if not replaced.isEmpty():
         before = base.where(F.col(U.STATE) == U.ENTRY).join(replaced, C.KEY, "left_semi")
+        found = found.unionByName(moves_of(before, dataset, -1))
+    if gone:
+        left = session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary")
+        before = base.where(F.col(U.STATE) == U.ENTRY).join(F.broadcast(left), C.KEY, "left_semi")
         found = found.unionByName(moves_of(before, dataset, -1))
     summed = added_up(in_slots(found, dataset, slots), dataset, SLOT).drop(SLOT)
     still = reduce(Column.__and__, (F.coalesce(F.col(_MOVE + name) == 0, F.lit(False)) for name in dataset.sums))

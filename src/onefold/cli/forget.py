@@ -1,0 +1,57 @@
+"""`onefold forget`: what the table has of keys counts for nothing from now on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
+from onefold.cli.console import note, print_json
+from onefold.cli.decide import DryRun, Reason, Who, carry_out, user
+from onefold.dataset.base import duration
+from onefold.errors import UsageError
+
+
+@app.command()
+def forget(
+    name: Name,
+    reason: Reason,
+    keys: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="JSON", help='A key: \'{"account_id": "a-1"}\'; may be given more than once'),
+    ] = None,
+    deleted_before: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="All keys whose row has been deleted for so long, by its record's time: 90d"),
+    ] = None,
+    who: Who = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let all that the table has of some keys count for nothing: what arrives from now on is as if they were new.
+
+    The landed bytes stay. A late copy of an old update brings a forgotten delete back to life.
+    """
+    from onefold.publish import forget as forgetting
+
+    lake, dataset = open_dataset(name)
+    before = _before(deleted_before) if deleted_before else None
+    wanted = [key_of(one) for one in keys or []]
+    made, found = forgetting.forget(lake, dataset, wanted, before, who or user(), reason, dry_run=dry_run)
+    if made is None:
+        note(f"{name}: the table has nothing of what is named: there is nothing to forget")
+        if as_json:
+            print_json([] if dry_run else None)
+        return
+    told = ", ".join(f"{count} {state}" for state, count in found.states.items()) or "no rows any more"
+    note(f"{name}: {found.keys} {'key' if found.keys == 1 else 'keys'} ({told}), as batch {made.batch}")
+    carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
+
+
+def _before(age: str) -> datetime:
+    try:
+        return (datetime.now(UTC) - duration(age)).replace(microsecond=0)
+    except ValueError as error:
+        raise UsageError(f"--deleted-before {age!r}: {error}") from None

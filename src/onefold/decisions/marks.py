@@ -1,0 +1,51 @@
+"""Forget marks: which records count for nothing, by the batch that forgot them.
+
+`datasets/<dataset>/forgotten/<batch>/<attempt>.json`, named by the commit record of the attempt that found them; and
+pinned as `datasets/<dataset>/forgotten/<batch>.json` before the chain that names them is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onefold.decisions.documents import Mark
+from onefold.errors import LandedBytesMissingError
+from onefold.lake import Lake
+
+
+def put_mark(lake: Lake, dataset: str, mark: Mark) -> None:
+    """Keep what an attempt found; it counts once a published commit record names it."""
+    lake.put_first(Lake.mark(dataset, mark.batch, mark.attempt), mark)
+
+
+def marks_named(lake: Lake, dataset: str, named: Mapping[str, str]) -> dict[str, Mark]:
+    """The marks that a document names (attempts by batch), by batch.
+
+    Raises:
+        LandedBytesMissingError: one is gone from the lake.
+    """
+    return {batch: _mark(lake, Lake.mark(dataset, batch, attempt)) for batch, attempt in sorted(named.items())}
+
+
+def marks_in_force(lake: Lake, dataset: str, named: Mapping[str, str]) -> dict[str, Mark]:
+    """The marks that a commit record names, and those that were pinned, by batch."""
+    found = marks_named(lake, dataset, named)
+    prefix = Lake.marks(dataset)
+    for info in lake.storage.list(prefix):
+        if "/" not in info.key.removeprefix(prefix):
+            pinned = _mark(lake, info.key)
+            found.setdefault(pinned.batch, pinned)
+    return dict(sorted(found.items()))
+
+
+def pin_marks(lake: Lake, dataset: str, named: Mapping[str, str]) -> None:
+    """Keep marks, once, in force whatever becomes of the chain; called before it is left."""
+    for mark in marks_named(lake, dataset, named).values():
+        lake.put_first(f"{Lake.marks(dataset)}{mark.batch}.json", mark)
+
+
+def _mark(lake: Lake, key: str) -> Mark:
+    mark = lake.get(key, Mark)
+    if mark is None:
+        raise LandedBytesMissingError(key.rsplit("/", 2)[1], key, "the forget mark is gone")
+    return mark

@@ -1,0 +1,135 @@
+"""Forget keys: a person's word that what the table has of them counts for nothing from now on.
+
+It is a batch of its own without a record. Whatever follows is done by the ordinary steps: upsert finds the records and
+takes the keys' rows out, the gate judges it, the commit record keeps it, and every later batch, a rebuild, a proof and
+a run behind a rollback obey it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from onefold.catalog import StateTable, find_state
+from onefold.dataset import Dataset
+from onefold.decisions import Forget, log_of, record
+from onefold.errors import DecidedMeanwhileError, UsageError
+from onefold.lake import Lake
+from onefold.landing.land import land_batch
+from onefold.landing.plan import ForgetPlan, put_plan
+from onefold.records.key import digest_of_key, digest_of_sum
+from onefold.upsert import columns as U
+from onefold.upsert.generation import check_generation
+
+MOST = 100_000
+"""Keys of one mark: every later batch that overlaps what they were made of reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the table has now of keys that are to be forgotten."""
+
+    keys: int
+    states: dict[str, int]
+    """Their rows by state"""
+
+
+def forget(
+    lake: Lake,
+    dataset: Dataset,
+    keys: Sequence[dict[str, Any]],
+    deleted_before: datetime | None,
+    by: str,
+    reason: str,
+    *,
+    dry_run: bool = False,
+) -> tuple[Forget | None, Found]:
+    """Record that keys shall be forgotten, and make it a landed batch: its steps, or any run of the dataset, carry it
+    out. None: the table has nothing of them. Asked again before anything is published, it finds itself on record.
+
+    Raises:
+        UsageError: no reason, no key, a key that is not of the dataset's kind, or too many of them.
+    """
+    if not reason.strip():
+        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    if not keys and deleted_before is None:
+        raise UsageError("say which keys: --key, or --deleted-before")
+    check_generation(lake, dataset)
+    digests = sorted({digest for key in keys for digest in digests_of(dataset, key)})
+    table = find_state(lake, dataset)
+    if table is None:
+        return None, Found(0, {})
+    found = _found(dataset, table, digests, deleted_before)
+    if found.keys > MOST:
+        raise UsageError(
+            f"{dataset.name}: {found.keys:,} keys are more than one mark may hold ({MOST:,}). Nothing was decided. "
+            "Forget those that were deleted longest ago first (a larger --deleted-before), then the next."
+        )
+    if not found.states:
+        return None, found
+    plan = ForgetPlan(
+        source=dataset.source_id,
+        dataset=dataset.name,
+        keys=[one.hex() for one in digests],
+        deleted_before=deleted_before,
+        behind=table.main.record,
+    )
+    log = log_of(lake, dataset.name, plan.batch)
+    made = next((one for one in log if isinstance(one, Forget)), None)
+    if made is None:
+        made = Forget(
+            dataset=dataset.name,
+            batch=plan.batch,
+            number=len(log) + 1,
+            by=by,
+            reason=reason.strip(),
+            at=datetime.now(UTC),
+            keys=plan.keys,
+            deleted_before=deleted_before,
+            found=found.keys,
+            rows=sum(found.states.values()),
+        )
+        if dry_run:
+            return made, found
+        put_plan(lake, plan)
+        try:
+            record(lake, made)
+        except DecidedMeanwhileError:  # somebody else has just asked for the same
+            made = next(one for one in log_of(lake, dataset.name, plan.batch) if isinstance(one, Forget))
+    if not dry_run:
+        land_batch(lake, dataset, plan.batch)
+    return made, found
+
+
+def digests_of(dataset: Dataset, key: dict[str, Any]) -> list[bytes]:
+    """The digests that a key stands for: in mode increment a message's, or that of the sum it is added to.
+
+    Raises:
+        UsageError: it is no key of the dataset.
+    """
+    if dataset.sums and set(key) == set(dataset.row_key_names):
+        both = set(key) == set(dataset.key_names)
+        return [digest_of_sum(dataset, key), *([digest_of_key(dataset, key)] if both else [])]
+    return [digest_of_key(dataset, key)]
+
+
+def _found(dataset: Dataset, table: StateTable, digests: list[bytes], deleted_before: datetime | None) -> Found:
+    more = ["_entries"] if dataset.sums else []
+    rows = list(table.chain_of(digests, "_key", "_state", *more)) if digests else []
+    if deleted_before:
+        named = {row["_key"] for row in rows}
+        before = deleted_before.astimezone(UTC).timestamp() * 1000
+        held = {row["_key"] for row in table.held("_key")} if dataset.chained else set()
+        rows += [
+            {"_key": row["_key"], "_state": U.DELETED}
+            for row in table.deleted("_key", "_order")
+            if 0 <= row["_order"]["timestamp"] < before and row["_key"] not in named | held
+        ]
+    states: dict[str, int] = {}
+    for row in rows:
+        states[row["_state"]] = states.get(row["_state"], 0) + 1
+        if entries := row.get("_entries"):  # of a sum
+            states[U.ENTRY] = states.get(U.ENTRY, 0) + entries
+    return Found(len({row["_key"] for row in rows}), dict(sorted(states.items())))

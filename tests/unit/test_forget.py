@@ -1,0 +1,125 @@
+"""Forgetting without Spark: what may be forgotten, once, what is kept of it, and what it is to later batches (L1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from onefold.cli import app
+from onefold.dataset import Dataset
+from onefold.decisions import Forget, Mark
+from onefold.decisions.marks import marks_in_force, marks_named, pin_marks, put_mark
+from onefold.errors import LandedBytesMissingError, UsageError
+from onefold.lake import Lake
+from onefold.landing.land import manifest_of
+from onefold.landing.manifest import Forgets, LandedObject, Manifest
+from onefold.landing.plan import taken_plans
+from onefold.publish.forget import Found, digests_of, forget
+from onefold.records.key import digest_of_key
+from onefold.report.decisions import decisions_of
+from onefold.upsert.skips import Obeyed, forgotten_records
+from tests.unit.test_gaps import chained, publish
+
+MakeDataset = Callable[..., Dataset]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MARK = Mark(batch="forget_1", attempt="aa", keys=["00"], partitions={"c/t/1/0": [(2, 4), (8, 9)]}, lines={})
+
+
+@pytest.fixture
+def made(lake: Lake, dataset: MakeDataset) -> Dataset:
+    """Published, a second after another: ann at 1 with 3 held; b and c deleted, of c version 7 held; d deleted."""
+    made = chained(dataset)
+    rows = [("ann", 1, "live"), ("ann", 3, "held"), ("b", 1, "deleted"), ("c", 1, "deleted"), ("c", 7, "held")]
+    publish(lake, made, [*rows, ("d", 2, "deleted")])
+    return made
+
+
+def ask(lake: Lake, made: Dataset, *keys: str, seconds: int | None = None, **more: bool) -> tuple[Forget | None, Found]:
+    before = None if seconds is None else EPOCH + timedelta(seconds=seconds)
+    return forget(lake, made, [{"id": key} for key in keys], before, "mia", "asked to", **more)
+
+
+def test_a_mark_is_a_landed_batch_without_records_and_keeps_digests_only(lake: Lake, made: Dataset) -> None:
+    done, found = ask(lake, made, "ann")
+    assert done
+    assert (found, done.found, done.rows) == (Found(1, {"held": 1, "live": 1}), 1, 2)
+    digest = digest_of_key(made, {"id": "ann"}).hex()
+    manifest = manifest_of(lake, made, done.batch)
+    assert (manifest.forgets, manifest.objects) == (Forgets(keys=[digest], deleted_before=None), [])
+    assert [plan.batch for plan in taken_plans(lake, made.name)] == [done.batch]
+    assert done.sentence == "1 key forgotten by mia: asked to"
+    for info in lake.storage.list("datasets"):
+        assert b"ann" not in (lake.storage.read(info.key) or b"")
+
+
+def test_asked_twice_it_is_decided_once(lake: Lake, made: Dataset) -> None:
+    assert ask(lake, made, "ann") == ask(lake, made, "ann")
+    assert len(decisions_of(lake, made)) == 1
+
+
+def test_of_a_key_that_the_table_does_not_have_nothing_is_recorded(lake: Lake, made: Dataset) -> None:
+    assert ask(lake, made, "nobody") == (None, Found(0, {}))
+    assert decisions_of(lake, made) == []
+
+
+def test_deletes_of_an_age_are_those_before_it_that_nothing_waits_behind(lake: Lake, made: Dataset) -> None:
+    assert ask(lake, made, seconds=2)[1] == Found(0, {})
+    assert ask(lake, made, seconds=3, dry_run=True)[1] == Found(1, {"deleted": 1})  # b
+    assert ask(lake, made, seconds=60, dry_run=True)[1] == Found(2, {"deleted": 2})  # not c
+    assert ask(lake, made, "ann", "b", seconds=60, dry_run=True)[1] == Found(3, {"deleted": 2, "held": 1, "live": 1})
+
+
+def test_it_needs_a_reason_and_keys_of_the_dataset(lake: Lake, made: Dataset, dataset: MakeDataset) -> None:
+    with pytest.raises(UsageError, match="needs a reason"):
+        forget(lake, made, [{"id": "ann"}], None, "mia", " ")
+    with pytest.raises(UsageError, match="say which keys"):
+        ask(lake, made)
+    with pytest.raises(UsageError, match="the key of accounts is"):
+        forget(lake, made, [{"number": 1}], None, "mia", "asked to")
+    with pytest.raises(UsageError, match="has no key but the position"):
+        digests_of(dataset("places"), {"offset": 1})
+
+
+def test_a_pinned_mark_is_in_force_whatever_the_chain_says(lake: Lake) -> None:
+    put_mark(lake, "accounts", MARK)
+    assert marks_in_force(lake, "accounts", {}) == {}
+    assert marks_in_force(lake, "accounts", {"forget_1": "aa"}) == {"forget_1": MARK}
+    pin_marks(lake, "accounts", {"forget_1": "aa"})
+    assert marks_in_force(lake, "accounts", {}) == {"forget_1": MARK}
+    assert marks_named(lake, "accounts", {}) == {}
+    with pytest.raises(LandedBytesMissingError):
+        marks_named(lake, "accounts", {"forget_1": "bb"})
+
+
+def test_the_rows_of_a_key_go_with_the_first_attempt_that_does_not_know_its_mark() -> None:
+    assert Obeyed(forgotten={"forget_1": MARK}).fresh == [MARK]
+    assert Obeyed(forgotten={"forget_1": MARK}, known={"forget_1": "aa"}).fresh == []
+
+
+def test_a_batch_takes_out_what_it_holds_of_a_mark() -> None:
+    object_ = LandedObject(name="x.json", key="k", size=1, sha256="s")
+    manifest = Manifest(batch="b", source="s", attempt="a", objects=[object_])
+    landed = {"c/t/1/0": [(0, 3), (8, 20)], "c/t/1/1": [(2, 4)]}
+    assert forgotten_records({"m": MARK}, landed, manifest) == ({"c/t/1/0": [(2, 3), (8, 9)]}, {})
+    lined = MARK.model_copy(update={"lines": {object_.digest: [(5, 6)], "another": [(7, 8)]}})
+    assert forgotten_records({"m": lined}, {}, manifest) == ({}, {"x.json": [(5, 6)]})
+
+
+def test_the_command_says_what_would_go_and_writes_nothing(
+    lake: Lake, made: Dataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("onefold.cli.forget.open_dataset", lambda name: (lake, made))
+    words = ["forget", "accounts", "--reason", "asked to", "--who", "mia", "--dry-run"]
+    app([*words, "--key", '{"id": "ann"}', "--deleted-before", "7d", "--json"], standalone_mode=False)
+    told = capsys.readouterr()
+    [row] = json.loads(told.out)
+    assert (row["decision"], row["state"]) == ("forget", "not recorded")
+    assert "accounts: 3 keys (2 deleted, 1 held, 1 live), as batch forget_" in " ".join(told.err.split())
+    app([*words, "--key", '{"id": "nobody"}'], standalone_mode=False)
+    assert "there is nothing to forget" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(UsageError, match="--deleted-before 'soon'"):
+        app([*words, "--deleted-before", "soon"], standalone_mode=False)
+    assert (decisions_of(lake, made), taken_plans(lake, made.name)) == ([], [])
