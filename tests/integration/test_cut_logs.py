@@ -1,4 +1,4 @@
-"""A log that lost its tail and grew again: what was read there is gone, and other records have its offsets.
+"""Logs that lose records by themselves: the beginning to retention, or the tail, whose offsets other records take.
 
 The tail is taken from a broker's disk while it is down, as an unclean election or a lost write would; the broker itself
 begins a new leader epoch where its log ends then.
@@ -6,9 +6,13 @@ begins a new leader epoch where its log ends then.
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from pyspark.sql import SparkSession
 
 from onefold.cli.run import run_batch
@@ -18,7 +22,7 @@ from onefold.landing.plan import plan_of
 from onefold.landing.record_batches import HEADER, header_at
 from onefold.report.ledger import rows_of
 from sample.broker import Broker
-from tests.integration.topics import Topics
+from tests.integration.topics import Topics, at, between
 from tests.spark.pipeline import InSession
 
 pytestmark = pytest.mark.kafka
@@ -75,6 +79,39 @@ def test_offsets_that_other_records_took_are_told_once_and_red(
         later = t.land(t.plan())
         assert (later.replaced, later.notes) == ([], [])
         assert _published(t, session, later.batch)[-1] == "id-9"
+
+
+def test_what_the_brokers_own_retention_took_is_a_hole_of_that_kind_and_a_loss(
+    lake: Lake, session: SparkSession, tmp_path: Path
+) -> None:
+    often = {"log.retention.check.interval.ms": 500, "log.initial.task.delay.ms": 500}
+    with Broker(settings=often, log=tmp_path / "broker.log") as broker:
+        t = Topics.on(broker.bootstrap, lake, session, "expiring")
+        t.create()
+        t.send([0.1, 0.2, 0.3])
+        plan = t.plan(between(0, 1))
+        minute = ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)
+        asked = ConfigResource(ConfigResource.Type.TOPIC, "expiring", incremental_configs=[minute])
+        t.admin.incremental_alter_configs([asked])[asked].result(30)
+        deadline = time.monotonic() + 90
+        while start_of(t) < 3:
+            assert time.monotonic() < deadline, "the broker has deleted nothing"
+        manifest = t.land(plan)
+        assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(0, 3, "retention")]
+        with pytest.raises(DataLossError, match="offsets gone before they were landed: found 3"):
+            _published(t, session, manifest.batch)
+        t.send([(datetime.now(UTC) - at(0)) / timedelta(hours=1)])
+        later = t.land(t.plan())
+        assert (t.positions(later), later.holes) == ([("expiring", 0, 3)], [])
+
+
+def start_of(t: Topics) -> int:
+    """Where the log begins, as a consumer sees it."""
+    consumer = Consumer({"bootstrap.servers": t.servers, "group.id": "looking", "log_level": 0})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(t.names[0], 0), 30)[0])
+    finally:
+        consumer.close()
 
 
 def _published(t: Topics, session: SparkSession, batch: str) -> list[str]:

@@ -25,6 +25,7 @@ from onefold.errors import (
     UsageError,
 )
 from onefold.lake import Lake
+from onefold.landing.cluster import Cluster
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
@@ -310,16 +311,28 @@ def test_what_is_landed_needs_no_broker(topics: Make) -> None:
 
 
 def test_a_pattern_takes_in_topics_as_they_come(topics: Make) -> None:
-    t = topics(2)
-    prefix = t.names[0][:9]
+    """One that comes between two runs begins at its start, by interval and without; another name stays out."""
+    t = topics(create=False)
+    prefix = t.names[0]
+    t.names = (f"{prefix}-a", f"other-{prefix}-b")
+    t.create()
+    of_a, other = t.names
     t.names = (f"^{prefix}.*",)
-    for name in list_of(t, prefix):
-        t.send([0.1], topic=name)
-    assert ranges(t.plan(between(0, 1))) == {(name, 0): (0, 1) for name in list_of(t, prefix)}
-
-
-def list_of(t: Topics, prefix: str) -> list[str]:
-    return sorted(name for name in t.admin.list_topics(timeout=30).topics if name.startswith(prefix))
+    t.send([0.1, 1.1], topic=of_a)
+    t.send([0.2], topic=other)
+    first = t.plan(between(0, 1))
+    assert ranges(first) == {(of_a, 0): (0, 1)}
+    t.land(first)
+    t.names = (f"{prefix}-c",)
+    t.create()
+    [of_c] = t.names
+    t.names = (f"^{prefix}.*",)
+    t.send([0.3, 1.3], topic=of_c)
+    second = t.plan(between(1, 2))
+    assert ranges(second) == {(of_a, 0): (1, 2), (of_c, 0): (0, 2)}
+    assert t.positions(t.land(second)) == [(of_a, 0, 1), (of_c, 0, 0), (of_c, 0, 1)]
+    t.send([2.1], topic=of_c)
+    assert ranges(t.plan()) == {(of_c, 0): (2, 3)}
 
 
 def committed(t: Topics) -> int:
@@ -339,6 +352,23 @@ def test_the_groups_offsets_follow_the_landing_and_only_upwards(topics: Make) ->
     t.send([2.1])
     t.land(t.plan(between(2, 3)))
     assert committed(t) == 4
+
+
+def test_the_groups_offsets_are_committed_once_the_manifest_stands(
+    topics: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    plan = t.plan()
+    stood, commit = [], Cluster.commit_upwards
+
+    def look_first(self: Cluster, group: str, ends: dict[tuple[str, int], int]) -> None:
+        stood.append(t.lake.get(Lake.manifest(plan.source, plan.batch), Manifest) is not None)
+        commit(self, group, ends)
+
+    monkeypatch.setattr(Cluster, "commit_upwards", look_first)
+    t.land(plan)
+    assert (stood, committed(t)) == ([True], 2)
 
 
 def test_a_topic_deleted_while_it_is_read_lands_nothing(topics: Make) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka.record.memory_records import MemoryRecords
 
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
@@ -311,6 +312,26 @@ def test_the_rule_gives_what_a_broker_that_keeps_its_state_gives_of_the_same_log
         found = Counter(name for one in told.sessions(topic) for name in Counter(one.outcomes).elements())
         wanted = Counter(outcome for _, outcome, _ in expected(log_of(tried.folder / f"{topic}-0")))
         assert found == wanted, topic
+
+
+def test_L2_what_another_reader_counts_in_the_segments_is_what_the_report_accounts_for(
+    tried: Tried, told: Told
+) -> None:
+    """kafka-python reads the bytes once more, markers included: a verdict each, and the account of each partition."""
+    total = 0
+    for topic in tried.written:
+        offsets: list[int] = []
+        for segment in (tried.folder / f"{topic}-0").glob("*.log"):
+            batches = MemoryRecords(segment.read_bytes())
+            while batches.has_next():
+                offsets += [record.offset for record in batches.next_batch()]
+        total += len(offsets)
+        assert Counter(one["offset"] for one in told.verdicts if one["topic"] == topic) == Counter(offsets)
+        [account] = [one for one in told.report.accounts if one.topic_partition.topic == topic]
+        start, end, distinct = min(offsets), max(offsets) + 1, len(set(offsets))
+        assert (account.start, account.end, account.distinct) == (start, end, distinct)
+        assert (sum(account.explained.values()), account.unexplained) == (end - start - distinct, [])
+    assert told.report.landed == total
 
 
 def log_of(folder: Path) -> list[Sent]:

@@ -36,10 +36,19 @@ def test_the_newest_records_are_judged_and_nothing_is_written(project: Project, 
     assert len(ExportSource(project.lake, project.dataset()).newest(10_000).objects) == 2
 
 
-def test_no_more_than_asked_for(project: Project, session: SparkSession) -> None:
-    project.put("things/new.jsonl", [thing(number, f"id-{number}", number) for number in range(20)])
+def test_of_a_large_object_the_newest_records_are_judged_and_no_more_than_asked_for(
+    project: Project, session: SparkSession
+) -> None:
+    ids = [thing(number, f"id-{number}", number) for number in range(20)]
+    project.put("things/new.jsonl", [*ids[10:], *ids[:10]])
     (row,) = sample(session, project.lake, project.dataset(), 5)
-    assert row["records"] == 5
+    assert (row["records"], row["example"]) == (5, "things 0 15")
+
+
+def test_lines_that_are_no_record_are_among_the_newest(project: Project, session: SparkSession) -> None:
+    project.put("things/new.jsonl", [b"junk\n", *(thing(number, f"id-{number}", number) for number in range(20))])
+    found = sample(session, project.lake, project.dataset(), 5)
+    assert [(row["reason"], row["records"]) for row in found] == [("first of its key", 4), ("undecodable", 1)]
 
 
 def test_companions_come_along(project: Project) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
+from onefold.dedup.positions import INCONSISTENT
 from onefold.upsert import columns as U
 from tests import oracle
 from tests.property.fold import Table, fold, key_of, order_of
@@ -79,6 +80,16 @@ def test_L2_every_record_and_every_one_that_wakes_gets_one_verdict(chained: Chai
             woken = [row for row in judged if row[C.SURVIVOR] is None and row[C.VERDICT]]
             if landed != own or unknown or any(row[C.VERDICT] != "applied" for row in woken):
                 wrong.append((arrival, landed, (own, unknown, woken)))
+    _none_wrong(wrong)
+
+
+def test_a_position_that_comes_again_is_never_told_to_have_had_another_record(chained: Chained) -> None:
+    """The logs have one content a position: whatever the table has made of it, its copies do not clash."""
+    wrong = []
+    for arrival, table in chained.pairs:
+        clashes = [row for judged in table.judged for row in judged if row[C.REASON] == INCONSISTENT]
+        if clashes:
+            wrong.append((arrival, "one content a position", clashes))
     _none_wrong(wrong)
 
 

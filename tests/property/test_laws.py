@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
-from onefold.dedup.positions import fold_positions
+from onefold.dedup.positions import INCONSISTENT, fold_positions
 from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
@@ -96,6 +96,16 @@ def test_L2_every_record_gets_one_verdict_of_the_list(folded: Folded) -> None:
             unknown = [row for row in judged if row[C.REASON] not in VERDICTS.get(row[C.VERDICT], ())]
             if landed != given_to or unknown:
                 wrong.append((arrival, landed, (given_to, unknown)))
+    _none_wrong(wrong)
+
+
+def test_a_position_that_comes_again_is_never_told_to_have_had_another_record(folded: Folded) -> None:
+    """The logs have one content a position: whatever the table has made of it, its copies do not clash."""
+    wrong = []
+    for arrival, table in folded.pairs:
+        clashes = [row for judged in table.judged for row in judged if row[C.REASON] == INCONSISTENT]
+        if clashes:
+            wrong.append((arrival, "one content a position", clashes))
     _none_wrong(wrong)
 
 

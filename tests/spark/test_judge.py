@@ -6,16 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.survivors import judge_batch
 from onefold.upsert import columns as U
+from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.judge import base_columns, judge
 from tests.oracle import Decoded
 from tests.property.fold import CASE, CONTENT, identified, state
+from tests.property.generate import CHAINS
 from tests.spark.literal import append, rec, upsert
 
 MakeDataset = Callable[..., Dataset]
@@ -28,9 +30,15 @@ def found(
 ) -> list[Any]:
     """What the look-up says of each record of the batch, in the order of offsets."""
     table = [_row(one) for one in base]
-    staged = identified(session, [("", one, one.position[-1] in covered) for one in batch], made)
-    staged = judge_batch(staged, made, within=(CASE,))
-    judged = judge(staged, base_columns(state(session, table, made), made), made)
+    staged = judge_batch(_identified(session, batch, made, covered), made, within=(CASE,))
+    return _told(judge(staged, base_columns(state(session, table, made), made), made))
+
+
+def _identified(session: SparkSession, batch: list[Decoded], made: Dataset, covered: tuple[int, ...]) -> DataFrame:
+    return identified(session, [("", one, one.position[-1] in covered) for one in batch], made)
+
+
+def _told(judged: DataFrame) -> list[Any]:
     offset = F.col(f"{C.ORDER}.offset")
     columns = (offset, CONTENT, C.VERDICT, C.REASON, U.SCOPE, F.col(f"{U.OTHER}.offset"), U.WON, U.ACTION)
     return [tuple(row) for row in judged.select(*columns).orderBy(offset, CONTENT, C.VERDICT).collect()]
@@ -150,29 +158,73 @@ def test_an_inferred_position_never_says_that_it_has_two_contents(spark: SparkSe
     assert found(spark, [rec(50, version=1)], [rec(50, "z", version=1)], upsert(inexact, "last")) == wanted(two)
 
 
-def test_a_covered_position_is_a_stored_duplicate_without_a_look_up(spark: SparkSession, dataset: MakeDataset) -> None:
+def test_a_covered_position_is_a_stored_duplicate_where_its_effect_stands(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
     base = [rec(50, key="a"), rec(51, key="b")]
     table: list[Expected] = [
-        (rec(1, "y", "a"), "duplicate", "position", "stored", 50, False, None),
-        (rec(2, "y", "new"), "duplicate", "position", "stored", 2, False, None),
+        (rec(1, key="a"), "duplicate", "position", "stored", 50, False, None),
         (rec(3, key=None, rejected="undecodable"), "rejected", "undecodable", "in_batch", None, False, None),
         (rec(4, key=None, filtered=True), "filtered", "filter", "in_batch", None, False, None),
         (rec(40, "x", "b"), "duplicate", "business_key", "stored", 51, False, "update"),
+        (rec(60, "y", "a"), "duplicate", "position", "stored", 50, False, None),  # it had lost
     ]
     batch = [one for one, *_ in table]
-    assert found(spark, base, batch, append(dataset), covered=(1, 2, 3, 4)) == wanted(table)
+    assert found(spark, base, batch, append(dataset), covered=(1, 3, 4, 60)) == wanted(table)
 
 
-def test_a_covered_position_whose_row_stands_with_other_content_is_a_conflict(
+def test_a_covered_position_whose_effect_does_not_stand_held_another_record(
     spark: SparkSession, dataset: MakeDataset
 ) -> None:
-    """Two exports contradict each other: no row moves, and the gate has something to see."""
-    base = [rec(1, key="a"), rec(2, key="b")]
+    """Two exports contradict each other, or the topic was made anew: no row moves, and the gate sees it."""
+    base = [rec(1, key="a"), rec(2, key="b"), rec(9, key="c")]
     table: list[Expected] = [
         (rec(1, "other", "a"), "conflict", "inconsistent_position", "stored", 1, False, None),
         (rec(2, key="b"), "duplicate", "position", "stored", 2, False, None),
+        (rec(3, key="new"), "conflict", "inconsistent_position", "stored", 3, False, None),
+        (rec(4, "other", "c"), "conflict", "inconsistent_position", "stored", 9, False, None),
     ]
-    assert found(spark, base, [one for one, *_ in table], append(dataset), covered=(1, 2)) == wanted(table)
+    assert found(spark, base, [one for one, *_ in table], append(dataset), covered=(1, 2, 3, 4)) == wanted(table)
+
+    connect = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}}
+    inexact = append(partial(dataset, source=connect))
+    twice: list[Expected] = [(rec(3, key="new"), "duplicate", "position", "stored", 3, False, None)]
+    assert found(spark, base, [rec(3, key="new")], inexact, covered=(3,)) == wanted(twice)
+
+
+def test_a_covered_version_that_would_take_the_rows_place_held_another_record(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    table: list[Expected] = [
+        (rec(3, "y", "new", version=1), "conflict", "inconsistent_position", "stored", 3, False, None),
+        (rec(40, "y", "a", version=2), "duplicate", "position", "stored", 50, False, None),
+        (rec(41, "y", "b", version=1), "duplicate", "position", "stored", 50, False, None),
+        (rec(60, "y", "c", version=2), "conflict", "inconsistent_position", "stored", 50, False, None),
+        (rec(61, "y", "d", version=3), "conflict", "inconsistent_position", "stored", 50, False, None),
+    ]
+    base = [rec(50, key=key, version=2) for key in "abcd"]
+    covered = (3, 40, 41, 60, 61)
+    assert found(spark, base, [one for one, *_ in table], upsert(dataset), covered=covered) == wanted(table)
+
+
+def test_a_covered_link_of_a_chain_that_the_table_knows_nothing_of_held_another_record(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    """Heads are a@2 and c@2; version 4 of a is held."""
+    base = [rec(50, key="a", version=2), rec(51, key="a", version=4), rec(52, key="c", version=2)]
+    made = dataset(**CHAINS["contiguous, tie conflict"])
+    states = {50: "live", 51: "held", 52: "live"}
+    table: list[Expected] = [
+        (rec(3, "y", "new", version=1), "conflict", "inconsistent_position", "stored", 3, False, None),
+        (rec(10, "y", "a", version=1), "duplicate", "position", "stored", 10, False, None),
+        (rec(51, key="a", version=4), "duplicate", "position", "stored", 51, False, None),
+        (rec(52, "y", "c", version=2), "conflict", "inconsistent_position", "stored", 52, False, None),
+        (rec(60, "y", "c", version=3), "conflict", "inconsistent_position", "stored", 60, False, None),
+    ]
+    batch = [one for one, *_ in table]
+    stood = state(spark, [_row(one) | {U.STATE: states[one.position[-1]], C.PRODUCER: None} for one in base], made)
+    rows = judge_batch(_identified(spark, batch, made, (3, 10, 51, 52, 60)), made, within=(CASE,))
+    assert _told(judge_chain(rows, chain_columns(stood, made), made)) == wanted(table)
 
 
 def _row(record: Decoded) -> dict[str, Any]:
@@ -185,5 +237,6 @@ def _row(record: Decoded) -> dict[str, Any]:
         C.MESSAGE_ID: record.message_id,
         C.BUSINESS_KEY: record.business_key,
         U.STATE: "deleted" if record.deleted else "live",
+        C.DELETED: record.deleted,
         CONTENT: record.content,
     }

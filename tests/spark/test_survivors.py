@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -13,8 +14,10 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.positions import fold_positions, has_inconsistent_positions
 from onefold.dedup.survivors import choose_survivors, judge_batch
+from onefold.records import envelope as E
 from tests.oracle import Decoded
 from tests.property.fold import CASE, CONTENT, identified
+from tests.property.generate import KINDS
 from tests.spark.literal import append, rec, upsert
 
 MakeDataset = Callable[..., Dataset]
@@ -154,3 +157,14 @@ def test_slots_do_not_change_a_verdict(session: SparkSession, dataset: MakeDatas
     expected = sorted(judge_batch(rows, made, within=(CASE,)).select(*columns).collect(), key=repr)
     for slots in (1, 3):
         assert sorted(choose_survivors(rows, made, slots).select(*columns).collect(), key=repr) == expected
+
+
+@pytest.mark.parametrize("kind", ["append by business_key", "upsert, tie conflict"])
+def test_L8_every_identity_level_is_judged_behind_the_one_exchange(
+    session: SparkSession, dataset: MakeDataset, kind: str
+) -> None:
+    made = dataset(**KINDS[kind])
+    assert set(made.narrow) >= {"producer", "message_id"}
+    rows = identified(session, [("", rec(1, version=1), False)], made).withColumn(E.LINE, F.lit(None).cast("int"))
+    plan = choose_survivors(rows, made)._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("Exchange hashpartitioning") == plan.count("Exchange") == 1, plan

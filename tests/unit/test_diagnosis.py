@@ -732,6 +732,11 @@ def test_an_export_is_told_by_its_file_and_data_and_the_rest_is_unknown() -> Non
     assert [one.rule for one in done.findings] == rules
     assert {one.of for one in done.by_hand} == {"producer", "consumer", "topic", "broker"}
     assert {one.of for one in diagnose(facts()).by_hand} == {"producer", "consumer"}
+    assert {one.name for one in diagnose(facts()).by_hand} == {
+        "acks", "enable.idempotence", "max.in.flight.requests.per.connection", "retries", "retry.backoff.ms",
+        "delivery.timeout.ms", "transactional.id", "isolation.level", "enable.auto.commit", "auto.offset.reset",
+        "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms",
+    }  # fmt: skip
 
 
 def test_a_topic_whose_settings_are_refused_is_unknown_not_wrong() -> None:

@@ -17,6 +17,7 @@ from onefold.dedup.survivors import choose_survivors
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_for, source_of
 from onefold.landing.manifest import Manifest
+from onefold.records import envelope as E
 from onefold.records.decode import decode
 from onefold.records.landed import objects_named
 from onefold.records.read import read_records
@@ -43,7 +44,9 @@ def sample(session: SparkSession, lake: Lake, dataset: Dataset, count: int) -> l
 def _judged(
     session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest, count: int
 ) -> list[dict[str, Any]]:
-    records = read_records(session, lake, dataset, manifest).limit(count)
+    # What was written last, and of lines that are no record as many as there are.
+    newest = (F.col(name).desc_nulls_first() for name in (E.TIMESTAMP, E.OFFSET))
+    records = read_records(session, lake, dataset, manifest).orderBy(*newest).limit(count)
     judged = choose_survivors(needed(identify(decode(records, dataset), dataset), dataset), dataset)
     at = F.concat_ws(" ", *(F.col(f"{C.ORDER}.{name}").cast("string") for name in ("topic", "partition", "offset")))
     said = F.concat_ws(": ", at, F.col(C.DETAIL))

@@ -39,6 +39,13 @@ CLIENTS = (
         "a retry overtakes what was sent after it",
     ),
     Unseen("producer", "retries", "2147483647", "2147483647", "with 0, a passing error loses the record"),
+    Unseen(
+        "producer",
+        "retry.backoff.ms",
+        "100",
+        "100 or more",
+        "with few retries and no pause, all of them are over before a leader is elected: the record is lost",
+    ),
     Unseen("producer", "delivery.timeout.ms", "120000", "120000 or more", "what is given up may have been written"),
     Unseen(
         "producer",

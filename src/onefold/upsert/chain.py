@@ -62,7 +62,7 @@ def judge_chain(
     return judged.unionByName(others, allowMissingColumns=True)
 
 
-_BASE, _CONTENT, _LINKED = "_is_base", "_content", "_linked"
+_BASE, _ROWS, _LINKED = "_is_base", "_rows", "_linked"
 _HEAD, _TWIN, _FIRST, _RUN, _END = "_chain_head", "_chain_twin", "_chain_first", "_chain_run", "_chain_end"
 
 
@@ -168,13 +168,19 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
     """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
-    found = rows.withColumn(_CONTENT, F.lit(None).cast("binary"))
+    found = rows.withColumn(_ROWS, F.lit(None))
+    contradicts = F.lit(False)
     if dataset.source.exact:  # an inferred position contradicts nothing, and may be that of several rows
-        stood = base.select(*by, F.col(C.ORDER).alias("_at"), F.col(C.HASH).alias(_CONTENT))
-        met = [*(rows[name] == stood[name] for name in by), rows[C.ORDER] == stood["_at"], rows[U.COVERED]]
-        found = rows.join(stood, met, "left").select(*(rows[name] for name in rows.columns), _CONTENT)
+        row = F.struct(C.ORDER, C.VERSION, C.HASH)
+        stood = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
+        met = [rows[name] == stood[name] for name in by]
+        found = rows.join(stood, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
+        here = F.filter(_ROWS, lambda one: one[C.ORDER] == F.col(C.ORDER))
+        differs = F.exists(here, lambda one: one[C.HASH] != F.col(C.HASH))
+        # Its effect stands: as a row of its version, or under the head.
+        told = F.exists(_ROWS, lambda one: one[C.VERSION] >= F.col(C.VERSION))
+        contradicts = F.coalesce(differs, F.lit(False)) | ~F.coalesce(told, F.lit(False))
     stands = F.col(U.COVERED) & F.col(C.KEY).isNotNull()
-    contradicts = F.coalesce(F.col(_CONTENT) != F.col(C.HASH), F.lit(False))
     repeated = F.when(contradicts, "inconsistent_position").otherwise("position")
     return found.withColumns(
         {
@@ -188,7 +194,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
             U.ACTION: F.lit(None).cast("string"),
             U.BECOMES: F.lit(None).cast("string"),
         }
-    ).drop(_CONTENT)
+    ).drop(_ROWS)
 
 
 def _narrowest(dataset: Dataset, twin: Column, rows: DataFrame) -> Column:

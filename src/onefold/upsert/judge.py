@@ -58,8 +58,10 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     columns = {}
     for name, (survivor, loser) in decided.items():
         columns[name] = F.when(lost, loser).otherwise(survivor)
-    # What is covered is not judged again; but the row that stands may tell that its position had other content.
-    contradicts = facts.has & facts.same_order & ~facts.same & F.lit(dataset.source.exact)
+    # What is covered is not judged again. But its effect stands: without a row of its key, or where it would take the
+    # row's place with other content, another record was there (a topic created anew, two exports that disagree).
+    displaces = ~facts.same & (facts.same_order | decided[U.ACTION][0].isNotNull())
+    contradicts = F.coalesce(~facts.has | displaces, F.lit(False)) & F.lit(dataset.source.exact)
     repeated = {
         C.VERDICT: F.when(contradicts, "conflict").otherwise("duplicate"),
         C.REASON: F.when(contradicts, "inconsistent_position").otherwise("position"),
