@@ -161,6 +161,11 @@ class Lake:
         return f"datasets/{dataset.name}/generation.json"
 
     @staticmethod
+    def shape(dataset: str, generation: str, number: int) -> str:
+        """The key of the document that says what fields a generation has had since its n-th change of them."""
+        return f"datasets/{dataset}/{generation}/shapes/{number}.json"
+
+    @staticmethod
     def rebuild(dataset: Dataset) -> str:
         """The key of the document that says which generation is being folded anew."""
         return f"datasets/{dataset.name}/rebuild.json"

@@ -125,9 +125,11 @@ NOTHING = TakenOut()
 
 
 def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "") -> str:
-    """Where the staging of a batch is committed, for the code that runs now (and without what is taken out)."""
+    """Where the staging of a batch is committed, for the code that runs now and the fields that are declared (and
+    without what is taken out)."""
     less = f"-without-{without}" if without else ""
-    return f"{lake.batch(dataset, batch)}/staged-{code_digest()}{less}.json"
+    fields = f"-fields-{dataset.shape}" if dataset.shape else ""
+    return f"{lake.batch(dataset, batch)}/staged-{code_digest()}{fields}{less}.json"
 
 
 def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:

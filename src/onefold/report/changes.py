@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.table import DataScan, FileScanTask
+from pyiceberg.table import FileScanTask
 
 from onefold.catalog import ROOT, StateTable, find_state
 from onefold.dataset import Dataset
@@ -170,7 +170,8 @@ def _by_partition(files: Tasks, stands: set[str]) -> dict[tuple[Any, ...], Tasks
 def _read(table: StateTable, snapshot: int | None, tasks: Tasks, names: list[str]) -> pa.Table:
     """Key, hash and the named columns of the live rows of some files."""
     wanted = (_KEY, _HASH, *names)
-    scan: DataScan = table.table.scan(row_filter=_LIVE, selected_fields=wanted, snapshot_id=snapshot)
+    assert snapshot or not tasks
+    scan = table.scan(_LIVE, wanted, snapshot or table.main.snapshot)
     reader = ArrowScan(table.table.metadata, table.table.io, scan.projection(), _LIVE)
     found = reader.to_table(tasks.values()).select(list(wanted))
     return found.cast(pa.schema([pa.field(one.name, _small(one.type)) for one in found.schema]))
