@@ -125,6 +125,7 @@ def record_shape(lake: Lake, dataset: Dataset) -> None:
     if published is None or not dataset.shape:
         return
     shapes = shapes_of(lake, dataset.name, published)
+    check_generation(lake, dataset, rebuilding=True)  # behind the count: what comes in between has this number
     if shapes[-1].digest != dataset.shape:
         lake.put_first(Lake.shape(dataset.name, published.generation, len(shapes)), dataset.declared)
     check_generation(lake, dataset, rebuilding=True)
