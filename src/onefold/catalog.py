@@ -169,6 +169,13 @@ class StateTable:
         metadata, io = self.table.metadata, self.table.io
         return _OfToday(metadata, io, row_filter, tuple(fields), snapshot_id=snapshot, limit=limit)
 
+    def published_columns(self, dataset: Dataset) -> list[str]:
+        """The columns that readers see, as the table has them: until a batch is run, a changed file is not followed."""
+        stands, former = self.table.schema().column_names, dataset.value.renamed
+        names = ((name, *former.get(name, ())) for name in dataset.published_columns)
+        found = (next((one for one in some if one in stands), None) for some in names)
+        return [name for name in found if name]
+
     @property
     def current(self) -> bool:
         """Whether the head of `main` was written with the table's fields of today."""

@@ -69,7 +69,7 @@ def changes_of(lake: Lake, dataset: Dataset, since: str | None = None) -> Change
     until = Mark(None if head.record == ROOT else records[0].batch, head.snapshot)
     start = _mark(lake, dataset, table, records, since) if since else None
     before = start.snapshot if start else None
-    return Changes(start, until, list(_differences(table, dataset.published_columns, before, head.snapshot)))
+    return Changes(start, until, list(_differences(table, table.published_columns(dataset), before, head.snapshot)))
 
 
 def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:

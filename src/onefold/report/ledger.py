@@ -42,7 +42,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     if table is None:
         return []
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
-    names = dataset.published_columns
+    names = table.published_columns(dataset)
     found = table.scan(equal(U.STATE, U.LIVE), names, snapshot, limit)
     return [plain(row) for row in found.to_arrow().to_pylist()]
 
