@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
 
 from onefold.catalog import RECORD_PROPERTY, ROOT, StateTable, open_catalog, state_name
@@ -116,6 +118,39 @@ def test_a_field_is_what_it_was_first_through_all_its_names_and_types() -> None:
     less = Shape(fields=shapes[2].fields, renamed={"count": ["number"], "text": ["note"]})
     problems = [one.problem for one in field_changes(shapes[1], less, {})]
     assert problems == ["landed records have it as n; keep that in value.renamed", ""]
+
+
+KINDS = ("int", "string", "decimal(4,2)?", "list<int>?")
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "widen", "loosen", "rename"]), st.integers(0, 9)), max_size=12)
+
+
+@given(STEPS)
+def test_whatever_is_changed_in_place_a_field_is_known_by_its_first_name_and_type(steps: list[tuple[str, int]]) -> None:
+    fields, renamed = {f"f{number}": kind for number, kind in enumerate(KINDS)}, dict[str, list[str]]()
+    first = {name: (name, kind, False) for name, kind in fields.items()}  # the oracle: it moves with the field
+    shapes = [Shape(fields=fields)]
+    for number, (step, pick) in enumerate(steps):
+        name = list(fields)[pick % len(fields)]
+        kind, optional = fields[name].removesuffix("?"), "?" * fields[name].endswith("?")
+        if step == "add":
+            name, fields = f"a{number}", {**fields, f"a{number}": "int?"}
+            first[name] = (name, "int?", True)
+        elif step == "widen" and kind in ("int", "decimal(4,2)"):
+            fields = {**fields, name: {"int": "long", "decimal(4,2)": "decimal(8,2)"}[kind] + optional}
+        elif step == "loosen":
+            fields = {**fields, name: f"{kind}?"}
+        elif step == "rename":
+            new = f"r{number}"
+            fields = {new if one == name else one: text for one, text in fields.items()}
+            renamed = {one: some for one, some in renamed.items() if one != name} | {
+                new: [name, *renamed.get(name, [])]
+            }
+            first[new] = first.pop(name)
+        shapes.append(Shape(fields=fields, renamed=renamed))
+    assert [one for two in pairwise(shapes) for one in field_changes(*two, {}) if one.problem] == []
+    assert [one for one in field_changes(shapes[0], shapes[-1], {}) if one.problem] == [], "all of it at once"
+    found = origins_of(shapes)
+    assert {name: (one.name, str(one.kind), one.added) for name, one in found.items()} == first
 
 
 def of_fields(make: MakeDataset, **fields: str) -> Dataset:

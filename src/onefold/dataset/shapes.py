@@ -85,8 +85,11 @@ def field_changes(before: Shape, now: Shape, used: Mapping[str, str]) -> list[Fi
         kept[former] = name
         was = before.types[former]
         told = str(was) if former == name else f"{former}: {was}"
-        known = {*before.renamed.get(former, []), *([former] if former != name else [])}
-        problem = _problem(was, kind, used.get(name)) or _misnamed(known, set(now.renamed.get(name, [])))
+        named = now.renamed.get(name, [])
+        older = named[named.index(former) + 1 :] if former in named else named  # those before it were skipped here
+        known = before.renamed.get(former, [])
+        misnamed = _misnamed({*known} - {*named}, {*older} - {*known})
+        problem = _problem(was, kind, used.get(name)) or misnamed
         if told != str(kind) or problem:
             found.append(FieldChange(name, told, str(kind), problem))
     for name, kind in before.types.items():
@@ -129,11 +132,11 @@ def _problem(was: FieldType, now: FieldType, used: str | None) -> str:
     return f"{used} uses it" if used else ""
 
 
-def _misnamed(known: set[str], named: set[str]) -> str:
-    if lost := known - named:
+def _misnamed(lost: set[str], more: set[str]) -> str:
+    if lost:
         return f"landed records have it as {', '.join(sorted(lost))}; keep that in value.renamed"
-    more = ", ".join(sorted(named - known))
-    return f"value.renamed says that records have it as {more}, too, and they were read without" if more else ""
+    told = ", ".join(sorted(more))
+    return f"value.renamed says that records have it as {told}, too, and they were read without" if told else ""
 
 
 def _widens(was: FieldType, now: FieldType) -> bool:
