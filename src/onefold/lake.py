@@ -4,7 +4,7 @@ sources/<source>/cuts|plans|manifests/…       what was planned and landed (a s
 sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed log segments say
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
-datasets/<dataset>/<generation>/…             staging, attempts, commit records
+datasets/<dataset>/<generation>/…             staging, attempts, commit records, the shapes of its fields
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
 targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the account of a batch
