@@ -44,7 +44,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
     names = table.published_columns(dataset)
     found = table.scan(equal(U.STATE, U.LIVE), names, snapshot, limit)
-    return [plain(row) for row in found.to_arrow().to_pylist()]
+    return [plain(row) for row in found.to_arrow().select(names).to_pylist()]
 
 
 def _snapshot_at(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> int:

@@ -53,18 +53,19 @@ def ensure_state(session: SparkSession, lake: Lake, dataset: Dataset, staged: Da
     columns = state_columns(staged, dataset)
     if not session.catalog.tableExists(table):
         _create(session.createDataFrame([], T.StructType(columns)), table, dataset)
-    elif dataset.shape:
-        evolve(StateTable(lake, dataset), dataset)
-    ensure_view(session, dataset)
+    changed = bool(dataset.shape) and change_fields(StateTable(lake, dataset), dataset)
+    ensure_view(session, dataset, changed=changed)
 
 
-def evolve(table: StateTable, dataset: Dataset) -> None:
-    """Give the state table the fields that the file declares, by their ids: a commit of its own on `main`.
+def change_fields(table: StateTable, dataset: Dataset) -> bool:
+    """Give the state table the fields that the file declares, by their ids; whether there was anything to change.
 
-    It moves `main`, so what was folded without it and is not published yet is folded again.
+    It is a commit of its own on `main`, and moves it, so what was folded without it and is not published yet is folded again.
     """
-    if table.change_fields(dataset.fields, dataset.value.renamed) or not table.current:
+    changed = table.change_fields(dataset.fields, dataset.value.renamed)
+    if changed or not table.current:
         table.carry_record()
+    return changed
 
 
 def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
@@ -76,10 +77,11 @@ def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
             raise
 
 
-def ensure_view(session: SparkSession, dataset: Dataset) -> None:
+def ensure_view(session: SparkSession, dataset: Dataset, *, changed: bool = False) -> None:
     """The published name: live rows without Onefold's own columns; and its quarantine. They stay where they are, and
     have the columns that the table has."""
-    if dataset.shape and _columns_of_view(session, dataset) != dataset.published_columns:
+    # Where another process changed the table and ended before the view, it is seen by its columns.
+    if changed or (dataset.shape and _columns_of_view(session, dataset) != dataset.published_columns):
         session.sql(f"CREATE OR REPLACE VIEW {_view(dataset)}")
     session.sql(f"CREATE VIEW IF NOT EXISTS {_view(dataset)}")
     session.sql(f"CREATE VIEW IF NOT EXISTS {quarantine_view(dataset, state_table(dataset))}")
