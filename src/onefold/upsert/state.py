@@ -60,7 +60,8 @@ def ensure_state(session: SparkSession, lake: Lake, dataset: Dataset, staged: Da
 def change_fields(table: StateTable, dataset: Dataset) -> bool:
     """Give the state table the fields that the file declares, by their ids; whether there was anything to change.
 
-    It is a commit of its own on `main`, and moves it, so what was folded without it and is not published yet is folded again.
+    It is a commit of its own on `main`, and moves it: what was folded before, and is not published yet, is folded
+    again.
     """
     changed = table.change_fields(dataset.fields, dataset.value.renamed)
     if changed or not table.current:
