@@ -89,6 +89,10 @@ UPSERT: dict[str, Any] = {
 CHAIN: dict[str, Any] = {
     "apply": {"mode": "upsert", "key": ["id"], "version": {"from": "long(header.v)", "guard": "contiguous"}},
 }
+INCREMENT: dict[str, Any] = {
+    "identity": {"message_id": "header.m"},
+    "apply": {"mode": "increment", "key": ["id"], "add": {"total": "n"}},
+}
 MODES = {"append": APPEND, "upsert": UPSERT}
 
 
@@ -201,6 +205,17 @@ def test_a_held_version_wakes_behind_a_change_as_it_was_folded(table: Callable[.
     made.file({"id": "string", "n": "long", "note": "string?"})
     assert made.fold(sent(2, "a", n=2, note="gap"), sent(3, "a", n=3, note="held")).published
     assert made.rows() == [{"id": "a", "n": 3, "note": None}]
+    assert made.proved() == {}
+
+
+def test_sums_stay_what_they_are_when_their_messages_gain_a_field(table: Callable[..., Table]) -> None:
+    made = table(INCREMENT)
+    made.file({"id": "string", "n": "int"})
+    first = sent(0, "a", n=1, note="early")
+    made.fold(first, sent(1, "b", n=2))
+    made.file({"id": "string", "n": "int", "note": "string?"})
+    made.fold(first, Sent(0, 2, 1002, "a", 2, "m-2", {"id": "a", "n": 5, "note": "late"}))
+    assert made.rows() == [{"id": "a", "total": 6}, {"id": "b", "total": 2}]
     assert made.proved() == {}
 
 
