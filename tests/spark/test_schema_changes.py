@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun
+from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
@@ -20,6 +20,7 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.proof.prove import prove
 from onefold.publish import publish_batch
+from onefold.publish.replay import plan_replay, replay
 from onefold.records import envelope as E
 from onefold.records.canonical import content_hash, same_content
 from onefold.records.decode import REJECTED, decode
@@ -216,6 +217,22 @@ def test_sums_stay_what_they_are_when_their_messages_gain_a_field(table: Callabl
     made.file({"id": "string", "n": "int", "note": "string?"})
     made.fold(first, Sent(0, 2, 1002, "a", 2, "m-2", {"id": "a", "n": 5, "note": "late"}))
     assert made.rows() == [{"id": "a", "total": 6}, {"id": "b", "total": 2}]
+    assert made.proved() == {}
+
+
+def test_what_the_policy_put_in_quarantine_is_replayed_once_the_file_names_the_field(
+    table: Callable[..., Table],
+) -> None:
+    made = table(APPEND)
+    made.file({"id": "string"}, schema_changes="quarantine")
+    first = made.fold(sent(0, "a"), sent(1, "b", note="x"))
+    assert first.published
+    assert first.published.counts == {"applied": {"insert": 1}, "rejected": {"unknown_schema": 1}}
+    changed = made.file({"id": "string", "note": "string?"}, schema_changes="quarantine")
+    plan = plan_replay(made.lake, changed, first.batch).plan
+    replay(made.lake, changed, plan, "mia", "the field is named")
+    assert run_batch(made.lake, changed, plan, InSession(made.lake, made.session)).published
+    assert made.rows() == [{"id": "a", "note": None}, {"id": "b", "note": "x"}]
     assert made.proved() == {}
 
 

@@ -23,7 +23,7 @@ class Shape(BaseModel):
     @property
     def digest(self) -> str:
         """Twelve hex digits of it."""
-        return _digest(self.model_dump_json(), 12)
+        return _digest(json.dumps(self.model_dump(), sort_keys=True), 12)
 
     @property
     def types(self) -> dict[str, FieldType]:
