@@ -117,9 +117,9 @@ def test_an_added_field_is_null_for_what_was_folded_before(table: Callable[..., 
     made.fold(sent(2, "c", n=3, note="late"))
     rows = [{"id": "a", "n": 1, "note": None}, {"id": "b", "n": 2, "note": None}, {"id": "c", "n": 3, "note": "late"}]
     assert made.rows() == rows
-    again = made.fold(*first, sent(2, "c", n=3, note="late"), sent(3, "d", n=4))
+    again = made.fold(*first[:1], sent(2, "c", n=3, note="late"), sent(3, "d", n=4))
     assert again.published
-    assert again.published.counts == {"applied": {"insert": 1}, "duplicate": {"position": 3}}, "5 is no string now"
+    assert again.published.counts == {"applied": {"insert": 1}, "duplicate": {"position": 2}}
     assert made.rows() == [*rows, {"id": "d", "n": 4, "note": None}]
     assert made.proved() == {}
     assert [record.shape for record in records_of(made.lake, made.dataset)] == [changed.shape, changed.shape, ""]

@@ -85,10 +85,9 @@ def mark_covered(
     return mark_positions(rows, U.COVERED, ranges, order)
 
 
-def mark_repeated(judged: DataFrame, verdict: str) -> DataFrame:
-    """What an earlier batch covers is a duplicate by its position, also where the batch alone tells another verdict:
-    skipped by a decision, or rejected for a field that was added since."""
-    again = F.col(U.COVERED) & (F.col(C.VERDICT) == verdict)
+def mark_repeated(judged: DataFrame) -> DataFrame:
+    """What an earlier batch covers is a duplicate by its position, also where that batch was skipped."""
+    again = F.col(U.COVERED) & (F.col(C.VERDICT) == "skipped")
     told = {
         C.VERDICT: F.lit("duplicate"),
         C.REASON: F.lit("position"),
@@ -334,9 +333,7 @@ def apply_batch(
     if periods is not None:
         periods = sorted({*periods, *(one.period for one in links if one.own and one.period)})
     judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links)
-    judged = mark_repeated(judged, "skipped") if staged.without and not obeyed.skips else judged
-    judged = mark_repeated(judged, "rejected") if dataset.added else judged
-    actions = write_actions(judged, dataset, attempt)
+    actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
     if dataset.sums:
         append_sums(session, dataset, actions, read_state(session, dataset, base.snapshot), attempt, slots)
     counts = count_actions(session.table(actions), dataset)
