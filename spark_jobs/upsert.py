@@ -20,7 +20,7 @@ from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, published_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import find_mark
-from onefold.upsert.generation import check_generation, claim_target
+from onefold.upsert.generation import check_generation, claim_target, record_shape
 from onefold.upsert.skips import Obeyed, taken_out_of
 from onefold.upsert.state import ensure_state
 from spark_jobs import dedup
@@ -32,7 +32,8 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     claim_target(lake, dataset)
     attempt = attempt or new_attempt()
     staged = staged_of(lake, dataset, batch)
-    ensure_state(session, dataset, session.table(staged.table))
+    record_shape(lake, dataset)
+    ensure_state(session, lake, dataset, session.table(staged.table))
     table = StateTable(lake, dataset)
     base = table.main
     if published := published_record(lake, dataset, base.record, batch):

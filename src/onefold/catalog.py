@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.expressions import EqualTo, In
-from pyiceberg.table import Table
+from pyiceberg.schema import Schema
+from pyiceberg.table import DataScan, Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.update import (
@@ -24,12 +25,27 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from onefold.dataset import Dataset
+from onefold.dataset.types import FieldType
 from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.lake import CATALOG, Lake
 from onefold.storage import LocalStorage, s3_of_pyiceberg
@@ -148,9 +164,67 @@ class StateTable:
         return self._rows(_IN("_key", list(keys)), fields)
 
     def _rows(self, wanted: Any, fields: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        found = self.table.scan(row_filter=wanted, selected_fields=fields, snapshot_id=self.main.snapshot)
+        found = self.scan(wanted, fields, self.main.snapshot)
         for batch in found.to_arrow_batch_reader():
             yield from batch.to_pylist()
+
+    def scan(self, row_filter: Any, fields: Iterable[str], snapshot: int, limit: int | None = None) -> DataScan:
+        """A scan of a snapshot with the table's fields of today: renamed, widened, NULL where there were none."""
+        metadata, io = self.table.metadata, self.table.io
+        return _OfToday(metadata, io, row_filter, tuple(fields), snapshot_id=snapshot, limit=limit)
+
+    def published_columns(self, dataset: Dataset) -> list[str]:
+        """The columns that readers see, as the table has them: until a batch is run, a changed file is not followed."""
+        stands, former = self.table.schema().column_names, dataset.value.renamed
+        names = ((name, *former.get(name, ())) for name in dataset.published_columns)
+        found = (next((one for one in some if one in stands), None) for some in names)
+        return [name for name in found if name]
+
+    @property
+    def current(self) -> bool:
+        """Whether the head of `main` was written with the table's fields of today."""
+        snapshot = self.table.snapshot_by_id(self.main.snapshot)
+        return snapshot is not None and snapshot.schema_id == self.table.metadata.current_schema_id
+
+    def change_fields(self, fields: dict[str, FieldType], former: Mapping[str, Iterable[str]]) -> bool:
+        """Add, widen and rename columns, all in one commit; whether there was anything to change.
+
+        Args:
+            fields: the columns of the value's fields, as they are to be.
+            former: the names that some of them may have yet.
+
+        Raises:
+            LakeUnavailableError: other processes changed the table each time.
+        """
+        for number in range(COMMIT_TRIES):
+            changes = self._field_changes(fields, former)
+            if not changes:
+                return False
+            try:
+                with self.table.update_schema() as update:
+                    for change, *what in changes:
+                        getattr(update, change)(*what)
+            except CommitFailedException:
+                self.table = self._catalog.load_table(self.identifier)
+                time.sleep(random.uniform(0, 0.02 * (number + 1)))
+            else:
+                return True
+        raise LakeUnavailableError(".".join(self.identifier), f"its fields moved at each of {COMMIT_TRIES} commits")
+
+    def _field_changes(
+        self, fields: dict[str, FieldType], former: Mapping[str, Iterable[str]]
+    ) -> list[tuple[str, str, Any]]:
+        schema, changes = self.table.schema(), list[tuple[str, str, Any]]()
+        for name, kind in fields.items():
+            stands = next((one for one in (name, *former.get(name, ())) if one in schema.column_names), None)
+            if stands is None:
+                changes.append(("add_column", name, _iceberg(kind)))
+                continue
+            if not kind.nested and schema.find_type(stands) != _iceberg(kind):
+                changes.append(("update_column", stands, _iceberg(kind)))
+            if stands != name:
+                changes.append(("rename_column", stands, name))
+        return changes
 
     def snapshot_of(self, record: str) -> int | None:
         """The snapshot that a commit record made, while the table still has it."""
@@ -215,6 +289,38 @@ class StateTable:
                 one.validate(self.table.metadata)
         except CommitFailedException:
             raise MainMovedError(str(error)) from error
+
+
+class _OfToday(DataScan):
+    def projection(self) -> Schema:
+        schema = self.table_metadata.schema()
+        return schema if "*" in self.selected_fields else schema.select(*self.selected_fields)
+
+
+_SCALARS: dict[str, IcebergType] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "date": DateType(),
+    "timestamp": TimestamptzType(),
+}
+
+
+def _iceberg(kind: FieldType) -> IcebergType:
+    """A field's type in Iceberg; the ids of parts are placeholders, which the table's own replace."""
+    match kind.name:
+        case "decimal":
+            return DecimalType(kind.precision, kind.scale)
+        case "list":
+            assert kind.item
+            return ListType(element_id=1, element_type=_iceberg(kind.item), element_required=False)
+        case "struct":
+            parts = enumerate(kind.fields, 1)
+            return StructType(*(NestedField(number, name, _iceberg(of), False) for number, (name, of) in parts))
+        case _:
+            return _SCALARS[kind.name]
 
 
 def _record_of(snapshot: Snapshot) -> str | None:

@@ -115,12 +115,14 @@ class ChangedDatasetError(TerminalError):
     exit_code: ClassVar[int] = 2
     dataset: str
     changed: tuple[str, ...]
+    fields: tuple[str, ...]
     published: str
     table: str
 
     def sentence(self) -> str:
+        told = f" ({'; '.join(self.fields)})" if self.fields else ""
         return (
-            f"{self.dataset}: the dataset file has changed in {', '.join(self.changed)}: "
+            f"{self.dataset}: the dataset file has changed in {', '.join(self.changed)}{told}: "
             f"{self.table} is published as generation {self.published}, of the file as it was. "
             "Nothing was run and the table is as it was. Take the change back, or fold all landed "
             f"records anew: onefold rebuild {self.dataset}."

@@ -4,7 +4,7 @@ sources/<source>/cuts|plans|manifests/…       what was planned and landed (a s
 sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed log segments say
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
-datasets/<dataset>/<generation>/…             staging, attempts, commit records
+datasets/<dataset>/<generation>/…             staging, attempts, commit records, the shapes of its fields
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
 datasets/<dataset>/forgotten/<batch>/…        which records are forgotten with it
 targets/<table>.json                          whose table it is
@@ -160,6 +160,11 @@ class Lake:
     def generation(dataset: Dataset) -> str:
         """The key of the document that says which generation is published."""
         return f"datasets/{dataset.name}/generation.json"
+
+    @staticmethod
+    def shape(dataset: str, generation: str, number: int) -> str:
+        """The key of the document that says what fields a generation has had since its n-th change of them."""
+        return f"datasets/{dataset}/{generation}/shapes/{number}.json"
 
     @staticmethod
     def rebuild(dataset: Dataset) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.shapes import Origin
 from onefold.dataset.types import parse_type
 from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
@@ -44,7 +45,7 @@ ROW = {
 def hashed(spark: SparkSession, fields: dict[str, str], row: dict[str, str], *, deleted: bool = False) -> bytes:
     """The content hash of one literal row of SQL values."""
     frame = spark.range(1).select(*(F.expr(text).alias(name) for name, text in row.items()))
-    kinds = {name: parse_type(text) for name, text in fields.items()}
+    kinds = {name: Origin(name, parse_type(text), added=False) for name, text in fields.items()}
     return bytes(frame.select(content_hash(kinds, F.lit(deleted))).head()[0])  # type: ignore[index]
 
 

@@ -130,7 +130,7 @@ def test_decisions_and_what_is_not_covered_count_as_they_do_for_the_table(
 
     for room in ("spark_jobs.dedup", "onefold.proof.claims"):
         monkeypatch.setattr(f"{room}.decode", mended)
-    for room in ("dedup.documents", "dedup.staging", "publish.publish", "publish.replay"):
+    for room in ("dedup.documents", "dedup.staging", "publish.publish"):
         monkeypatch.setattr(f"onefold.{room}.code_digest", lambda: "mended")
     assert prove(session, lake, made).differences == {}  # it could be decoded, and is not covered
     plan = plan_replay(lake, made, first.batch).plan

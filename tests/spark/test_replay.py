@@ -53,7 +53,7 @@ def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
             )
 
         monkeypatch.setattr("spark_jobs.dedup.decode", behind)
-        for room in ("dedup.documents", "dedup.staging", "publish.publish", "publish.replay"):
+        for room in ("dedup.documents", "dedup.staging", "publish.publish"):
             monkeypatch.setattr(f"onefold.{room}.code_digest", lambda: f"mended {letters}")
 
     return mend

@@ -143,7 +143,6 @@ NOT_BUILT = [
         (f"type {kind}", "", "account: string,", f'account: "{kind}",', "field type")
         for kind in ("binary", "list<binary>", "struct<a: binary?>")
     ],
-    ("unknown fields stop", "", "  format: json\n  fields", "  format: json\n  unknown_fields: stop\n  fields", "stop"),
     ("history", "", "mode: append", "mode: history\n  key: [account]", "history"),
 ]
 

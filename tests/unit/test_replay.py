@@ -216,7 +216,7 @@ def test_the_batch_is_told_by_what_is_replayed_and_by_which_code(exact: Table, m
     assert plan.batch == exact.plan().plan.batch
     assert plan.batch.startswith("replay_")
     assert plan.batch != exact.plan(None, ("t", 0, 3)).plan.batch
-    monkeypatch.setattr("onefold.publish.replay.code_digest", lambda: "mended")
+    monkeypatch.setattr("onefold.dedup.documents.code_digest", lambda: "mended")
     assert plan.batch != exact.plan().plan.batch
 
 
@@ -264,7 +264,7 @@ def test_what_this_code_has_rejected_again_is_not_tried_again(exact: Table, monk
     found = exact.plan()
     assert (ranges(found.plan), found.tried) == ([(KEY, 5, 6)], 1)
     assert exact.plan(None, ("t", 0, 4)).plan.empty
-    monkeypatch.setattr("onefold.publish.replay.code_digest", lambda: "mended")
+    monkeypatch.setattr("onefold.dedup.documents.code_digest", lambda: "mended")
     assert (ranges(exact.plan().plan), exact.plan().tried) == ([(KEY, 4, 6)], 0)
 
 

@@ -14,7 +14,7 @@ import typer
 
 from onefold import __version__
 from onefold.cli.console import note
-from onefold.dataset import Dataset, find_dataset
+from onefold.dataset import Dataset
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.settings import load_settings
@@ -39,7 +39,9 @@ WRONG_USAGE: Any = typer.BadParameter.__mro__[2]
 def open_dataset(name: str) -> tuple[Lake, Dataset]:
     """The lake of the settings, and a dataset by its name."""
     lake = Lake(load_settings())
-    return lake, find_dataset(lake.settings.datasets_folder, name)
+    from onefold.upsert.generation import open_dataset as find
+
+    return lake, find(lake, name)
 
 
 def key_of(text: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from onefold.errors import InvalidDatasetError, UsageError
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
 from onefold.settings import load_settings
+from onefold.upsert.generation import settle
 
 Words = Annotated[
     list[str], typer.Argument(metavar="[DATASET] BATCH", help="The batch id; with its dataset where several have it")
@@ -40,7 +41,7 @@ def find_batch(words: list[str]) -> tuple[Lake, Dataset, str]:
     lake, having = Lake(load_settings()), []
     for file in dataset_files(lake.settings.datasets_folder):
         try:
-            dataset = load_dataset(file)
+            dataset = settle(lake, settle(lake, load_dataset(file)))
         except InvalidDatasetError:
             continue  # another dataset's file
         if any(plan.batch == batch for plan in taken_plans(lake, dataset.name)):
@@ -155,7 +156,7 @@ def decisions(
         pairs = [open_dataset(name)]
     else:
         lake = Lake(load_settings())
-        pairs = [(lake, load_dataset(file)) for file in dataset_files(lake.settings.datasets_folder)]
+        pairs = [(lake, settle(lake, load_dataset(file))) for file in dataset_files(lake.settings.datasets_folder)]
     rows = [row for lake, dataset in pairs for row in decisions_of(lake, dataset)]
     rows.sort(key=lambda row: row["at"])
     answer(name or "decisions", rows, as_json, _shown, "nothing was decided")

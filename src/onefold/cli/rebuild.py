@@ -20,7 +20,7 @@ from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Plan, taken_plans
 from onefold.upsert.commit_record import CommitRecord, chain
-from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild
+from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild, to_rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
         UsageError: nothing is published yet, or it cannot be folded together.
     """
     landed_plans(lake, dataset)
+    dataset = to_rebuild(lake, dataset)
     changed = begin_rebuild(lake, dataset)
     if not changed:
         return Rebuilt([], (), False)

@@ -11,7 +11,7 @@ from rich.status import Status
 from onefold.cli.app import AsJson, Name, app, open_dataset
 from onefold.cli.batches import Say, ended, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
-from onefold.dataset import dataset_files, find_dataset
+from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, UsageError
 from onefold.lake import Lake
 from onefold.landing.preview import planned
@@ -78,8 +78,8 @@ def rebuild(
         note(f"{name}: the dataset file is the published one: nothing to rebuild")
     answer(f"{name}: rebuilt", [ended(one) for one in done.batches], as_json, empty="no batches")
     if done.swapped:
-        changed = ", ".join(done.changed)
-        note(f"{name}: readers of {dataset.target.table} see generation {dataset.generation} (changed: {changed})")
+        changed, (_, swapped) = ", ".join(done.changed), open_dataset(name)
+        note(f"{name}: readers of {dataset.target.table} see generation {swapped.generation} (changed: {changed})")
     elif done.batches and (red := done.batches[-1].red):
         raise red
 
@@ -136,10 +136,11 @@ def maintain(
     """Prove that no key stands twice, clear away what is over, compact, expire; safe beside running batches."""
     from onefold.cli.process import InProcess
     from onefold.maintenance.keep import keep_of
+    from onefold.upsert.generation import open_dataset as find
 
     lake = Lake(load_settings())
     folder = lake.settings.datasets_folder
-    wanted = [find_dataset(folder, name) for name in names or (file.stem for file in dataset_files(folder))]
+    wanted = [find(lake, name) for name in names or (file.stem for file in dataset_files(folder))]
     keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations, "landing": landing})
     spark = InProcess(lake)
     done = []

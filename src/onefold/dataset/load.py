@@ -25,9 +25,12 @@ def load_dataset(file: Path) -> Dataset:
     """
     tree = _read(file)
     try:
-        return Dataset.model_validate(tree)
+        dataset = Dataset.model_validate(tree)
     except ValidationError as error:
         raise _complaint(file, tree, error) from None
+    lines = {name: _line(tree, ("value", "fields", name)) for name in dataset.fields}
+    lines[""] = _line(tree, ("value", "fields"))
+    return dataset.read_from(str(file), {name: line for name, line in lines.items() if line})
 
 
 def find_dataset(folder: Path, name: str) -> Dataset:

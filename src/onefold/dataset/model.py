@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
 from onefold.dataset.expressions import CASTS, PERIODS, ROOTS, Call, Expression, Path, calls, parse, paths, used
 from onefold.dataset.schedule import Schedule
+from onefold.dataset.shapes import Origin, Shape, Standing, origins_of
 from onefold.dataset.source import Source
 from onefold.dataset.types import FieldType, parse_type
 
@@ -27,12 +29,33 @@ class Value(Model):
 
     format: str = "json"
     fields: dict[Name, str] = Field(min_length=1, description="Field name to type, `?` for optional")
-    unknown_fields: Literal["ignore", "stop"] = "ignore"
+    renamed: dict[Name, list[Name]] = Field(default={}, description="Field name to the name it had, or the names")
+    schema_changes: Literal["evolve", "freeze", "quarantine"] = Field(
+        default="evolve",
+        description="evolve: the file's compatible changes are made in place; freeze: none is; quarantine: as evolve, "
+        "and a record with a field that the file does not name is rejected",
+    )
+
+    @field_validator("renamed", mode="before")
+    @classmethod
+    def _lists(cls, given: Any) -> Any:
+        pairs = given.items() if isinstance(given, dict) else ()
+        return {name: [one] if isinstance(one, str) else one for name, one in pairs} if pairs else given
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        seen = set(self.fields)
+        for name, former in self.renamed.items():
+            if name not in self.fields:
+                raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
+            for one in former:
+                if one in seen:
+                    raise ValueError(f"renamed: {one}, the former name of {name}, is another field's name")
+                seen.add(one)
+        return self
 
     @model_validator(mode="after")
     def _built(self) -> Self:
-        if self.unknown_fields != "ignore":
-            raise not_built("value.unknown_fields stop (ignore is)")
         if self.format != "json":
             if self.format.split("+")[0] in ("json", "avro", "protobuf"):
                 raise not_built(f"value format {self.format} (json is)")
@@ -213,6 +236,9 @@ class Dataset(Model):
     apply: Apply
     target: Target
     quality: Quality = Quality()
+    _standing: Standing | None = PrivateAttr(default=None)
+    _file: str = PrivateAttr(default="")
+    _lines: dict[str, int] = PrivateAttr(default={})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -295,7 +321,8 @@ class Dataset(Model):
     def _check_column_names(self) -> None:
         """Names that differ only in case, or not at all, would be one column."""
         seen: dict[str, str] = {}
-        for name in (*self.value.fields, *(name for name, _ in self.key_columns), *(self.apply.add or ())):
+        former = [one for some in self.value.renamed.values() for one in some]
+        for name in (*self.value.fields, *former, *(name for name, _ in self.key_columns), *(self.apply.add or ())):
             if other := seen.get(name.lower()):
                 place = "apply.add" if name in (self.apply.add or ()) else "value.fields"
                 raise ValueError(f"{place}: {other} and {name} would be one column of the table")
@@ -373,6 +400,18 @@ class Dataset(Model):
     def fields(self) -> dict[str, FieldType]:
         """The declared value fields, in order."""
         return {name: parse_type(text) for name, text in self.value.fields.items()}
+
+    @cached_property
+    def read_fields(self) -> dict[str, FieldType]:
+        """The names under which records have the fields: their own and their former ones."""
+        former = {one: self.fields[name] for name, some in self.value.renamed.items() for one in some}
+        return self.fields | former
+
+    @cached_property
+    def used_fields(self) -> dict[str, str]:
+        """Of each field that expressions use, a key of the file that holds one."""
+        named = ((path, place) for place, text in self.expressions() for path in paths(parse(text)))
+        return {path.name: place for path, place in named if path.root == "value"}
 
     @cached_property
     def key_columns(self) -> list[tuple[str, Expression]]:
@@ -476,17 +515,65 @@ class Dataset(Model):
             "filter": self.source.filter,
             "key": self.key.format,
             "value.format": self.value.format,
-            "value.fields": {name: str(kind) for name, kind in self.fields.items()},
+            "value.fields": self.declared.fields,
+            **({"value.renamed": self.declared.renamed} if self.value.renamed else {}),
+            **({"value.schema_changes": "quarantine"} if self.value.schema_changes == "quarantine" else {}),
             "identity": self.identity.model_dump(exclude_none=True),
             "apply": self.apply.model_dump(exclude_none=True, by_alias=True),
             "buckets": self.target.buckets,
         }
 
     @cached_property
+    def declared(self) -> Shape:
+        """The value's fields as the file declares them."""
+        return Shape(fields={name: str(kind) for name, kind in self.fields.items()}, renamed=self.value.renamed)
+
+    @property
     def generation(self) -> str:
-        """Twelve hex digits of the meaning's SHA-256."""
-        canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"), default=str)
+        """The published generation that the file's fields are changed in place of, else the file's own."""
+        return self._standing.generation if self._standing else self.own_generation()
+
+    def own_generation(self, again: int = 0) -> str:
+        """Twelve hex digits of the meaning's SHA-256; `again`: of a further generation with this meaning."""
+        meaning = self.meaning | ({"again": again} if again else {})
+        canonical = json.dumps(meaning, sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @property
+    def again(self) -> int:
+        """How many generations of this very meaning there were before."""
+        return self._standing.again if self._standing else 0
+
+    @property
+    def shape(self) -> str:
+        """The digest of the fields, where they are not those that the generation began with; else nothing."""
+        return self._standing.shape if self._standing else ""
+
+    @property
+    def origins(self) -> Mapping[str, Origin]:
+        """What each field was when the generation began, or when it was added."""
+        return self._standing.origins if self._standing else origins_of([self.declared])
+
+    @property
+    def added(self) -> frozenset[str]:
+        """The fields that were added in place: NULL for what was folded before."""
+        return frozenset(name for name, origin in self.origins.items() if origin.added)
+
+    def standing_as(self, standing: Standing | None) -> Dataset:
+        """The dataset as a published generation has it (`onefold.upsert.generation.settle`); None: as its file is."""
+        made = self.model_copy()
+        made._standing = standing
+        return made
+
+    def read_from(self, file: str, lines: dict[str, int]) -> Dataset:
+        """The dataset with where it is said: the file, and the lines of its fields."""
+        self._file, self._lines = file, lines
+        return self
+
+    def place_of(self, field: str) -> str:
+        """Where the file declares a field, or would: `datasets/things.yaml:9`."""
+        line = self._lines.get(field, self._lines.get(""))
+        return ":".join(str(part) for part in (self._file or "value.fields", line) if part)
 
     @property
     def source_id(self) -> str:

@@ -128,9 +128,10 @@ NOTHING = TakenOut()
 
 
 def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "") -> str:
-    """Where the staging of a batch is committed, for the code that runs now (and without what is taken out)."""
+    """Where the staging of a batch is committed, for the code that runs now and the fields that are declared (and
+    without what is taken out)."""
     less = f"-without-{without}" if without else ""
-    return f"{lake.batch(dataset, batch)}/staged-{code_digest()}{less}.json"
+    return f"{lake.batch(dataset, batch)}/staged-{judged_by(dataset)}{less}.json"
 
 
 def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:
@@ -143,6 +144,11 @@ def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:
     if staged is None:
         raise StepMissingError(batch, "this step", "dedup (with the code that is installed now)")
     return staged
+
+
+def judged_by(dataset: Dataset) -> str:
+    """What judges a record: the code's digest and, where fields were changed in place, theirs."""
+    return f"{code_digest()}-fields-{dataset.shape}" if dataset.shape else code_digest()
 
 
 @cache

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Expression, parse
+from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
@@ -65,9 +66,10 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
 def content_of(dataset: Dataset) -> Column:
     """The digest of what a record or a row (with `_is_delete`) says. Where the key is not the identity, what is added
     to which key is content."""
-    fields = dict(dataset.fields)
+    fields = dict(dataset.origins)
     if dataset.sums:
-        fields |= {name: dataset.type_of(tree) or FieldType("string") for name, tree in dataset.key_columns}
+        kinds = {name: dataset.type_of(tree) or FieldType("string") for name, tree in dataset.key_columns}
+        fields |= {name: Origin(name, kind, added=False) for name, kind in kinds.items()}
     return content_hash(fields, F.col(C.DELETED))
 
 

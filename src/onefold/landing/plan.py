@@ -122,7 +122,7 @@ class ReplayPlan(_Plan):
         default={}, description="By landed object's name, where positions are inferred"
     )
     records: int = Field(description="How many lie there, as the quarantine has them")
-    code: str = Field(description="Digest of the code that shall judge them: the same code says the same again")
+    code: str = Field(description="Digest of the code and fields that shall judge them: the same say the same again")
 
     @property
     def undated(self) -> str:

@@ -10,13 +10,15 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.settings import Settings, load_settings
+from onefold.upsert.generation import settle
 
 
 def open_dataset(name: str) -> tuple[Lake, Dataset]:
     """The lake, and a dataset whose cluster's connection is looked up in Airflow where the settings name none."""
     settings = load_settings()
     dataset = find_dataset(settings.datasets_folder, name)
-    return Lake(_connected(settings, dataset)), dataset
+    lake = Lake(_connected(settings, dataset))
+    return lake, settle(lake, dataset)
 
 
 def _connected(settings: Settings, dataset: Dataset) -> Settings:

@@ -96,7 +96,8 @@ def _claims(
     objects = {name: covered.refused.get(one, []) for name, one in digests.items() if one in covered.objects}
     # Marked and not filtered: a condition on the key would be pushed into the decoder, which then runs twice.
     marked = mark_covered(take_out(found, out), ranges, objects, order=None)
-    known = identify(decode(marked, dataset), dataset)
+    # What is covered was never rejected: a field that was added since was not looked at when it was folded.
+    known = identify(decode(marked, dataset, forgiven=dataset.added), dataset)
     names = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.DELETED, *(name for name, _ in dataset.key_columns)]
     claims = known.select(*(name for name in names if name in known.columns), U.COVERED, *E.POSITION, E.LINE)
     slots = slots_for(manifest, dataset.target.buckets)

@@ -12,6 +12,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.identity import content_of
 from onefold.quality.sums import unmoved
+from onefold.records.canonical import content_as_of, same_content
 from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, mark_links
 from onefold.upsert.state import read_state
@@ -75,9 +76,12 @@ def compared(
     columns = [name for name, _ in dataset.key_columns]
     stands = state.select(*_by(dataset), *(F.col(name).alias(_STANDS + name) for name in (*names, *columns, _CONTENT)))
     both = wanted.join(stands, _by(dataset), "full")
-    same = [F.col(name).eqNullSafe(F.col(_STANDS + name)) for name in names]
+    stood = F.col(_STANDS + C.HASH)
+    same = [F.col(name).eqNullSafe(F.col(_STANDS + name)) for name in names if name != C.HASH]
+    same.append(same_content(F.col(C.HASH), stood))
     content = [F.col(name).eqNullSafe(F.col(_STANDS + name)) for name in columns]
-    content.append(F.col(C.HASH) == F.col(_STANDS + _CONTENT))
+    # A row that was folded before a field was added says nothing of it.
+    content.append(content_as_of(stood, F.col(C.HASH)) == content_as_of(stood, F.col(_STANDS + _CONTENT)))
     wrong = (
         F.when(F.col(_STANDS + U.STATE).isNull(), "missing")
         .when(F.col(U.STATE).isNull(), "extra")

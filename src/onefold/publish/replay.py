@@ -16,7 +16,7 @@ from typing import Any
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Replay, log_of, record
-from onefold.dedup.documents import code_digest
+from onefold.dedup.documents import judged_by
 from onefold.errors import DecidedMeanwhileError, UsageError
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
@@ -80,7 +80,7 @@ def plan_replay(
         ranges=_ranges(_place(one, exact) for one in named) if exact else [],
         lines={} if exact else _lines(_place(one, exact) for one in named),
         records=len(named),
-        code=code_digest(),
+        code=judged_by(dataset),
     )
     reasons = Counter(one["_quarantine"]["reason"] for one in named)
     unplaced = sum(1 for place, one in entries if place is None and wanted(one))
@@ -159,7 +159,7 @@ def _text(data: bytes) -> list[Any] | None:
 def _tried(lake: Lake, dataset: Dataset, records: list[CommitRecord], batch: str) -> set[Place]:
     """Where the records lie that published replays of a batch have named for the code that is installed now."""
     plans = (find_plan(lake, dataset, one.batch) for one in records if one.replays == batch)
-    code = code_digest()
+    code = judged_by(dataset)
     return {place for plan in plans if isinstance(plan, ReplayPlan) and plan.code == code for place in _places(plan)}
 
 

@@ -1,26 +1,66 @@
 """Canonical digests: of a key, and of a record's content. Equal values give equal digests, whatever wrote them.
 
 Per value: name, type tag, length, text. Decimals without trailing zeros, timestamps as microseconds, doubles
-in hexadecimal with -0.0 as 0, nulls left out; so an added nullable field does not change what was digested before.
+in hexadecimal with -0.0 as 0, nulls left out. Name and tag are those that the field had when the generation began,
+or when it was added: a renamed or widened field does not change what was digested before.
 The text of a struct is that of its fields, by name; of a list, each element's length and text, `~` for a null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from onefold.dataset.shapes import Origin, mark_of
 from onefold.dataset.types import FieldType
 
 HASH_VERSION = 1
 
 
-def content_hash(fields: dict[str, FieldType], deleted: Column) -> Column:
-    """SHA-256 (binary) of the declared fields, by name; a delete is content of its own."""
+_DIGEST = 32
+"""Bytes of a SHA-256."""
+
+
+def content_hash(fields: Mapping[str, Origin], deleted: Column) -> Column:
+    """The digest (binary) of the columns `fields`, by name; a delete is content of its own.
+
+    SHA-256 of the fields that the generation began with. Where some were added since, four bytes follow that tell
+    which, and the SHA-256 of those: what was folded without them can still be compared (`same_content`).
+    """
+    began = _rows_digest({name: one for name, one in fields.items() if not one.added}, deleted)
+    mark = mark_of(fields)
+    if not mark:
+        return began
+    return F.concat(began, F.lit(mark), _rows_digest({name: one for name, one in fields.items() if one.added}, deleted))
+
+
+def same_content(one: Column, other: Column) -> Column:
+    """Whether two content hashes say the same, as far as both know: of what was folded with other fields, only those
+    that the generation began with are compared."""
+    known_to_both = _mark(one) == _mark(other)
+    return F.when(known_to_both, one == other).otherwise(_began(one) == _began(other))
+
+
+def content_as_of(stood: Column, content: Column) -> Column:
+    """A content hash as far as another, `stood`, knows of the fields."""
+    return F.when(_mark(stood) == _mark(content), content).otherwise(_began(content))
+
+
+def _began(content: Column) -> Column:
+    return F.substring(content, 1, _DIGEST)
+
+
+def _mark(content: Column) -> Column:
+    return F.substring(content, _DIGEST + 1, 4)
+
+
+def _rows_digest(fields: Mapping[str, Origin], deleted: Column) -> Column:
     state = F.when(deleted, F.lit("deleted")).otherwise(F.lit("row"))
-    return _digest([F.lit(f"v{HASH_VERSION}:"), state, *_parts(fields.items(), F.col)])
+    named = sorted(fields.items(), key=lambda pair: pair[1].name)
+    parts = (_part(one.name, one.kind, F.col(column)) for column, one in named)
+    return _digest([F.lit(f"v{HASH_VERSION}:"), state, *parts])
 
 
 def key_digest(parts: Iterable[Column]) -> Column:

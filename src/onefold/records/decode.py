@@ -6,6 +6,8 @@ and cast only then. What cannot be used is `rejected` with a reason and a detail
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -28,29 +30,30 @@ DELETED = "_is_delete"
 _OBJECT = "_value_object"
 
 
-def decode(records: DataFrame, dataset: Dataset) -> DataFrame:
+def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ()) -> DataFrame:
     """From the envelope to typed fields.
 
     Adds a column a declared field, the columns `REJECTED`, `FILTERED`, `TOMBSTONE`, `DELETED`, and the parsed
-    JSON key for expressions. Takes none away and drops no row.
+    JSON key for expressions. Takes none away and drops no row. What is wrong with `forgiven` fields rejects no record.
     """
-    fields = ", ".join(f"`{name}` variant" for name in dataset.fields)
+    fields = ", ".join(f"`{name}` variant" for name in dataset.read_fields)
     text = F.col(E.VALUE_BYTES).cast("string")
     usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST), text)
     opened = one_object(records, usable, fields, _OBJECT).withColumn(TOMBSTONE, F.col(E.VALUE_BYTES).isNull())
     if uses_key(dataset):
         key = F.col(E.KEY_BYTES).cast("string")
         opened = one_value(opened, F.when(F.is_valid_utf8(key), key), KEY_VARIANT)
+    json = _json_of(dataset)
     looked = {
-        column: of for name, kind in dataset.fields.items() for column, of in scratch(name, kind, _json(name)).items()
+        column: of for name, kind in dataset.fields.items() for column, of in scratch(name, kind, json[name]).items()
     }
-    read = {name: typed(name, kind, _json(name)) for name, kind in dataset.fields.items()}
+    read = {name: typed(name, kind, json[name]) for name, kind in dataset.fields.items()}
     decided = (
         opened.withColumns(looked)
         .withColumns(read)
         .withColumns({DELETED: _deletes(dataset), FILTERED: _filtered(dataset)})
     )
-    return decided.withColumn(REJECTED, _rejection(dataset)).drop(_OBJECT, *looked)
+    return decided.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_OBJECT, *looked)
 
 
 def uses_key(dataset: Dataset) -> bool:
@@ -59,9 +62,10 @@ def uses_key(dataset: Dataset) -> bool:
     return dataset.key.format == "json" and any(path.root == "key" for text in texts for path in paths(parse(text)))
 
 
-def _json(name: str) -> Column:
-    """The field as VARIANT; null where it is absent."""
-    return F.col(f"{_OBJECT}.{name}")
+def _json_of(dataset: Dataset) -> dict[str, Column]:
+    """Each field as VARIANT, by its name or else by a former one; null where it is absent."""
+    named = {name: (name, *dataset.value.renamed.get(name, ())) for name in dataset.fields}
+    return {name: F.coalesce(*(F.col(f"{_OBJECT}.{one}") for one in names)) for name, names in named.items()}
 
 
 def _deletes(dataset: Dataset) -> Column:
@@ -83,11 +87,14 @@ def _filtered(dataset: Dataset) -> Column:
     return ~wanted & ~F.col(TOMBSTONE) if of_value else ~wanted
 
 
-def _rejection(dataset: Dataset) -> Column:
+def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     """The first reason that applies; the filter's own fields are judged before it, all others only behind it."""
     filter_fields = {path.name for path in paths(parse(dataset.source.filter))} if dataset.source.filter else set()
-    asked = [rejection(n, k, _json(n)) for n, k in dataset.fields.items() if n in filter_fields]
-    others = [rejection(n, k, _json(n)) for n, k in dataset.fields.items() if n not in filter_fields]
+    json = _json_of(dataset)
+    asked = [rejection(n, k, json[n]) for n, k in dataset.fields.items() if n in filter_fields]
+    others = [rejection(n, k, json[n]) for n, k in dataset.fields.items() if n not in {*filter_fields, *forgiven}]
+    if dataset.value.schema_changes == "quarantine":
+        others.append(_unknown(dataset))
     none = F.lit(None).cast(REJECTED_TYPE)
     ok_null = F.lit(dataset.apply.delete_when == "tombstone")
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED) & ~F.col(DELETED), F.coalesce(none, *others)))
@@ -99,6 +106,15 @@ def _rejection(dataset: Dataset) -> Column:
         .when(F.col(TOMBSTONE), rejected("null_value", "the value is null"))
         .otherwise(of_value)
     )
+
+
+def _unknown(dataset: Dataset) -> Column:
+    """A record with a field that the file does not name."""
+    names = F.json_object_keys(F.col(E.VALUE_BYTES).cast("string"))
+    unknown = F.array_distinct(F.array_except(names, F.array(*(F.lit(name) for name in dataset.read_fields))))
+    shown = F.substring(F.array_join(unknown, ", "), 1, 200)
+    told = F.concat(F.lit("value.fields does not name "), shown)
+    return F.when(F.size(unknown) > 0, rejected("unknown_schema", told))
 
 
 def _no_object() -> Column:

@@ -68,11 +68,11 @@ def _landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manif
 
     def parquet(origin: Origin) -> DataFrame:
         footers = read_footers(lake.storage, manifest)
-        return read_parquet_exports(session, lake.storage, footers, columns, origin, dataset.fields)
+        return read_parquet_exports(session, lake.storage, footers, columns, origin, dataset.read_fields)
 
     readers: dict[str, Callable[[Origin], DataFrame]] = {
         "kcat": lambda origin: read_kcat(session, named, origin),
-        "connect": lambda origin: read_connect(session, placed, origin, dataset.fields),
+        "connect": lambda origin: read_connect(session, placed, origin, dataset.read_fields),
         "aiven": lambda origin: read_aiven(session, placed, origin, encoding),
         "parquet": parquet,
         "segments": lambda origin: read_segments(session, *_segments(lake, manifest), origin),

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.table import DataScan, FileScanTask
+from pyiceberg.table import FileScanTask
 
 from onefold.catalog import ROOT, StateTable, find_state
 from onefold.dataset import Dataset
@@ -69,7 +69,7 @@ def changes_of(lake: Lake, dataset: Dataset, since: str | None = None) -> Change
     until = Mark(None if head.record == ROOT else records[0].batch, head.snapshot)
     start = _mark(lake, dataset, table, records, since) if since else None
     before = start.snapshot if start else None
-    return Changes(start, until, list(_differences(table, dataset.published_columns, before, head.snapshot)))
+    return Changes(start, until, list(_differences(table, table.published_columns(dataset), before, head.snapshot)))
 
 
 def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:
@@ -170,7 +170,8 @@ def _by_partition(files: Tasks, stands: set[str]) -> dict[tuple[Any, ...], Tasks
 def _read(table: StateTable, snapshot: int | None, tasks: Tasks, names: list[str]) -> pa.Table:
     """Key, hash and the named columns of the live rows of some files."""
     wanted = (_KEY, _HASH, *names)
-    scan: DataScan = table.table.scan(row_filter=_LIVE, selected_fields=wanted, snapshot_id=snapshot)
+    assert snapshot or not tasks
+    scan = table.scan(_LIVE, wanted, snapshot or table.main.snapshot)
     reader = ArrowScan(table.table.metadata, table.table.io, scan.projection(), _LIVE)
     found = reader.to_table(tasks.values()).select(list(wanted))
     return found.cast(pa.schema([pa.field(one.name, _small(one.type)) for one in found.schema]))

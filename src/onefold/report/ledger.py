@@ -42,11 +42,9 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     if table is None:
         return []
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
-    names = dataset.published_columns
-    found = table.table.scan(
-        row_filter=equal(U.STATE, U.LIVE), selected_fields=tuple(names), snapshot_id=snapshot, limit=limit
-    )
-    return [plain(row) for row in found.to_arrow().to_pylist()]
+    names = table.published_columns(dataset)
+    found = table.scan(equal(U.STATE, U.LIVE), names, snapshot, limit)
+    return [plain(row) for row in found.to_arrow().select(names).to_pylist()]
 
 
 def _snapshot_at(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> int:
@@ -221,7 +219,7 @@ def _rows_of_keys(lake: Lake, dataset: Dataset, keys: set[str]) -> dict[tuple[An
         return {}
     wanted = one_of("_key", [bytes.fromhex(key) for key in keys])
     found = {}
-    for row in table.table.scan(row_filter=wanted, snapshot_id=table.main.snapshot).to_arrow().to_pylist():
+    for row in table.scan(wanted, ("*",), table.main.snapshot).to_arrow().to_pylist():
         order = row["_order"]
         shown = {name: value for name, value in row.items() if not name.startswith("_") or name == "_state"}
         found[row["_key"].hex(), order["topic"], order["partition"], order["offset"]] = plain(shown)

@@ -13,11 +13,12 @@ from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
 from onefold import errors
-from onefold.dataset import Dataset, find_dataset
+from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.settings import load_settings
 from onefold.spark.result import StepResult, result_key
 from onefold.spark.session import open_session
+from onefold.upsert.generation import open_dataset
 
 Run = Callable[[SparkSession, Lake, Dataset, str, str], BaseModel]
 
@@ -32,7 +33,7 @@ def main_of(run: Run, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     lake = Lake(load_settings())
     try:
-        dataset = find_dataset(lake.settings.datasets_folder, args.dataset)
+        dataset = open_dataset(lake, args.dataset)
         with_session = open_session(lake, f"onefold {step} {args.dataset} {args.batch}")
         document = run(with_session, lake, dataset, args.batch, args.attempt)
         result = StepResult(step=step, document=document.model_dump(mode="json"))

@@ -33,6 +33,7 @@ from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.forgotten import forgotten_keys, leave_table, without_keys
 from onefold.upsert.gaps import Link, links_of
+from onefold.upsert.generation import check_generation
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
@@ -227,6 +228,7 @@ def write_record(
         parent=base.record,
         dataset=dataset.name,
         generation=dataset.generation,
+        shape=dataset.shape,
         batch=upserted.batch,
         interval=find_plan(lake, dataset, upserted.batch).interval,
         attempt=upserted.attempt,
@@ -366,6 +368,7 @@ def apply_batch(
     write_record(lake, dataset, upserted, base, before.with_(own), highest_after(sessions, seen), after)
     table.cut_branch(upserted.branch, base.snapshot)
     fault_point("before_merge")
+    check_generation(lake, dataset, rebuilding=True)  # a newer file may have changed the table's fields meanwhile
     merge(session, dataset, upserted, gone)
     fault_point("after_merge")
     head = StateTable(lake, dataset).ref(upserted.branch)

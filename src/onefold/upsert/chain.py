@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
+from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, keys_of, mark_links
 
@@ -112,7 +113,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     head, twin, version, end = F.col(_HEAD), F.col(_TWIN), F.col(C.VERSION), F.col(_END)
     base, wins = F.col(_BASE), F.col(_FIRST)
     has_head, met = head["version"].isNotNull(), twin["version"].isNotNull()
-    same, same_order = F.col(C.HASH) == twin["hash"], F.col(C.ORDER) == twin["order"]
+    same, same_order = same_content(F.col(C.HASH), twin["hash"]), F.col(C.ORDER) == twin["order"]
     at_end, above = version == end, version > end
     fresh = F.when(F.col(C.DELETED), "delete").when(has_head & (head["state"] == U.LIVE), "update").otherwise("insert")
     becomes = (
@@ -176,7 +177,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
         met = [rows[name] == stood[name] for name in by]
         found = rows.join(stood, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
         here = F.filter(_ROWS, lambda one: one[C.ORDER] == F.col(C.ORDER))
-        differs = F.exists(here, lambda one: one[C.HASH] != F.col(C.HASH))
+        differs = F.exists(here, lambda one: ~same_content(one[C.HASH], F.col(C.HASH)))
         # Its effect stands: as a row of its version, or under the head.
         told = F.exists(_ROWS, lambda one: one[C.VERSION] >= F.col(C.VERSION))
         contradicts = F.coalesce(differs, F.lit(False)) | ~F.coalesce(told, F.lit(False))
@@ -217,7 +218,7 @@ def _same_level(level: str, other: Column, rows: DataFrame) -> Column:
 
 def _finding(dataset: Dataset, head: Column, rows: DataFrame) -> Column:
     """The level at which the head, of another version and content, has the same identity."""
-    reused = (head["version"] != F.col(C.VERSION)) & (head["hash"] != F.col(C.HASH))
+    reused = (head["version"] != F.col(C.VERSION)) & ~same_content(head["hash"], F.col(C.HASH))
     level = F.coalesce(
         *(F.when(_same_level(level, head, rows), level) for level in dataset.narrow), F.lit(None).cast("string")
     )

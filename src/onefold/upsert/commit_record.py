@@ -42,6 +42,7 @@ class CommitRecord(BaseModel):
     parent: str
     dataset: str
     generation: str
+    shape: str = Field(default="", description="Digest of the fields, where they are not the generation's first ones")
     batch: str
     interval: Interval | None
     attempt: str

@@ -1,4 +1,8 @@
-"""Which generation of a dataset is published, and where; anything else is refused before it runs."""
+"""Which generation of a dataset is published, and where; anything else is refused before it runs.
+
+Fields may change in place (`onefold.dataset.shapes`): the generation stays, and each shape that its fields have had is
+a numbered document below it, put there before the table is changed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from onefold.dataset import Dataset
+from onefold.dataset import Dataset, find_dataset
+from onefold.dataset.shapes import FieldChange, Shape, Standing, field_changes, origins_of
 from onefold.errors import ChangedDatasetError, TargetTakenError, UsageError
 from onefold.lake import Lake
 
@@ -28,6 +33,12 @@ class Generation(BaseModel):
     generation: str
     table: str
     meaning: dict[str, Any]
+    again: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """The fields that it began with."""
+        return Shape(fields=self.meaning["value.fields"], renamed=self.meaning.get("value.renamed", {}))
 
 
 class Rebuild(BaseModel):
@@ -49,34 +60,142 @@ class Retired(BaseModel):
     at: datetime
 
 
+def open_dataset(lake: Lake, name: str) -> Dataset:
+    """A dataset by its name, as the lake has it (`settle`)."""
+    return settle(lake, find_dataset(lake.settings.datasets_folder, name))
+
+
+def settle(lake: Lake, dataset: Dataset) -> Dataset:
+    """A dataset file as the published generation has it, if its fields can be changed in place; else as it is.
+
+    Whether anything may be run with it says `check_generation`.
+    """
+    published = lake.get(Lake.generation(dataset), Generation)
+    if published and (rebuild := to_rebuild(lake, dataset)).generation == _begun(lake, dataset, published):
+        return rebuild
+    return (_in_place(lake, published, dataset) if published else None) or dataset.standing_as(None)
+
+
+def _in_place(lake: Lake, published: Generation, dataset: Dataset) -> Dataset | None:
+    """The dataset file as the published generation has it; None: it means something else."""
+    if _other_keys(published, dataset):
+        return None
+    shapes = shapes_of(lake, dataset.name, published)
+    changes = field_changes(shapes[-1], dataset.declared, dataset.used_fields)
+    if _refused(dataset, changes):
+        return None
+    if changes:
+        shapes.append(dataset.declared)
+    elif len(shapes) == 1 and dataset.own_generation(published.again) != published.generation:
+        return None
+    shape = shapes[-1].digest if len(shapes) > 1 else ""
+    return dataset.standing_as(Standing(published.generation, origins_of(shapes), shape, published.again))
+
+
+def _begun(lake: Lake, dataset: Dataset, published: Generation) -> str:
+    """The generation of a rebuild that has begun and not ended; or nothing."""
+    rebuild = lake.get(Lake.rebuild(dataset), Rebuild)
+    return rebuild.generation if rebuild and rebuild.generation != published.generation else ""
+
+
+def to_rebuild(lake: Lake, dataset: Dataset) -> Dataset:
+    """A dataset file as a generation of its own, beside every one whose fields were changed in place since."""
+    again = 0
+    while lake.storage.stat(Lake.shape(dataset.name, dataset.own_generation(again), 1)):
+        again += 1
+    origins = origins_of([dataset.declared])
+    return dataset.standing_as(Standing(dataset.own_generation(again), origins, "", again))
+
+
+def shapes_of(lake: Lake, name: str, published: Generation) -> list[Shape]:
+    """The shapes that the fields of a published generation have had, from its beginning on."""
+    found = [published.shape]
+    while shape := lake.get(Lake.shape(name, published.generation, len(found)), Shape):
+        found.append(shape)
+    return found
+
+
+def record_shape(lake: Lake, dataset: Dataset) -> None:
+    """Make the dataset's fields the generation's, for every process; called before the table is changed.
+
+    Raises:
+        ChangedDatasetError: another process has changed them otherwise meanwhile.
+    """
+    published = lake.get(Lake.generation(dataset), Generation)
+    if published is None or not dataset.shape:
+        return
+    shapes = shapes_of(lake, dataset.name, published)
+    check_generation(lake, dataset, rebuilding=True)  # behind the count: what comes in between has this number
+    if shapes[-1].digest != dataset.shape:
+        lake.put_first(Lake.shape(dataset.name, published.generation, len(shapes)), dataset.declared)
+    check_generation(lake, dataset, rebuilding=True)
+
+
 def check_generation(lake: Lake, dataset: Dataset, *, rebuilding: bool = False) -> None:
     """Refuse a dataset whose meaning or table is not the published one, or (`rebuilding`) the one being rebuilt.
 
     Raises:
-        ChangedDatasetError: it names the keys that changed.
+        ChangedDatasetError: it names the keys that changed, and of the fields each.
     """
     published = lake.get(Lake.generation(dataset), Generation)
     if published is None:
         return
-    changed = _changed(published, dataset)
-    if not changed:
+    now = _in_place(lake, published, dataset)
+    if now and (dataset.generation, dataset.shape) == (now.generation, now.shape):
         return
-    if rebuilding and dataset.target.table == published.table:
-        rebuild = lake.get(Lake.rebuild(dataset), Rebuild)
-        if rebuild and rebuild.generation == dataset.generation:
-            return
-    raise ChangedDatasetError(dataset.name, changed, published.generation, published.table)
+    if (
+        rebuilding
+        and dataset.target.table == published.table
+        and _begun(lake, dataset, published) == dataset.generation
+    ):
+        return
+    raise ChangedDatasetError(
+        dataset.name,
+        _changed(lake, published, dataset),
+        _told(lake, published, dataset),
+        published.generation,
+        published.table,
+    )
 
 
-def _changed(published: Generation, dataset: Dataset) -> tuple[str, ...]:
+def _other_keys(published: Generation, dataset: Dataset) -> tuple[str, ...]:
+    """The keys that changed, beside the fields."""
     now = _generation(dataset)
     before, after = ({**one.meaning, "target.table": one.table} for one in (published, now))
-    changed = tuple(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
-    return changed or (() if published.generation == now.generation else ("the way its digest is made",))
+    names = {*before, *after} - {"value.fields", "value.renamed"}
+    return tuple(name for name in sorted(names) if before.get(name) != after.get(name))
+
+
+def _changed(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...]:
+    """The keys that are not what the published table was folded with, at first or by now."""
+    shapes = shapes_of(lake, dataset.name, published)
+    same = all(one == dataset.declared for one in (shapes[0], shapes[-1]))
+    changed = tuple(sorted([*_other_keys(published, dataset), *([] if same else ["value.fields"])]))
+    return changed or ("the way its digest is made",)
+
+
+def _refused(dataset: Dataset, changes: list[FieldChange]) -> bool:
+    frozen = dataset.value.schema_changes == "freeze"
+    return any(one.problem or frozen for one in changes)
+
+
+def _told(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...]:
+    """The changes of fields that are not made in place, each with its place in the file."""
+    shapes = shapes_of(lake, dataset.name, published)
+    changes = field_changes(shapes[-1], dataset.declared, dataset.used_fields)
+    frozen = dataset.value.schema_changes == "freeze"
+    told = [
+        f"{dataset.place_of(one.field)}: {one.sentence}" + (": schema_changes is freeze" if frozen else "")
+        for one in changes
+        if one.problem or frozen
+    ]
+    if dataset.declared in shapes[:-1]:
+        told.append("the table has gone on with a newer file: use that one")
+    return tuple(told)
 
 
 def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
-    """Allow the dataset's generation to be folded beside the published one; the keys that changed, if any.
+    """Allow the dataset's generation (`to_rebuild`) to be folded beside the published one; the keys that changed.
 
     Raises:
         UsageError: nothing is published yet, or the target table is another.
@@ -89,10 +208,10 @@ def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
             f"{dataset.name}: it is published as {published.table}, and a rebuild keeps the table's name. Take the "
             "change of target.table back, or give the dataset a new name."
         )
-    changed = _changed(published, dataset)
-    if changed:
-        lake.put(Lake.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
-    return changed
+    if published.generation == dataset.generation:
+        return ()
+    lake.put(Lake.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
+    return _changed(lake, published, dataset)
 
 
 def end_rebuild(lake: Lake, dataset: Dataset) -> None:
@@ -126,5 +245,7 @@ def fix_generation(lake: Lake, dataset: Dataset) -> None:
 
 
 def _generation(dataset: Dataset) -> Generation:
-    meaning = Generation(generation=dataset.generation, table=dataset.target.table, meaning=dataset.meaning)
+    meaning = Generation(
+        generation=dataset.generation, table=dataset.target.table, meaning=dataset.meaning, again=dataset.again
+    )
     return Generation.model_validate_json(meaning.model_dump_json())  # as it is read back

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.survivors import RETRIES
+from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
 
 
@@ -92,7 +93,7 @@ def _facts(joined: DataFrame) -> _Facts:
             same_levels["producer"] &= order[part] == base_order[part]
     return _Facts(
         has=F.col(U.BASE + C.HASH).isNotNull(),
-        same=F.col(C.HASH) == F.col(U.BASE + C.HASH),
+        same=same_content(F.col(C.HASH), F.col(U.BASE + C.HASH)),
         same_order=order == base_order,
         earlier=order < base_order,
         same_levels=same_levels,
@@ -103,7 +104,7 @@ def _facts(joined: DataFrame) -> _Facts:
 
 def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     """The smaller in the total order stands, at one position the smaller hash."""
-    smaller_hash = F.col(C.HASH) < F.col(U.BASE + C.HASH)
+    smaller_hash = ~f.same & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
     better = f.earlier | (f.same_order & smaller_hash)
     reason = _narrowest(f, dataset, dataset.deciding)
     # An inferred position orders and names, but never says that a position has two contents.
@@ -147,7 +148,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     tie = dataset.apply.version.tie
     version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
     newer, tied = version > base_version, version == base_version
-    smaller_hash = f.same_order & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
+    smaller_hash = f.same_order & ~f.same & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
     later = f.earlier if tie == "first" else (f.staged_order > f.base_order)
     better = newer | (tied & (later | smaller_hash))
     again = F.coalesce(

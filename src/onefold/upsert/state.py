@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from onefold.catalog import RECORD_PROPERTY, ROOT, state_name
+from onefold.catalog import RECORD_PROPERTY, ROOT, StateTable, state_name
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
-from onefold.lake import CATALOG, STAGING
+from onefold.lake import CATALOG, STAGING, Lake
 from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
 from onefold.upsert.quarantine import quarantine_field, quarantine_view
@@ -54,14 +55,28 @@ def sum_columns(dataset: Dataset) -> list[T.StructField]:
     return [T.StructField(name, T._parse_datatype_string(kind)) for name, kind in ddl.items()]
 
 
-def ensure_state(session: SparkSession, dataset: Dataset, staged: DataFrame) -> None:
-    """Create the state table with an empty first snapshot (a branch needs a `main`) and the views, where absent."""
+def ensure_state(session: SparkSession, lake: Lake, dataset: Dataset, staged: DataFrame) -> None:
+    """Create the state table with an empty first snapshot (a branch needs a `main`) and the views, where absent; change
+    its fields, where the file does."""
     table = state_table(dataset)
     ensure_namespace(session, dataset.target.namespace)
     columns = state_columns(staged, dataset)
     if not session.catalog.tableExists(table):
         _create(session.createDataFrame([], T.StructType(columns)), table, dataset)
-    ensure_view(session, dataset)
+    changed = bool(dataset.shape) and change_fields(StateTable(lake, dataset), dataset)
+    ensure_view(session, dataset, changed=changed)
+
+
+def change_fields(table: StateTable, dataset: Dataset) -> bool:
+    """Give the state table the fields that the file declares, by their ids; whether there was anything to change.
+
+    It is a commit of its own on `main`, and moves it: what was folded before, and is not published yet, is folded
+    again.
+    """
+    changed = table.change_fields(dataset.fields, dataset.value.renamed)
+    if changed or not table.current:
+        table.carry_record()
+    return changed
 
 
 def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
@@ -73,8 +88,12 @@ def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
             raise
 
 
-def ensure_view(session: SparkSession, dataset: Dataset) -> None:
-    """The published name: live rows without Onefold's own columns; and its quarantine. They stay where they are."""
+def ensure_view(session: SparkSession, dataset: Dataset, *, changed: bool = False) -> None:
+    """The published name: live rows without Onefold's own columns; and its quarantine. They stay where they are, and
+    have the columns that the table has."""
+    # Where another process changed the table and ended before the view, it is seen by its columns.
+    if changed or (dataset.shape and _columns_of_view(session, dataset) != dataset.published_columns):
+        session.sql(f"CREATE OR REPLACE VIEW {_view(dataset)}")
     session.sql(f"CREATE VIEW IF NOT EXISTS {_view(dataset)}")
     session.sql(f"CREATE VIEW IF NOT EXISTS {quarantine_view(dataset, state_table(dataset))}")
 
@@ -86,6 +105,14 @@ def swap_view(session: SparkSession, dataset: Dataset) -> None:
     """
     session.sql(f"CREATE OR REPLACE VIEW {_view(dataset)}")
     session.sql(f"CREATE OR REPLACE VIEW {quarantine_view(dataset, state_table(dataset))}")
+
+
+def _columns_of_view(session: SparkSession, dataset: Dataset) -> list[str] | None:
+    """None: there is no view, or a column that it names has another name now."""
+    try:
+        return session.table(f"{CATALOG}.{dataset.target.table}").columns
+    except AnalysisException:
+        return None
 
 
 def _view(dataset: Dataset) -> str:
@@ -101,7 +128,21 @@ def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: 
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
     if periods is not None:
         rows = rows.where(in_periods(dataset, periods))
-    return rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)
+    return with_fields(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE), dataset)
+
+
+def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:
+    """Rows as an older snapshot has them, with the fields that the file declares: by their former names, widened, and
+    NULL where there were none."""
+    if not dataset.shape:
+        return rows
+    kinds, named = dict(rows.dtypes), dataset.value.renamed
+    columns: dict[str, Column] = {}
+    for name, kind in dataset.fields.items():
+        stood = next((one for one in (name, *named.get(name, ())) if one in kinds), None)
+        columns[name] = (F.col(stood) if stood else F.lit(None)).cast(kind.sql)
+    others = [name for name in rows.columns if name not in dataset.read_fields]
+    return rows.select(*others, *(column.alias(name) for name, column in columns.items()))
 
 
 _NAMED = 1000

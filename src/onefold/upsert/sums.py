@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.dedup import columns as C
 from onefold.dedup.survivors import SLOT, in_slots
@@ -145,8 +146,8 @@ def _moved(dataset: Dataset) -> dict[str, Column]:
     return {U.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(U.LIVE), U.COVERED: F.lit(False), **sums}
 
 
-def _content(dataset: Dataset) -> dict[str, FieldType]:
-    return {name: kind for name, (_, kind) in dataset.sums.items()}
+def _content(dataset: Dataset) -> dict[str, Origin]:
+    return {name: Origin(name, kind, added=False) for name, (_, kind) in dataset.sums.items()}
 
 
 def _written(dataset: Dataset) -> set[str]:
