@@ -22,7 +22,6 @@ from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.plan import find_plan
 from onefold.orchestration.connections import kafka_environment, open_dataset
-from onefold.spark.driver import all_small
 from onefold.spark.result import result_key, result_of
 from onefold.spark.settings import session_settings
 
@@ -83,6 +82,8 @@ class SparkLauncher(SparkSubmitOperator):
         """Whether the step is over before a JVM has warmed up; maintenance reads whole tables."""
         if step == "maintain":
             return False
+        from onefold.spark.driver import all_small  # it opens tables; a DAG is parsed without
+
         dataset = find_dataset(lake.settings.datasets_folder, self.dataset)
         return all_small(lake, dataset, [find_plan(lake, dataset, batch)])
 
