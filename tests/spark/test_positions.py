@@ -22,11 +22,12 @@ near_borders = st.builds(
     st.integers(0, 3),
     st.integers(-3, 3),
 )
-offsets = st.lists(st.tuples(near_borders, st.booleans()), min_size=1, max_size=12)
+verdicts = st.sampled_from((None, "rejected", "forgotten"))
+offsets = st.lists(st.tuples(near_borders, verdicts), min_size=1, max_size=12)
 
 
 def staged(session: SparkSession, rows: list[tuple[str, int, int | None, str | None]]) -> DataFrame:
-    """Staged rows of (topic, partition, offset, verdict)."""
+    """Staged rows of (topic, partition, offset, verdict); what is forgotten is a rejection with that reason."""
     table = [
         {
             C.ORDER: {
@@ -37,28 +38,27 @@ def staged(session: SparkSession, rows: list[tuple[str, int, int | None, str | N
                 "partition": partition,
                 "offset": at,
             },
-            C.VERDICT: verdict,
+            C.VERDICT: "rejected" if verdict == "forgotten" else verdict,
+            C.REASON: verdict,
         }
         for topic, partition, at, verdict in rows
     ]
-    schema = pa.schema([(C.ORDER, ORDER_TYPE), (C.VERDICT, pa.string())])
+    schema = pa.schema([(C.ORDER, ORDER_TYPE), (C.VERDICT, pa.string()), (C.REASON, pa.string())])
     return session.createDataFrame(pa.Table.from_pylist(table, schema))
 
 
 @settings(max_examples=3)
 @given(drawn=st.lists(offsets, min_size=60, max_size=60))
 def test_L2_the_ranges_are_those_of_the_set_of_offsets(
-    spark: SparkSession, drawn: list[list[tuple[int, bool]]]
+    spark: SparkSession, drawn: list[list[tuple[int, str | None]]]
 ) -> None:
-    """An offset that stands with a usable record is present, whatever else stands there; others are quarantined."""
-    rows = [
-        (f"t{n % 3}", n, at, "rejected" if refused else None)
-        for n, partition in enumerate(drawn)
-        for at, refused in partition
+    """An offset with a usable or a forgotten record is present, whatever else stands there; others are quarantined."""
+    rows: list[tuple[str, int, int | None, str | None]] = [
+        (f"t{n % 3}", n, at, verdict) for n, partition in enumerate(drawn) for at, verdict in partition
     ]
     found = offsets_of(staged(spark, rows))
     for n, partition in enumerate(drawn):
-        present = {at for at, refused in partition if not refused}
+        present = {at for at, verdict in partition if verdict != "rejected"}
         quarantined = {at for at, _ in partition} - present
         one = found.pop(TopicPartition(cluster="c", topic=f"t{n % 3}", incarnation=1, partition=n))
         assert (one.present, one.quarantined) == (ranges(present), ranges(quarantined))
