@@ -96,7 +96,7 @@ bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
 	@$(BIN)/python -m benchmarks.dedup
 
 .PHONY: bench-landing
-bench-landing: setup $(KAFKA) ## Landing a live topic side by side with a plain Python consumer
+bench-landing: setup $(KAFKA) ## Landing a live topic side by side with plain Python consumers
 	@$(BIN)/python -m benchmarks.landing
 
 .PHONY: bench-segments

@@ -1,10 +1,11 @@
-"""Landing a live topic side by side: Onefold's step, and a plain Python consumer that writes JSON lines.
+"""Landing a live topic side by side: Onefold's step, and plain Python consumers that write JSON lines.
 
     python -m benchmarks.landing [--rows 5000000] [--rounds 3]
 
 A broker of its own holds `rows` records of about 150 bytes in four partitions. Onefold lands them as shipped: exact
-ranges, read by Spark, Parquet, checksums, manifest; its session is open before the clock starts. The consumer polls
-record by record and writes position, timestamp, key and value, as a script would.
+ranges, read by Spark, Parquet, checksums, manifest; its session is open before the clock starts. The consumers take
+record by record and write position, timestamp, key and value, as a script would: one of kafka-python, which is Python
+throughout, and one of confluent-kafka, whose protocol is C and works beside the interpreter on a core of its own.
 
 Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory.
 """
@@ -16,15 +17,19 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import track
 
 from benchmarks.side_by_side import Found, jvm_peak, peak_of, print_medians, run_job
 
-JOBS = ("onefold", "consumer")
+JOBS = ("onefold", "kafka_python", "confluent")
 PARTITIONS = 4
 DATASET = """
 name: bench
@@ -80,14 +85,34 @@ def onefold(folder: Path, servers: str) -> dict[str, float]:
         return {"seconds": seconds, "peak_mb": jvm_peak(session), "records": session.read.parquet(*uris).count()}
 
 
-def consumer(folder: Path, servers: str) -> dict[str, float]:
+def kafka_python(folder: Path, servers: str) -> dict[str, float]:
+    """A loop over the consumer, a JSON line a record."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    topic = [TopicPartition("bench", number) for number in range(PARTITIONS)]
+    with _written(folder) as write:
+        reader = KafkaConsumer(
+            bootstrap_servers=servers, isolation_level="read_committed", enable_auto_commit=False, group_id=None
+        )
+        reader.assign(topic)
+        reader.seek_to_beginning(*topic)
+        ends = reader.end_offsets(topic)
+        while any(reader.position(one) < ends[one] for one in topic):
+            for messages in reader.poll(1000).values():
+                for one in messages:
+                    write(one.partition, one.offset, one.timestamp, one.key, one.value)
+        took = write.end()
+        reader.close()
+    return took
+
+
+def confluent(folder: Path, servers: str) -> dict[str, float]:
     """A loop over `poll`, a JSON line a record."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     config = {"bootstrap.servers": servers, "group.id": "plain", "enable.partition.eof": True}
-    open_, records = set(range(PARTITIONS)), 0
-    with tempfile.TemporaryDirectory(dir=folder) as own, (Path(own) / "out.jsonl").open("w") as file:
-        begin = time.perf_counter()
+    open_ = set(range(PARTITIONS))
+    with _written(folder) as write:
         reader = Consumer(config | {"isolation.level": "read_committed", "enable.auto.commit": False})
         reader.assign([TopicPartition("bench", number, 0) for number in open_])
         while open_:
@@ -96,13 +121,35 @@ def consumer(folder: Path, servers: str) -> dict[str, float]:
                 assert message.error().code() == KafkaError._PARTITION_EOF
                 open_.discard(message.partition())
                 continue
-            told = {"partition": message.partition(), "offset": message.offset(), "ts": message.timestamp()[1]}
-            told |= {"key": message.key().decode(), "value": message.value().decode()}
-            file.write(json.dumps(told) + "\n")
-            records += 1
-        seconds = time.perf_counter() - begin
+            write(message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value())
+        took = write.end()
         reader.close()
-    return {"seconds": seconds, "peak_mb": peak_of(), "records": records}
+    return took
+
+
+@dataclass
+class Lines:
+    """A file of JSON lines; the clock starts with it."""
+
+    file: TextIO
+    begin: float = field(default_factory=time.perf_counter)
+    records: int = 0
+
+    def __call__(self, partition: int, offset: int, ts: int, key: bytes, value: bytes) -> None:
+        told = {"partition": partition, "offset": offset, "ts": ts, "key": key.decode(), "value": value.decode()}
+        self.file.write(json.dumps(told) + "\n")
+        self.records += 1
+
+    def end(self) -> dict[str, float]:
+        """What was measured."""
+        self.file.flush()
+        return {"seconds": time.perf_counter() - self.begin, "peak_mb": peak_of(), "records": self.records}
+
+
+@contextmanager
+def _written(folder: Path) -> Iterator[Lines]:
+    with tempfile.TemporaryDirectory(dir=folder) as own, (Path(own) / "out.jsonl").open("w") as file:
+        yield Lines(file)
 
 
 def main() -> int:
@@ -131,7 +178,7 @@ def main() -> int:
     if {run["records"] for runs in found.values() for run in runs} != {args.rows}:
         console.print("a job did not read every record")
         return 1
-    print_medians(console, found, "consumer", "records", "records")
+    print_medians(console, found, "onefold", "records", "records")
     return 0
 
 

@@ -121,7 +121,7 @@ def onefold(folder: Path, table: int, batch: int, name: str = "bench") -> dict[s
     plan = plan_batch(lake, dataset, export=str(folder / f"export-{name}"))
     land_batch(lake, dataset, plan.batch)
     staged = dedup.run(session, lake, dataset, plan.batch)
-    ensure_state(session, dataset, session.table(staged.table))
+    ensure_state(session, lake, dataset, session.table(staged.table))
     # What a first batch of so many records leaves, without waiting for it.
     given = {one: F.lit(None) for one in E.ENVELOPE} | {
         E.TIMESTAMP: F.lit(0).cast("bigint"), E.CLUSTER: F.lit("bench"), E.TOPIC: F.lit("bench"),

@@ -251,12 +251,12 @@ def approvals() -> dict[str, Any]:
 
 
 def intervals() -> dict[str, Any]:
-    """The interval of a dated, a date-less, an empty and an export run."""
-    from datetime import UTC, datetime
+    """The interval of a dated, a date-less, an empty and an export run, by the instants that Airflow gives."""
+    import pendulum
 
     from onefold.orchestration.interval import interval_of
 
-    start, end = datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 1, 6, tzinfo=UTC)
+    start, end = pendulum.datetime(2026, 1, 1, 6, tz="Europe/Berlin"), pendulum.datetime(2026, 1, 1, 6)
     dated = {"data_interval_start": start, "data_interval_end": end, "params": {"export": None}}
     contexts: dict[str, dict[str, Any]] = {
         "dated": dated,
@@ -265,7 +265,8 @@ def intervals() -> dict[str, Any]:
         "export": dated | {"params": {"export": "folder"}},
     }
     found = {name: interval_of(context) for name, context in contexts.items()}
-    return {name: one.name if one else None for name, one in found.items()}
+    kinds = {type(at).__module__ for one in found.values() if one for at in (one.start, one.end)}
+    return {name: one.name if one else None for name, one in found.items()} | {"kinds": sorted(kinds)}
 
 
 def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:

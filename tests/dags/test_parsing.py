@@ -219,3 +219,4 @@ def test_only_a_dated_run_of_a_schedule_has_an_interval(probe: Any) -> None:
 
     assert found["dated"] == "20260101T050000Z-20260101T060000Z"
     assert (found["dateless"], found["empty"], found["export"]) == (None, None, None)
+    assert found["kinds"] == ["datetime"], "plain instants, which can be reckoned with"

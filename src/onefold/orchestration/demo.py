@@ -8,43 +8,24 @@ it starts it stops, by process id.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
-import secrets
 import signal
-import socket
-import subprocess
-import sys
-import sysconfig
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from onefold.errors import OnefoldError, UsageError
-from onefold.orchestration.api import Api
+from onefold.orchestration.services import USER, Airflow, free_port, running
 
-USER = "admin"
-SERVICES: dict[str, list[str]] = {
-    "api-server": ["api-server", "--workers", "1"],
-    "scheduler": ["scheduler", "--skip-serve-logs"],
-    "dag-processor": ["dag-processor"],
-    "triggerer": ["triggerer", "--skip-serve-logs"],
-}
-"""The services by name: what each adds to `airflow`."""
 RUNS = {"accounts": "sample/exports/kcat", "account_entries": "sample/exports/connect"}
 """The DAGs that are run, each over the folders of a place, by name. The last folder holds a conflict."""
-START_SECONDS = 180
 RUNS_SECONDS = 3600
-STOP_SECONDS = 10
 COLOURS = {"success": "green", "failed": "red", "running": "cyan", "queued": "dim"}
 
 
@@ -63,116 +44,6 @@ class Run:
     def finished(self) -> bool:
         """Whether it has ended."""
         return self.state in ("success", "failed")
-
-
-class Airflow:
-    """The four services in a folder of their own, and a client of their API."""
-
-    def __init__(self, project: Path, home: Path, port: int) -> None:
-        self.home, self.port = home, port
-        self.password = secrets.token_urlsafe(12)
-        self.environ = os.environ | environment(project, home, port)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.api = Api(f"http://localhost:{port}")
-
-    def prepare(self) -> None:
-        """The folder, the database and the password."""
-        (self.home / "logs").mkdir(parents=True, exist_ok=True)
-        passwords = self.home / "passwords.json"
-        passwords.touch(mode=0o600)
-        passwords.write_text(json.dumps({USER: self.password}))
-        with self._log("database").open("wb") as log:
-            command = [*_AIRFLOW, "db", "migrate"]
-            done = subprocess.run(command, env=self.environ, stdout=log, stderr=log, check=False)
-        if done.returncode:
-            raise UsageError(f"airflow db migrate failed: see {self._log('database')}")
-
-    def start(self) -> None:
-        """Start the services, each with a log file."""
-        for name, words in SERVICES.items():
-            with self._log(name).open("wb") as log:
-                self.processes[name] = subprocess.Popen(
-                    [*_AIRFLOW, *words],
-                    env=self.environ,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,  # Ctrl-C is for us: we stop them in order
-                )
-
-    def stop(self) -> None:
-        """Stop what was started and whatever that has started, politely first."""
-        ours: list[psutil.Process] = []
-        for process in self.processes.values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                parent = psutil.Process(process.pid)
-                ours += [parent, *parent.children(recursive=True)]
-        for process in self.processes.values():
-            process.terminate()
-        _, alive = psutil.wait_procs(ours, timeout=STOP_SECONDS)
-        for one in alive:  # tasks that were running: their children started later are below them
-            with contextlib.suppress(psutil.NoSuchProcess):
-                for child in one.children(recursive=True):
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        child.kill()
-                one.kill()
-        for process in self.processes.values():
-            process.wait()
-        self.api.close()
-
-    def health(self) -> dict[str, bool]:
-        """Which services answer or have a heartbeat."""
-        for name, process in self.processes.items():
-            if process.poll() is not None:
-                raise UsageError(f"{name} ended with {process.returncode}: see {self._log(name)}")
-        return self.api.health()
-
-    def trigger(self, run: Run) -> None:
-        """Start a run without a date over an export folder."""
-        started = self.api.trigger(run.dag, {"export": run.folder})
-        run.id, run.state = started["dag_run_id"], started["state"]
-
-    def refresh(self, run: Run) -> None:
-        """Ask for a run's state."""
-        if found := self.api.run(run.dag, run.id):
-            run.state, run.seconds = found["state"], found["duration"] or 0
-
-    def _log(self, name: str) -> Path:
-        return self.home / "logs" / f"{name}.log"
-
-
-_AIRFLOW = [sys.executable, "-m", "airflow"]
-
-
-def environment(project: Path, home: Path, port: int) -> dict[str, str]:
-    """The settings of Airflow and of Onefold; secrets are new at every start."""
-    scripts = sysconfig.get_path("scripts")
-    return {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(project / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(project / "plugins"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        "AIRFLOW__CORE__PARALLELISM": "2",  # a Spark step a core is enough for a demo
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://localhost:{port}/execution/",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
-        "AIRFLOW__CORE__FERNET_KEY": "",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-        "AIRFLOW__API__HOST": "127.0.0.1",
-        "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__API__BASE_URL": f"http://localhost:{port}",
-        "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
-        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(64),
-        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        "ONEFOLD_HOME": str(project),
-        "ONEFOLD_LAKE": str(home / "lake"),
-        "ONEFOLD_JARS": os.environ.get("ONEFOLD_JARS", str(project / ".jars")),
-        "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}",
-    }
 
 
 def sample_runs(project: Path) -> list[Run]:
@@ -201,42 +72,16 @@ def table_of(runs: list[Run]) -> Table:
     return table
 
 
-def free_port(wanted: int) -> int:
-    """`wanted`, or another one where it is taken."""
-    for port in (wanted, 0):
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                one.bind(("127.0.0.1", port))
-                return int(one.getsockname()[1])
-    raise UsageError("no free port")
+def trigger(airflow: Airflow, run: Run) -> None:
+    """Start a run without a date over an export folder."""
+    started = airflow.api.trigger(run.dag, {"export": run.folder})
+    run.id, run.state = started["dag_run_id"], started["state"]
 
 
-@contextlib.contextmanager
-def running(airflow: Airflow, console: Console) -> Iterator[None]:
-    """The services up, and stopped at the end whatever happens."""
-    console.print(f"Airflow in {airflow.home} (logs in {airflow.home / 'logs'})")
-    with console.status("database"):
-        airflow.prepare()
-    try:
-        airflow.start()
-        with console.status("starting") as status:
-            deadline = time.monotonic() + START_SECONDS
-            while not all((beats := airflow.health()).values()):
-                if time.monotonic() > deadline:
-                    raise UsageError(f"not up after {START_SECONDS} s: {beats}; see {airflow.home / 'logs'}")
-                status.update("waiting for " + ", ".join(name for name, up in beats.items() if not up))
-                time.sleep(1)
-            airflow.api.log_in(USER, airflow.password)
-            while not all(airflow.api.has(dag) for dag in RUNS):
-                if time.monotonic() > deadline:
-                    raise UsageError(f"the DAGs were not read after {START_SECONDS} s; see {airflow.home / 'logs'}")
-                status.update("waiting for the DAGs")
-                time.sleep(1)
-        yield
-    finally:
-        console.print("Stopping Airflow.")
-        airflow.stop()
+def refresh(airflow: Airflow, run: Run) -> None:
+    """Ask for a run's state."""
+    if found := airflow.api.run(run.dag, run.id):
+        run.state, run.seconds = found["state"], found["duration"] or 0
 
 
 def run_all(airflow: Airflow, runs: list[Run], console: Console) -> None:
@@ -250,11 +95,11 @@ def run_all(airflow: Airflow, runs: list[Run], console: Console) -> None:
             for dag in RUNS:
                 current = next((run for run in runs if run.dag == dag and not run.finished), None)
                 if current and current.id:
-                    airflow.refresh(current)
+                    refresh(airflow, current)
                     if current.finished and not console.is_terminal:
                         console.print(f"{dag} {current.folder}: {current.state} in {current.seconds:.0f} s")
                 elif current:
-                    airflow.trigger(current)
+                    trigger(airflow, current)
             live.update(table_of(runs))
             time.sleep(1)
     console.print(table_of(runs))
@@ -275,8 +120,12 @@ def main(argv: list[str] | None = None) -> int:
     try:
         runs = sample_runs(project)
         airflow = Airflow(project, (args.home or project / ".airflow").absolute(), free_port(args.port))
-        with running(airflow, console):
-            console.print(f"Open {airflow.api.url} - user [b]{USER}[/], password [b]{airflow.password}[/].")
+        console.print(f"Airflow in {airflow.home} (logs in {airflow.home / 'logs'})")
+        with ExitStack() as ends:
+            with console.status("starting") as status:
+                ends.enter_context(running(airflow, RUNS, lambda missing: status.update(f"waiting for {missing}")))
+            ends.callback(console.print, "Stopping Airflow.")
+            console.print(f"Open {airflow.api.url} - user [b]{USER}[/], password [b]{airflow.passwords[USER]}[/].")
             run_all(airflow, runs, console)
             if not args.exit:
                 console.print("The menu entry Data quality holds the reports. Ctrl-C stops everything.")

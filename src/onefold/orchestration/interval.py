@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from onefold.landing.plan import Interval
@@ -17,4 +18,9 @@ def interval_of(context: Mapping[str, Any]) -> Interval | None:
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if context["params"].get("export") or not start or not end or start >= end:
         return None
-    return Interval(start=start, end=end)
+    return Interval(start=_plain(start), end=_plain(end))
+
+
+def _plain(at: datetime) -> datetime:
+    """Airflow's are pendulum's, whose differences cannot be divided by a timedelta."""
+    return datetime.fromisoformat(at.isoformat()).astimezone(UTC)
