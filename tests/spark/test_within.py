@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold.catalog import state_name
 from onefold.cli.run import BatchRun
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
-from onefold.lake import Lake
+from onefold.lake import STAGING, Lake
 from onefold.records.decode import decode
-from onefold.records.key import digest_of_key
+from onefold.records.key import digest_of_key, period_of_key
 from onefold.report.changes import changes_of
-from onefold.report.ledger import explain, rows_of
+from onefold.report.ledger import explain, explain_position, records_of, rows_of
+from onefold.upsert.state import verdict_name
 from tests.spark.envelopes import envelope, record
 from tests.spark.pipeline import Sent, export, run
 from tests.spark.plans import Executed, last_statement, statements
@@ -40,6 +44,14 @@ def sent(offset: int, key: str, at: str | None, credit: int = 1, message: str = 
     return Sent(0, offset, 100 + offset, key, 1, message or f"m{offset}", {"id": key, "at": at, "credit": credit})
 
 
+LATE = (
+    sent(70, "k3", "2026-03-02T03:00:00Z", message="m23"),
+    sent(71, "new", "2026-03-02T23:59:59.999Z"),
+    sent(5, "k4", "2026-03-02T20:00:00Z", credit=9),
+)
+"""Of one day: a retry, a new record, and an earlier one that takes a row's place."""
+
+
 def counts(done: BatchRun) -> dict[str, int]:
     assert done.published is not None, done.red
     counted = done.published.counts.items()
@@ -48,7 +60,7 @@ def counts(done: BatchRun) -> dict[str, int]:
 
 @dataclass
 class Days:
-    """Ten keys on each of five days in one batch, and what came behind them."""
+    """Ten keys on each of five days in one batch, `LATE` in the next, and what came behind them."""
 
     lake: Lake
     session: SparkSession
@@ -87,6 +99,8 @@ def days(
     made = Days(lake, session, booked(dataset), folder)
     records = [sent(10 * day + n, f"k{n}", f"2026-03-0{day}T{n:02}:00:00Z") for day in DAYS for n in range(10)]
     assert counts(made.run("first", *records)) == {"applied/insert": 50}
+    late = {"applied/insert": 1, "conflict/same_identity": 1, "duplicate/message_id": 1}
+    assert counts(made.run("late", *LATE)) == late
     return made
 
 
@@ -97,14 +111,6 @@ def test_one_key_in_five_days_is_five_rows(days: Days) -> None:
 
 
 def test_L8_look_up_and_merge_open_files_of_the_batch_s_days_only(days: Days) -> None:
-    """A retry, a new record of the same day, and an earlier one that takes a row's place."""
-    batch = [
-        sent(70, "k3", "2026-03-02T03:00:00Z", message="m23"),
-        sent(71, "new", "2026-03-02T23:59:59.999Z"),
-        sent(5, "k4", "2026-03-02T20:00:00Z", credit=9),
-    ]
-    done = days.run("late", *batch)
-    assert counts(done) == {"applied/insert": 1, "conflict/same_identity": 1, "duplicate/message_id": 1}
     everywhere = [sent(60 + day, "k3", f"2026-03-0{day}T03:00:00Z", message=f"m{day}3") for day in DAYS]
     assert counts(days.run("everywhere", *everywhere)) == {"duplicate/message_id": 5}
     # A split is a file here: nothing reads more than the day's, two buckets and what is added; the gate included.
@@ -120,13 +126,52 @@ def test_a_record_without_its_period_is_rejected_and_the_next_look_up_is_not_wid
 
 
 def test_explain_finds_a_key_by_any_instant_of_its_period(days: Days) -> None:
-    told = {
-        at: explain(days.lake, days.dataset, digest_of_key(days.dataset, {"id": "k7", "at": at}))
-        for at in ("2026-03-03", "2026-03-03T07:00:00Z", "2026-03-04T01:00:00+02:00", "2026-03-06")
-    }
+
+    def asked(at: str) -> list[dict[str, Any]]:
+        key = {"id": "k7", "at": at}
+        return explain(days.lake, days.dataset, digest_of_key(days.dataset, key), period_of_key(days.dataset, key))
+
+    told = {at: asked(at) for at in ("2026-03-03", "2026-03-03T07:00:00Z", "2026-03-04T01:00:00+02:00", "2026-03-06")}
     assert [(one["offset"], one["row"]["credit"]) for one in told["2026-03-03"]] == [(37, 1)]
     assert told["2026-03-03"] == told["2026-03-03T07:00:00Z"] == told["2026-03-04T01:00:00+02:00"]
     assert told["2026-03-06"] == []
+
+
+def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
+    """Whatever lies in other periods is taken away meanwhile: rows, and verdicts of batches that have none of it."""
+    asked = {"id": "k7", "at": "2026-03-04"}
+    digest, period = digest_of_key(days.dataset, asked), period_of_key(days.dataset, asked)
+    assert period == "2026-03-04"
+    told = explain(days.lake, days.dataset, digest)
+    assert (told[0]["offset"], told[0]["verdict"], told[0]["row"]["id"]) == (47, "applied", "k7")
+    at = explain_position(days.lake, days.dataset, "t", 0, 70)
+    found = {(one["offset"], one["verdict"], bool(one["row"])) for one in at}
+    assert found >= {(23, "applied", True), (70, "duplicate", False)}
+    with without_others(days, period) as gone:
+        assert gone, "the batch late has nothing of this day"
+        assert explain(days.lake, days.dataset, digest, period) == told
+        with pytest.raises(FileNotFoundError):
+            explain(days.lake, days.dataset, digest)
+    with without_others(days, "2026-03-02"):  # that of the batch late, which the position is of
+        assert explain_position(days.lake, days.dataset, "t", 0, 70) == at
+
+
+@contextlib.contextmanager
+def without_others(days: Days, period: str) -> Iterator[list[str]]:
+    """Takes files of other periods away, and those of batches that have no record of this one; gives these batches."""
+    others = [one.attempt for one in records_of(days.lake, days.dataset) if period not in (one.within or ())]
+    place = Path(days.lake.warehouse.removeprefix("file:"))
+    gone = [place / f"{STAGING}/{verdict_name(days.dataset)}/data/attempt={one}" for one in others]
+    rows = place / f"tests/{state_name(days.dataset)}/data"
+    gone += [one for one in rows.iterdir() if one.name != f"_within={period}"]
+    assert len(gone) == len(others) + len(DAYS) - 1
+    for one in gone:
+        one.rename(one.with_name(f"away-{one.name}"))
+    try:
+        yield others
+    finally:
+        for one in gone:
+            one.with_name(f"away-{one.name}").rename(one)
 
 
 def test_what_changed_is_told_period_by_period(days: Days) -> None:

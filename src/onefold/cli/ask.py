@@ -142,7 +142,7 @@ def explain_key(
     as_json: AsJson = False,
 ) -> None:
     """Every published record that touched a key (or the key of a position), in order: verdict, batch, and the row."""
-    from onefold.records.key import digest_of_key
+    from onefold.records.key import digest_of_key, period_of_key
     from onefold.report.ledger import explain, explain_position, explain_sum
 
     lake, dataset = open_dataset(name)
@@ -157,8 +157,11 @@ def explain_key(
         return
     assert key is not None
     parts = key_of(key)
-    of_sum = dataset.sums and set(parts) == set(dataset.row_key_names)
-    rows = explain_sum(lake, dataset, parts) if of_sum else explain(lake, dataset, digest_of_key(dataset, parts))
+    if dataset.sums and set(parts) == set(dataset.row_key_names):
+        rows = explain_sum(lake, dataset, parts)
+    else:
+        digest = digest_of_key(dataset, parts)
+        rows = explain(lake, dataset, digest, period_of_key(dataset, parts))
     answer(f"{name} {key}", rows, as_json, _touched, "no published record touched this key")
 
 

@@ -143,12 +143,14 @@ def verdicts_of(
     return rows[:limit] if limit else rows, record is not None
 
 
-def explain(lake: Lake, dataset: Dataset, digest: bytes) -> list[dict[str, Any]]:
+def explain(lake: Lake, dataset: Dataset, digest: bytes, period: str | None = None) -> list[dict[str, Any]]:
     """Every published record that touched a key, in the total order, with its verdicts in the order of batches.
 
     The record that stands has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted).
+    `period`: where the key's begins (`onefold.records.key.period_of_key`); nothing of other periods is opened.
     """
-    return _touching(lake, dataset, records_of(lake, dataset), equal("key", digest))
+    periods = None if period is None else [period]
+    return _touching(lake, dataset, records_of(lake, dataset), equal("key", digest), periods)
 
 
 def explain_sum(lake: Lake, dataset: Dataset, key: dict[str, Any]) -> list[dict[str, Any]]:
@@ -169,18 +171,43 @@ def explain_sum(lake: Lake, dataset: Dataset, key: dict[str, Any]) -> list[dict[
 def explain_position(lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
     """What became of one position: every published record that touched a key which a record there had, as `explain`
     tells it, and what had no key."""
+    records = records_of(lake, dataset)
     place = And(equal("topic", topic), And(equal("partition", partition), equal("offset", offset)))
-    there = _touching(lake, dataset, records_of(lake, dataset), place)
-    keys = {row["key"] for row in there if row["key"]}
-    rows = [row for row in there if not row["key"]]
-    for key in sorted(keys):
-        rows += explain(lake, dataset, bytes.fromhex(key))
+    there = _judged(lake, dataset, records, place)
+    rows = [row | {"row": None} for row in there if not row["key"]]
+    for key in sorted({row["key"] for row in there if row["key"]}):
+        periods = _shared_periods(records, {row["batch"] for row in there if row["key"] == key})
+        rows += _touching(lake, dataset, records, equal("key", bytes.fromhex(key)), periods)
     return rows
 
 
+def _shared_periods(records: list[CommitRecord], batches: set[str]) -> list[str] | None:
+    """The periods that a key can lie in which these batches have; None: any."""
+    known = [set(one.within) for one in records if one.batch in batches and one.within is not None]
+    return sorted(set.intersection(*known)) if known else None
+
+
 def _touching(
+    lake: Lake,
+    dataset: Dataset,
+    records: list[CommitRecord],
+    wanted: BooleanExpression,
+    periods: list[str] | None = None,
+) -> list[dict[str, Any]]:
+    """The records that the batches of some periods judged, with the rows that they became."""
+    if periods is not None:
+        records = [one for one in records if one.within is None or not set(periods).isdisjoint(one.within)]
+    rows = _judged(lake, dataset, records, wanted)
+    standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]}, periods)
+    for row in rows:
+        row["row"] = standing.get((row["key"], *(row[name] for name in ("topic", "partition", "offset"))))
+    return rows
+
+
+def _judged(
     lake: Lake, dataset: Dataset, records: list[CommitRecord], wanted: BooleanExpression
 ) -> list[dict[str, Any]]:
+    """What published batches said of records, in the total order, then in the order of batches."""
     if not records:
         return []
     batches = {record.batch: number for number, record in enumerate(reversed(records))}
@@ -202,28 +229,33 @@ def _touching(
         "key",
     )
     published = And(wanted, one_of("attempt", [record.attempt for record in records]))
-    rows = sorted(
+    return sorted(
         verdict_rows(lake, dataset, published, names),
         key=lambda row: (str(row["timestamp"] or ""), *position(row), batches[row["batch"]]),
     )
-    standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]})
-    for row in rows:
-        row["row"] = standing.get((row["key"], *(row[name] for name in ("topic", "partition", "offset"))))
-    return rows
 
 
-def _rows_of_keys(lake: Lake, dataset: Dataset, keys: set[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _rows_of_keys(
+    lake: Lake, dataset: Dataset, keys: set[str], periods: list[str] | None
+) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The table's rows of some keys, live or deleted, by key and the position of the record that stands."""
     table = find_state(lake, dataset)
     if table is None or not keys:
         return {}
     wanted = one_of("_key", [bytes.fromhex(key) for key in keys])
+    if periods is not None:
+        wanted = And(wanted, one_of("_within", [_begins(one) for one in periods]))
     found = {}
     for row in table.scan(wanted, ("*",), table.main.snapshot).to_arrow().to_pylist():
         order = row["_order"]
         shown = {name: value for name, value in row.items() if not name.startswith("_") or name == "_state"}
         found[row["_key"].hex(), order["topic"], order["partition"], order["offset"]] = plain(shown)
     return found
+
+
+def _begins(period: str) -> date | datetime:
+    """Where a period begins, of the type that the table has."""
+    return datetime.fromisoformat(f"{period}+00:00") if " " in period else date.fromisoformat(period)
 
 
 def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:

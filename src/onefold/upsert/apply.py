@@ -244,6 +244,7 @@ def write_record(
         skipped=obeyed.skipped,
         accepted=upserted.accepted,
         forgotten=upserted.forgotten,
+        within=upserted.within,
         written=datetime.now(UTC),
     )
     return lake.put_first(Lake.record(dataset, upserted.attempt), record)

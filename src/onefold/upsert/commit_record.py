@@ -60,6 +60,9 @@ class CommitRecord(BaseModel):
     forgotten: dict[str, str] = Field(
         default={}, description="Forget marks that the table obeys: by batch, the attempt that found what is forgotten"
     )
+    within: list[str] | None = Field(
+        default=None, description="Where the periods of its keys begin; None: they have none, or it was not noted yet"
+    )
     written: datetime
 
     def by_verdict(self) -> dict[str, int]:
