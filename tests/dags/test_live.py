@@ -39,15 +39,19 @@ def test_a_dateless_run_lands_and_publishes_all_that_is_new(probe: Any, tmp_path
     for number in range(20):
         producer.produce("dag-clicks", json.dumps({"id": f"id-{number % 15}"}), partition=number % 2)
     assert producer.flush(30) == 0
+    long = {"transactional.id": "dag-clicks-tx", "transaction.timeout.ms": 600_000}
+    waiting = Producer({"bootstrap.servers": broker.bootstrap} | long)
+    waiting.init_transactions(30)
+    waiting.begin_transaction()
+    waiting.produce("dag-clicks", b"{}", partition=0)
+    assert waiting.flush(30) == 0
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap, "sasl.password": SECRET}}
-    found = probe(
-        "run",
-        "clicks",
-        "{}",
-        ONEFOLD_HOME=str(tmp_path),
-        ONEFOLD_LAKE=str(tmp_path / "lake"),
-        AIRFLOW_CONN_KAFKA_DEFAULT=json.dumps(connection),
-    )
+    settings = {
+        "ONEFOLD_HOME": str(tmp_path),
+        "ONEFOLD_LAKE": str(tmp_path / "lake"),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
+    }
+    found = probe("run", "clicks", "{}", **settings)
     assert (found["state"], found["tasks"]) == ("success", DONE), found["log"][-5000:]
     (event,) = found["events"]
     assert event["extra"]["batch"].startswith("new_")
@@ -55,3 +59,8 @@ def test_a_dateless_run_lands_and_publishes_all_that_is_new(probe: Any, tmp_path
     assert SECRET not in found["log"]
     files = [file for file in (tmp_path / "lake").rglob("*") if file.is_file()]
     assert not [file for file in files if SECRET.encode() in file.read_bytes()]
+    again = probe("run", "clicks", "{}", **settings)
+    assert again["tasks"]["plan"] == "skipped"
+    for log in (found["log"], again["log"]):
+        assert "transactional.id dag-clicks-tx), begun " in log, "the plan says what holds it back, also with no batch"
+    waiting.abort_transaction(30)

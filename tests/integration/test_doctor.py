@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import re
 import time
 import uuid
 import weakref
@@ -36,6 +37,7 @@ from onefold.landing import newest
 from onefold.landing.condition import Activity
 from onefold.landing.inspection import Inspection
 from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.plan import RangesPlan
 from onefold.landing.raw import RawLog
 from sample.broker import Broker
 from tests.process.project import Project
@@ -203,6 +205,38 @@ def test_an_open_transaction_is_named_and_one_that_is_too_old_hangs(broker: Brok
     assert late.action == f"kafka-transactions.sh abort --topic {place.name} --partition 0 --start-offset 2"
     producer.abort_transaction(30)
     assert rules(place.look()) == ALONE
+
+
+def test_a_plan_names_the_transaction_that_holds_it_back_and_its_age_also_where_it_reads_nothing(
+    lax: Broker, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(lax, lake)
+    name = f"tx-{place.name}"
+    opener = place.send(2, **{"transactional.id": name, "transaction.timeout.ms": 600_000})
+    at = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \([0-9dhms ]+ ago\)"
+    begun = rf" of producer \d+ \(epoch 0, transactional\.id {name}\), begun {at},"
+    nameless = rf" of producer \d+ \(epoch 0, no transactional\.id known\), whose first record is of {at},"
+
+    def note(of: str) -> str:
+        return rf"{place.name}, partition 0: an open transaction{of} holds back offset 0 and what follows"
+
+    def planned() -> str:
+        plan = plan_batch(place.lake, place.dataset(), dry_run=True)
+        assert isinstance(plan, RangesPlan)
+        assert plan.empty
+        (told,) = plan.notes
+        return told
+
+    here = project(tmp_path, lax, place.name)
+    [row] = here.onefold("run", "live", "--dry-run", "--json").json
+    assert (row["offsets"], [bool(re.fullmatch(note(begun), one)) for one in row["notes"]]) == (0, [True]), row
+    assert re.search(note(begun) + r"\s+live: nothing new", here.onefold("run", "live").err)
+    with granted(place, [acl(ResourceType.TRANSACTIONAL_ID, name, AclOperation.DESCRIBE, AclPermissionType.DENY)]):
+        assert re.fullmatch(note(nameless), planned())
+    monkeypatch.setattr("onefold.landing.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
+    monkeypatch.setattr("onefold.landing.activity._WAITS", {"bootstrap_timeout_ms": 500})
+    assert re.fullmatch(note(rf", whose first record is of {at},"), planned()), "nobody answers the second client"
+    opener.abort_transaction(30)
 
 
 def test_a_group_behind_the_logs_start_has_lost_records(broker: Broker, lake: Lake) -> None:

@@ -14,7 +14,6 @@ from rich.console import Console
 from onefold.cli.doctor import by_hand_table, document, findings_table, writers_table
 from onefold.dataset import Dataset
 from onefold.diagnosis import Facts, Finding, Landed, diagnose
-from onefold.diagnosis.findings import text
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
 from onefold.landing.condition import (
@@ -31,6 +30,7 @@ from onefold.landing.condition import (
     TransactionCondition,
 )
 from onefold.landing.inspection import stamps_of
+from onefold.landing.spans import text
 from onefold.report.causes import Change
 from onefold.upsert.documents import Duplicates
 

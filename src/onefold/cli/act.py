@@ -103,6 +103,8 @@ def run(
         rows = [planned(plan) for plan in plans]
         print_json(rows) if as_json else print_rows(f"{name}: would read", rows)
         return
+    for said in dict.fromkeys(one for plan in plans if plan not in begun for one in getattr(plan, "notes", [])):
+        note(f"{name}: {said}")
     if not wanted:
         note(f"{name}: nothing new")
         if as_json:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 Severity = Literal["error", "warning", "info", "unknown"]
@@ -33,16 +34,6 @@ class Finding:
 def millis(span: timedelta) -> str:
     """A span as Kafka's settings have it."""
     return str(span // timedelta(milliseconds=1))
-
-
-def text(span: timedelta) -> str:
-    """A span for people, by its two largest units that count."""
-    left, parts = span // timedelta(milliseconds=1), []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2]) or "0s"
 
 
 def setting(name: str, value: str, span: timedelta | None = None) -> str:

@@ -29,8 +29,8 @@ logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it says bes
 _WAITS = {"request_timeout_ms": int(cluster.SECONDS * 1000), "bootstrap_timeout_ms": int(cluster.SECONDS * 1000)}
 
 
-def activity_of(settings: ClientSettings, partitions: Sequence[Where]) -> Activity:
-    """Producers, transactions and groups of partitions, as far as they are told."""
+def activity_of(settings: ClientSettings, partitions: Sequence[Where], *, groups: bool = True) -> Activity:
+    """Producers, transactions and groups (unless they are not asked for) of partitions, as far as they are told."""
     try:
         client = KafkaAdminClient(**(python_settings(settings) | _WAITS))
     except Exception as error:  # whatever it is: nothing rests on this client
@@ -47,10 +47,10 @@ def activity_of(settings: ClientSettings, partitions: Sequence[Where]) -> Activi
     try:
         producers = asked("producers", lambda: _producers(client, partitions))
         transactions = asked("transactions", lambda: _transactions(client, producers or ()))
-        groups = asked("groups", lambda: _groups(client, partitions))
+        told = asked("groups", lambda: _groups(client, partitions)) if groups else None
     finally:
         client.close()
-    return Activity(producers, transactions, groups, refused)
+    return Activity(producers, transactions, told, refused)
 
 
 def _producers(client: Any, partitions: Iterable[Where]) -> tuple[ProducerCondition, ...]:

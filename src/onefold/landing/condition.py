@@ -131,6 +131,24 @@ class TransactionCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class Opener:
+    """Who holds a transaction open."""
+
+    producer: ProducerCondition
+    transaction: TransactionCondition | None
+    """As its coordinator tells it; None: it does not, or not to this user."""
+
+    def __str__(self) -> str:
+        name = f"transactional.id {self.transaction.id}" if self.transaction else "no transactional.id known"
+        return f"producer {self.producer.id} (epoch {self.producer.epoch}, {name})"
+
+    @property
+    def since(self) -> datetime | None:
+        """When it was opened, by the coordinator's clock."""
+        return self.transaction.since if self.transaction else None
+
+
+@dataclass(frozen=True, slots=True)
 class GroupCondition:
     """A consumer group that reads, or has read, one of the topics."""
 
@@ -149,6 +167,14 @@ class Activity:
     transactions: tuple[TransactionCondition, ...] | None = None
     groups: tuple[GroupCondition, ...] | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
+
+    def opener(self, where: Where, offset: int) -> Opener | None:
+        """Who opened the transaction that begins at an offset of a partition, where that is told."""
+        of = (one for one in self.producers or () if (one.topic, one.partition) == where and one.open_from == offset)
+        producer = next(of, None)
+        if producer is None:
+            return None
+        return Opener(producer, next((one for one in self.transactions or () if one.producer == producer.id), None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from onefold.errors import (
     cause_of,
 )
 from onefold.lake import Lake
+from onefold.landing.condition import Activity, Where
 from onefold.landing.connection import client_settings, java_settings
 from onefold.landing.cuts import OffsetRange, cut_at, cut_of, ranges_between
 from onefold.landing.epochs import Epochs, cut_since, marked, suspected
@@ -28,6 +29,7 @@ from onefold.landing.manifest import Hole, LandedObject, in_order
 from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
+from onefold.landing.spans import text
 from onefold.landing.standing import Standing, standing_for
 
 if TYPE_CHECKING:
@@ -138,17 +140,32 @@ class LiveSource:
 
     def _held_back(self, ends: dict[str, int]) -> list[str]:
         """A note on each partition where the end of a plan is an open transaction."""
-        notes, watermarks = [], self.cluster.ends(self._names)
-        for key, where in self._partitions.items():
-            name, stable = (where.topic, where.partition), self._stable_ends[key]
-            if ends.get(key) == stable < watermarks[name]:
-                first = self.cluster.timestamp_at(name, stable)
-                of = f" (its first record is of {first:%Y-%m-%dT%H:%M:%SZ})" if first else ""
-                notes.append(
-                    f"{where.topic}, partition {where.partition}: an open transaction{of} holds back offset {stable} "
-                    "and what follows"
-                )
-        return notes
+        watermarks, stalled = self.cluster.ends(self._names), dict[Where, int]()
+        for key, of in self._partitions.items():
+            where, stable = (of.topic, of.partition), self._stable_ends[key]
+            if ends.get(key) == stable < watermarks[where]:
+                stalled[where] = stable
+        if not stalled:
+            return []
+        from onefold.landing.activity import activity_of
+
+        activity = activity_of(self.cluster.settings, list(stalled), groups=False)
+        return [
+            f"{topic}, partition {number}: an open transaction{self._opened((topic, number), stable, activity)} "
+            f"holds back offset {stable} and what follows"
+            for (topic, number), stable in stalled.items()
+        ]
+
+    def _opened(self, where: Where, offset: int, activity: Activity) -> str:
+        """Who opened the transaction at an offset, and how long ago, as far as the brokers tell this user."""
+        opener = activity.opener(where, offset)
+        begun = opener.since if opener else None
+        since = begun or self.cluster.timestamp_at(where, offset)
+        told = f" of {opener}" if opener else ""
+        if since:
+            word, age = "begun" if begun else "whose first record is of", max(datetime.now(UTC) - since, timedelta(0))
+            told += f", {word} {since:%Y-%m-%dT%H:%M:%SZ} ({text(age)} ago),"
+        return told
 
     @cached_property
     def _partitions(self) -> dict[str, TopicPartition]:

@@ -89,10 +89,10 @@ def plan(name: str) -> str:
     if dry_run:
         print(f"{name}: would read {json.dumps(preview(planned))}")
         raise AirflowSkipException(f"{name}: a dry run, nothing was written")
+    for said in getattr(planned, "notes", []):  # also where they say why there is nothing
+        print(f"{name}: {said}")
     if planned.empty:
         raise AirflowSkipException(f"{name}: nothing new to read")
-    for said in getattr(planned, "notes", []):
-        print(f"{name}: {said}")
     return planned.batch
 
 

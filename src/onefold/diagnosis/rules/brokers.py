@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting, text
+from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting
 from onefold.diagnosis.rules.topics import WANTED, not_told
 from onefold.landing.condition import BrokerCondition
+from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 LONG = timedelta(hours=1)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Finding, Severity, millis, text
+from onefold.diagnosis.findings import Finding, Severity, millis
 from onefold.diagnosis.writers import writers_of
 from onefold.landing.condition import Activity, GroupCondition, PartitionCondition, RecordBatch, TopicCondition
+from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 LONGEST = timedelta(minutes=15)
@@ -50,15 +51,11 @@ def open_transactions(facts: Facts) -> Iterator[Finding]:
 def _opener(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> tuple[str, datetime | None]:
     """Who opened the transaction at the last stable offset, in words, and when."""
     activity = facts.cluster.activity if facts.cluster else Activity()
-    producers = [one for one in activity.producers or () if (one.topic, one.partition) == (topic.name, at.number)]
-    producer = next((one for one in producers if one.open_from == at.stable), None)
-    if producer is None:
+    opener = activity.opener((topic.name, at.number), at.stable)
+    if opener is None:
         return _opener_in_the_log(facts, topic, at), at.stalled_since
-    transaction = next((one for one in activity.transactions or () if one.producer == producer.id), None)
-    who = f" of producer {producer.id} (epoch {producer.epoch}"
-    who += f", transactional.id {transaction.id})" if transaction else ", no transactional.id known)"
     # The record's timestamp is what the producer says; the coordinator has its own clock.
-    return who, (transaction.since if transaction and transaction.since else at.stalled_since)
+    return f" of {opener}", opener.since or at.stalled_since
 
 
 def _opener_in_the_log(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from onefold.diagnosis.facts import MARGIN, Facts
-from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting, text
+from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting
+from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 USUAL = timedelta(days=7)

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from onefold.dataset.expressions import parse, used
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Finding, millis, setting, text
+from onefold.diagnosis.findings import Finding, millis, setting
+from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 AHEAD = timedelta(days=1)
