@@ -69,7 +69,9 @@ def _batches(log: tuple[Decoded, ...], split: tuple[int, ...]) -> tuple[tuple[De
     return tuple(tuple(one for one, at in zip(log, split, strict=True) if at == place) for place in places)
 
 
-@pytest.mark.parametrize("kind", ["append by business_key", "upsert, tie conflict", "upsert, tie last"])
+@pytest.mark.parametrize(
+    "kind", ["append by business_key", "upsert, tie conflict", "upsert, tie last", "upsert, tie first"]
+)
 def test_L1_every_small_log_has_one_outcome_in_every_order_and_split(
     plain: SparkSession, dataset: Callable[..., Dataset], kind: str
 ) -> None:
