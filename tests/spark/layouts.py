@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onefold.dataset import Dataset
+from sample import kcat
 
 SCHEMA = {
     "type": "record",
@@ -241,6 +242,24 @@ class Layout:
     exact: bool = True
 
 
+def kcat_lines(folder: Path, some: Sequence[Sent]) -> str:
+    """What one call of kcat prints; its name."""
+    records = (
+        kcat.Record(
+            topic=one.topic,
+            partition=one.partition,
+            offset=one.offset,
+            ts=round(one.instant.timestamp() * 1000),
+            broker=1,
+            headers=(("m", one.message.encode()),),
+            key=one.id.encode(),
+            value=one.json,
+        )
+        for one in some
+    )
+    return put(folder, f"{some[0].topic}-{some[0].partition}-{some[0].offset}.jsonl", b"".join(map(kcat.line, records)))
+
+
 def _structured(folder: Path, some: Sequence[Sent]) -> str:
     return generic(folder, some, value=pa.array([one.plain for one in some], ARROW))
 
@@ -270,6 +289,7 @@ def _int96(folder: Path, some: Sequence[Sent]) -> str:
 
 ROLES = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 EXACT = {
+    "kcat": Layout("kcat", kcat_lines),
     "aiven, text": Layout("aiven", aiven("text")),
     "aiven, json": Layout("aiven", aiven("json")),
     "aiven, base64": Layout("aiven", aiven("base64"), {"encoding": {"value": "base64"}}),

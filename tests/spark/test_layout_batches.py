@@ -38,7 +38,7 @@ def rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
     return sorted(rows_of(lake, made), key=lambda row: str(row["id"]))
 
 
-@pytest.mark.parametrize("name", ["aiven, text", "parquet, structs"])
+@pytest.mark.parametrize("name", ["kcat", "aiven, text", "parquet, structs"])
 def test_an_exact_layout_is_folded_by_position(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, name: str
 ) -> None:
@@ -67,7 +67,7 @@ def test_an_exact_layout_is_folded_by_position(
     assert rows(lake, raised) == L.shown(NEW)
 
 
-@pytest.mark.parametrize("kind", ["avro", "parquet"])
+@pytest.mark.parametrize("kind", ["json", "avro", "parquet"])
 def test_connect_is_covered_by_object_and_folded_by_identity(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, kind: str
 ) -> None:
