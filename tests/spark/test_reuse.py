@@ -98,12 +98,14 @@ def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
     assert "&lt;b&gt;" in page
 
 
-def test_against_the_table_another_version_of_the_same_key_tells_it(
+def test_against_the_table_another_version_of_the_same_key_tells_it_and_another_key_is_not_looked_for(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
     made: Any = accounts(dataset)
     first = [Sent(0, 0, 10, "a", 1, "m", {"owner": "A"}), Sent(0, 1, 11, "b", 1, "n", {"owner": "B"})]
-    second = [Sent(0, 2, 12, "a", 2, "m", {"owner": "Z"}), Sent(0, 3, 13, "b", 2, "n", {"owner": "B"})]
+    first += [Sent(0, 2, 12, "d", 1, "o", {"owner": "D"})]
+    second = [Sent(0, 3, 13, "a", 2, "m", {"owner": "Z"}), Sent(0, 4, 14, "b", 2, "n", {"owner": "B"})]
+    second += [Sent(0, 5, 15, "c", 1, "o", {"owner": "C"})]
     assert run(session, lake, made, export(tmp_path / "one", first)).red is None
     done = run(session, lake, made, export(tmp_path / "two", second))
     assert done.red is None  # this dataset bears conflicts
@@ -111,5 +113,6 @@ def test_against_the_table_another_version_of_the_same_key_tells_it(
     assert [(row["verdict"], row["reason"], row["finding"]) for row in rows] == [
         ("applied", "update", "identity_reused: message_id"),
         ("duplicate", "message_id", None),  # the same content: a retry
+        ("applied", "insert", None),  # o came with key d before: that row lies where this batch does not look
     ]
     assert describe(lake, made, done.batch).findings == 1
