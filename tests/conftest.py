@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sample.broker import Broker
+    from tests.disk import Disk
     from tests.postgres import Postgres
 
 PROJECT = Path(__file__).parents[1]
@@ -124,6 +125,15 @@ def session(session_on: Callable[[Lake], SparkSession], lake: Lake) -> SparkSess
 
 def _lake(folder: Path, conf: dict[str, str] = SMALL) -> Lake:
     return Lake(Settings(home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Disk]:
+    """A folder that is a disk of its own, of 2 MB."""
+    from tests.disk import mounted
+
+    with mounted(tmp_path / "disk", 2 << 20) as disk:
+        yield disk
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -85,7 +86,8 @@ class StateTable:
     def __init__(self, lake: Lake, dataset: Dataset, generation: str | None = None) -> None:
         self.identifier = (dataset.target.namespace, state_name(dataset, generation))
         self._catalog = open_catalog(lake)
-        self.table: Table = self._catalog.load_table(self.identifier)
+        with _complaints(self.identifier):
+            self.table: Table = self._catalog.load_table(self.identifier)
 
     @property
     def main(self) -> Head:
@@ -134,9 +136,10 @@ class StateTable:
         self.drop_branch(branch)
         self.cut_branch(branch, main.snapshot)
         nothing = self.table.schema().as_arrow().empty_table()
-        self.table.append(nothing, snapshot_properties={RECORD_PROPERTY: main.record}, branch=branch)
-        self.table = self._catalog.load_table(self.identifier)
-        self.publish(branch, self.table.refs()[branch].snapshot_id, main.snapshot)
+        with _complaints(self.identifier):
+            self.table.append(nothing, snapshot_properties={RECORD_PROPERTY: main.record}, branch=branch)
+            self.table = self._catalog.load_table(self.identifier)
+            self.publish(branch, self.table.refs()[branch].snapshot_id, main.snapshot)
 
     def branches(self) -> dict[str, datetime]:
         """The branches beside `main`, and when their heads were written."""
@@ -201,7 +204,7 @@ class StateTable:
             if not changes:
                 return False
             try:
-                with self.table.update_schema() as update:
+                with _complaints(self.identifier), self.table.update_schema() as update:
                     for change, *what in changes:
                         getattr(update, change)(*what)
             except CommitFailedException:
@@ -235,18 +238,21 @@ class StateTable:
 
     def cut_branch(self, name: str, base: int) -> None:
         """Create a branch at a snapshot."""
-        self._commit((AssertRefSnapshotId(ref=name, snapshot_id=None),), (_point(name, base),))
+        with _complaints(self.identifier):
+            self._commit((AssertRefSnapshotId(ref=name, snapshot_id=None),), (_point(name, base),))
 
     def drop_branch(self, name: str) -> None:
         """Remove a branch, if it is there."""
         if name in self.table.refs():
-            self._commit((), (RemoveSnapshotRefUpdate(ref_name=name),))
+            with _complaints(self.identifier):
+                self._commit((), (RemoveSnapshotRefUpdate(ref_name=name),))
 
     def publish(self, branch: str, head: int, base: int) -> None:
         """Move `main` from `base` to the branch's `head` and remove the branch: one commit.
 
         Raises:
             MainMovedError: `main` is not at `base`, or the branch not at `head`.
+            OSError, SQLAlchemyError: it may have been committed, or not.
         """
         requirements = (
             AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
@@ -264,7 +270,8 @@ class StateTable:
         Raises:
             MainMovedError: `main` is not at `base`.
         """
-        self._commit((AssertRefSnapshotId(ref=MAIN, snapshot_id=base),), (_point(MAIN, snapshot),))
+        with _complaints(self.identifier):
+            self._commit((AssertRefSnapshotId(ref=MAIN, snapshot_id=base),), (_point(MAIN, snapshot),))
 
     def _commit(self, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]) -> None:
         wanted = (AssertTableUUID(uuid=self.table.metadata.table_uuid), *requirements)
@@ -289,6 +296,15 @@ class StateTable:
                 one.validate(self.table.metadata)
         except CommitFailedException:
             raise MainMovedError(str(error)) from error
+
+
+@contextmanager
+def _complaints(table: tuple[str, str]) -> Iterator[None]:
+    """What the disk, the store or the database refuses, in one sentence."""
+    try:
+        yield
+    except (OSError, SQLAlchemyError) as error:
+        raise LakeUnavailableError(".".join(table), str(error).splitlines()[0]) from error
 
 
 class _OfToday(DataScan):

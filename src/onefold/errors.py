@@ -563,14 +563,17 @@ class CommitOutcomeUnknownError(UnknownOutcomeError):
 
 @dataclass(eq=False)
 class SparkStepError(TerminalError):
-    """A Spark step ended without a result of its own."""
+    """A Spark step ended without a result of its own. It is `of` a batch, or of a whole dataset."""
 
     step: str
-    batch: str
+    of: str
     problem: str
 
     def sentence(self) -> str:
-        return f"batch {self.batch}: the Spark step {self.step} failed: {self.problem}"
+        return (
+            f"{self.of}: the Spark step {self.step} failed: {self.problem}. What is published stands; mend the cause "
+            "and run it again."
+        )
 
 
 @dataclass(eq=False)

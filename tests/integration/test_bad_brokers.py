@@ -8,8 +8,6 @@ import gc
 import json
 import logging
 import os
-import shutil
-import subprocess
 import time
 import uuid
 import weakref
@@ -41,6 +39,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
 from sample.broker import Broker
 from tests.certificates import certificate_in
+from tests.disk import Disk
 from tests.integration.line import Line
 from tests.integration.logs import Client, kinds, read, wait_for_end
 from tests.integration.topics import Topics, ranges
@@ -315,30 +314,13 @@ def test_the_command_line_names_the_connection_and_keeps_the_password(weak: Weak
     assert "battery-staple" not in done.err + done.out
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[tuple[Path, Callable[[str], None]]]:
-    """A folder that is a disk of its own, of 2 MB, and a function that makes it larger."""
-    place, mount = tmp_path / "disk", shutil.which("mount")
-    place.mkdir()
-    words = [mount or "mount", "-t", "tmpfs", "-o", "size=2m", "onefold", str(place)]
-    if not mount or subprocess.run(words, check=False, capture_output=True).returncode:
-        pytest.skip("a small disk can only be mounted by root")
-
-    def grow(size: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,size={size}", place], check=True)
-
-    yield place, grow
-    subprocess.run(["umount", "--lazy", place], check=True)
-
-
 def test_a_disk_that_is_full_lands_nothing_and_the_rerun_does(
     weak: Weak,
     session: SparkSession,
     lake_in: Callable[[Path], Lake],
-    small_disk: tuple[Path, Callable[[str], None]],
+    small_disk: Disk,
 ) -> None:
-    place, grow = small_disk
-    t = Topics.on(weak.broker.bootstrap, lake_in(place), session, f"weak-{uuid.uuid4().hex[:8]}")
+    t = Topics.on(weak.broker.bootstrap, lake_in(small_disk.place), session, f"weak-{uuid.uuid4().hex[:8]}")
     t.create()
     producer = Producer({"bootstrap.servers": t.servers, "log_level": 0})
     for _ in range(1_000):
@@ -348,5 +330,5 @@ def test_a_disk_that_is_full_lands_nothing_and_the_rerun_does(
     with pytest.raises(LandingInterruptedError, match="No space left on device"):
         t.land(plan)
     assert manifest_of(t, plan) is None
-    grow("40m")
+    small_disk.resize(40 << 20)
     assert offsets(t, t.land(plan)) == list(range(1_000))

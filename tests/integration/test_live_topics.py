@@ -233,6 +233,51 @@ def test_what_the_log_holds_no_more_is_read_from_what_other_plans_have_landed(to
     assert all(row in t.rows(manifest) for one in hourly for row in t.rows(one)), "as they were landed"
 
 
+def test_intervals_that_are_first_cut_when_only_the_landing_holds_them_are_read_from_it(topics: Make) -> None:
+    """A run without an interval has landed them, and retention has taken them: their timestamps lie in the landing."""
+    t = topics(partitions=2)
+    t.send([0.2, 1.2, 0.4, 2.2, 1.4])
+    t.send([0.5, 2.5], partition=1)
+    t.land(t.plan())
+    t.expire(before=5)
+    t.expire(before=2, partition=1)
+    t.send([5.5])
+    name = t.names[0]
+    second, first, third = (t.plan(between(hour, hour + 1)) for hour in (1, 0, 2))
+    assert ranges(first) == {(name, 0): (0, 1), (name, 1): (0, 1)}
+    assert ranges(second) == {(name, 0): (1, 3)}
+    assert ranges(third) == {(name, 0): (3, 5), (name, 1): (1, 2)}
+    landed = [t.land(plan) for plan in (second, third, first)]
+    assert [one.holes for one in landed] == [[], [], []]
+    assert sorted(where for one in landed for where in t.positions(one)) == [
+        *((name, 0, offset) for offset in range(5)),
+        *((name, 1, offset) for offset in range(2)),
+    ]
+
+
+def test_of_an_interval_that_is_first_cut_late_what_nobody_has_landed_is_told(topics: Make) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    t.land(t.plan())
+    t.send([0.3, 1.1])
+    t.expire(before=3)
+    plan = t.plan(between(0, 1))
+    assert ranges(plan) == {(t.names[0], 0): (0, 3)}
+    manifest = t.land(plan)
+    assert t.positions(manifest) == [(t.names[0], 0, 0), (t.names[0], 0, 1)]
+    assert [(one.start, one.end, one.kind) for one in manifest.holes] == [(2, 3, "retention")]
+
+
+def test_a_partition_that_a_cut_does_not_know_begins_where_it_was_landed_first(topics: Make) -> None:
+    t = topics()
+    assert t.plan(between(0, 1)).empty
+    t.grow(2)
+    t.send([0.5, 1.5, 2.5], 1)
+    t.land(t.plan())
+    t.expire(before=3, partition=1)
+    assert ranges(t.plan(between(1, 2))) == {(t.names[0], 1): (0, 2)}
+
+
 def test_what_expired_between_two_runs_is_told_by_the_second(topics: Make) -> None:
     t = topics(partitions=2)
     t.send([0.1, 0.2], 0)

@@ -79,7 +79,7 @@ def run(home: Path, lake: str, catalog: str, **more: str) -> Ran:
     settings["ONEFOLD_JARS"] = str(PROJECT / ".jars")
     words = [*(f"{name}={folder}" for name, folder in (*WAY, AGAIN, RED)), "maintain=accounts"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.arrivals", *words],
+        [sys.executable, "-m", "tests.arrivals", *words],
         cwd=PROJECT,
         env=os.environ | short_lived() | settings | more,
         capture_output=True,

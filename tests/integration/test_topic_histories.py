@@ -251,11 +251,12 @@ class History(RuleBasedStateMachine):
             self._check_beginnings(plan)
 
     def _check_beginnings(self, plan: RangesPlan) -> None:
-        """A partition that a cut does not know begins where its log began when a cut first knew it."""
+        """A partition that a cut does not know begins where its log began when a cut first knew it, or its landing."""
         cuts = Lake.cuts(plan.source)
         stored = [json.loads(self.t.lake.storage.read(info.key) or b"") for info in self.t.lake.storage.list(cuts)]
         for key in {key for cut in stored for key in cut["offsets"]} - set(self.began):
-            self.began[key] = self.logs[self._where(key)].start
+            landed = (offset for at_, offset in self.landed if at_ == key)
+            self.began[key] = min([self.logs[self._where(key)].start, *landed])
         assert plan.interval
         of = {datetime.fromisoformat(cut["instant"]): cut["offsets"] for cut in stored}
         start, end = of[plan.interval.start], of[plan.interval.end]

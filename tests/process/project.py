@@ -129,10 +129,10 @@ class Project:
         )
 
     @staticmethod
-    def finish(process: subprocess.Popen[str]) -> Done:
+    def finish(process: subprocess.Popen[str], seconds: float = 300) -> Done:
         """Wait for a process and its JVM: both hold standard output open."""
         try:
-            out, err = process.communicate(timeout=300)
+            out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -50,7 +50,7 @@ def write_exports(project: Project, batches: int) -> list[str]:
 def start(project: Project, catalog: str, folders: list[str]) -> subprocess.Popen[str]:
     own = {"ONEFOLD_HOME": str(project.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "ONEFOLD_CATALOG": catalog}
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.integration.arrivals", *(f"accounts={folder}" for folder in folders)],
+        [sys.executable, "-m", "tests.arrivals", *(f"accounts={folder}" for folder in folders)],
         cwd=PROJECT,
         env=os.environ | short_lived() | own,
         stdout=subprocess.PIPE,

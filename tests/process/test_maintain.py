@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +14,13 @@ import pytest
 from onefold.catalog import StateTable, open_catalog
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import run_batch
-from onefold.errors import LandingClearedError, RepeatedKeysError, UsageError
-from onefold.lake import STAGING
+from onefold.errors import LandingClearedError, RepeatedKeysError, SparkStepError, UsageError
+from onefold.lake import STAGING, new_attempt
+from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.maintain import maintain
+from onefold.publish import publish_batch
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.ledger import explain, records_of, rows_of
@@ -23,6 +28,7 @@ from onefold.upsert.documents import upserted_of
 from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job
 from tests.process.project import ACCOUNTS, Here, Project, account
+from tests.spark.pipeline import InSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,14 +65,22 @@ def scratch(project: Project) -> list[str]:
     return sorted(name for _, name in open_catalog(project.lake).list_tables(STAGING))
 
 
-def test_what_is_young_stays(project: Project, session: SparkSession) -> None:
+def delete_files(project: Project, session: SparkSession) -> int:
+    """How many files name rows of `main` that are deleted."""
+    return session.table(f"{state_table(project.dataset('accounts'))}.delete_files").count()
+
+
+def test_what_is_young_stays_and_is_compacted(project: Project, session: SparkSession) -> None:
     for number in range(BATCHES):
         put(project, number)
         assert [one.red for one in project.run(session, "accounts")] == [None]
     project.put("accounts/red.jsonl", [account(90, "k-1", {"n": 7}), account(90, "k-1", {"n": 8})])
     [red] = project.run(session, "accounts")
     assert red.red
+    was = rows(project)
+    assert delete_files(project, session) > 0
     done = tidy(project, session, Keep())
+    assert (rows(project), done.files_rewritten > 0, delete_files(project, session)) == (was, True, 0)
     assert (done.branches, done.tables, done.snapshots_expired, done.orphans_removed) == ([], [], 0, 0)
     assert len(scratch(project)) == 1 + 2 * (BATCHES + 1)
 
@@ -118,6 +132,37 @@ def test_a_compaction_is_no_foreign_commit(project: Project, session: SparkSessi
     assert (compacted.main.record, compacted.carried) == (record, True)
     put(project, BATCHES)
     assert [one.red for one in project.run(session, "accounts")] == [None]
+
+
+def test_a_batch_that_meets_a_compaction_behind_its_gate_is_published_all_the_same(
+    project: Project, session: SparkSession
+) -> None:
+    dataset, launcher = project.dataset("accounts"), Here(session, project.lake)
+    put(project, BATCHES + 1)
+    batch = plan_batch(project.lake, dataset).batch
+    land_batch(project.lake, dataset, batch)
+    launcher.run("dedup", dataset, batch)
+    first = launcher.run("upsert", dataset, batch, new_attempt())
+    launcher.run("gate", dataset, batch, first.attempt)
+    assert tidy(project, session).files_rewritten > 0
+    assert StateTable(project.lake, dataset).main.snapshot != first.base, "it was published under the batch's feet"
+
+    def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
+        return launcher.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
+
+    done = publish_batch(project.lake, dataset, batch, first.attempt, launch)
+    assert (done.already, done.attempt != first.attempt) == (False, True)
+    assert rows(project) == {f"k-{key}": BATCHES + 1 for key in range(10) if key != BATCHES + 1}
+
+
+def test_files_that_no_snapshot_names_go_when_they_are_old(project: Project, session: SparkSession) -> None:
+    place = Path(StateTable(project.lake, project.dataset("accounts")).table.location().removeprefix("file:")) / "data"
+    wanted, old, young = rows(project), place / "old.parquet", place / "young.parquet"
+    for stray in (old, young):
+        stray.write_bytes(b"left by a writer that died")
+    os.utime(old, (time.time() - 4 * 86_400,) * 2)
+    assert tidy(project, session).orphans_removed == 1
+    assert (old.exists(), young.exists(), rows(project)) == (False, True, wanted)
 
 
 def test_a_batch_that_was_cleared_away_runs_again_after_a_rollback(project: Project, session: SparkSession) -> None:
@@ -229,3 +274,11 @@ def test_a_key_that_stands_twice_is_named_and_nothing_is_cleared_away(project: P
 
     assert raised.value.keys == ('{"id":"k-1"}',)
     assert scratch(project) == left
+
+
+def test_what_spark_cannot_read_is_one_sentence(project: Project, session: SparkSession) -> None:
+    dataset = project.dataset("accounts")
+    for task in StateTable(project.lake, dataset).table.scan().plan_files():
+        Path(task.file.file_path.removeprefix("file:")).write_bytes(b"spoilt")
+    with pytest.raises(SparkStepError, match=r"accounts: the Spark step maintain failed: .*What is published stands"):
+        InSession(project.lake, session).maintain(dataset, CLEAR, dry_run=False)

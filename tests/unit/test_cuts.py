@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import combinations, pairwise
@@ -49,8 +49,9 @@ class Log:
             found[partition] = next(later, len(hours))
         return found
 
-    def log_starts(self) -> dict[str, int]:
+    def beginnings(self, known: Collection[str]) -> dict[str, int]:
         """The first offset that is still there."""
+        del known
         return {partition: self.starts.get(partition, 0) for partition in self.hours}
 
     def happens(

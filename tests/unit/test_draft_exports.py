@@ -15,10 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from onefold.draft import Sample
+from onefold.dataset import load_dataset
+from onefold.draft import Export, Sample, draft_dataset, text_of
 from onefold.draft.exports import newest_of_export
 from onefold.errors import NoDraftError
 from onefold.storage import LocalStorage
+from tests.batches import Export as Segments
+from tests.batches import batch, marker, values
 
 
 def line(offset: int, payload: str | None = '{"a": 1}', **more: Any) -> bytes:
@@ -146,6 +149,48 @@ def test_parquet_with_kafkas_columns_is_read_without_a_mapping(tmp_path: Path) -
         newest(tmp_path / "other")
 
 
+def test_log_segments_give_their_committed_records(tmp_path: Path) -> None:
+    own = {"epoch": 0, "transactional": True}
+    Segments(tmp_path).write(
+        0,
+        batch(0, [(b"k", b'{"a": 1}', [("h", b"1"), ("h", None)]), (b"k", None, [])], codec="lz4"),
+        values(2, '{"a": 2}', producer=7, sequence=0, **own),
+        marker(3, 7, commit=False),
+        values(4, '{"a": 3}', producer=7, sequence=1, **own),
+        marker(5, 7, commit=True),
+        values(6, '{"a": 4}', producer=8, sequence=0, **own),
+        values(7, '{"a": 5}'),
+    )
+    layout, sample = newest(tmp_path)
+    assert (layout, sample.exact, offsets(sample)) == ("segments", True, [0, 1, 4, 7])
+    assert (sample.missing, sample.unreadable) == (0, 0), "markers, what was aborted and what is open are there"
+    first, second, *_ = sample.records
+    assert (first.topic, first.partition, first.timestamp) == ("t", 0, 1_700_000_000_000)
+    assert (first.key, first.value, first.headers) == (b"k", b'{"a": 1}', (("h", "1"), ("h", None)))
+    assert (second.key, second.value) == (b"k", None)
+
+
+def test_within_a_segment_compaction_took_what_is_missing_and_between_two_a_segment_is_not_there(
+    tmp_path: Path,
+) -> None:
+    for start in (0, 100):
+        Segments(tmp_path).write(start, values(start, '{"a": 1}'), values(start + 9, '{"a": 2}'))
+    layout, sample = newest(tmp_path)
+    assert (layout, offsets(sample), sample.missing) == ("segments", [0, 9, 100, 109], 16)
+    folder = Export(f"{tmp_path}/", layout)
+    (tmp_path / "things.yaml").write_text(text_of(draft_dataset("things", folder, sample)))
+    source = load_dataset(tmp_path / "things.yaml").source
+    assert (source.layout, source.holes) == ("segments", "compacted")
+
+
+def test_a_segment_is_read_around_what_is_damaged(tmp_path: Path) -> None:
+    damaged = bytearray(values(1, '{"a": 2}'))
+    damaged[-3] ^= 1
+    Segments(tmp_path, "u").write(0, values(0, '{"a": 1}'), bytes(damaged), values(2, '{"a": 3}'), b"\0\0")
+    sample = newest(tmp_path, topic="u")[1]
+    assert (offsets(sample), sample.unreadable) == ([0, 2], 1)
+
+
 def test_a_companion_that_is_too_short_leaves_lines_that_are_no_records(tmp_path: Path) -> None:
     put(tmp_path, "t+0+0.json", b"{}\n", b"{}\n")
     put(tmp_path, "t+0+0.keys.json", b'"k"\n')
@@ -166,6 +211,7 @@ def test_one_topic_of_many_is_read_alone(tmp_path: Path) -> None:
         ("", b"", "does not exist or is empty"),
         ("part-0.parquet", b"PAR1", "part-0.parquet: it is no Parquet file, or its footer is missing"),
         ("part-0.avro", b"Obj", "part-0.avro: this layout is not_supported_yet"),
+        ("00000000000000000000.log", b"", "00000000000000000000.log is of no known layout"),
         ("notes.txt", b"hello", "notes.txt is of no known layout"),
         ("rows.json", b'{"a": 1}\n', "does not begin with a line of kcat -J"),
         ("a.jsonl", b"", "hold no record"),

@@ -52,39 +52,48 @@ class InProcess:
         """Run one step; its document."""
         module = importlib.import_module(f"spark_jobs.{step}")
         session = self.session
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        try:
+        with self._failing(step, batch):
             return module.run(session, self.lake, dataset, batch, attempt)
-        except (Py4JError, PySparkException) as error:
-            raise SparkStepError(step, batch, f"{cause_of(error)} (see {self.log})") from error
 
     def sample(self, dataset: Dataset, count: int) -> list[dict[str, Any]]:
         """What would become of the newest records."""
         session = self.session
         from onefold.dedup.sample import sample
 
-        return sample(session, self.lake, dataset, count)
+        with self._failing("sample", dataset.name):
+            return sample(session, self.lake, dataset, count)
 
     def maintain(self, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:
         """Prove that no key stands twice, clear away what is over, and tidy the dataset's tables."""
         session = self.session
         from spark_jobs import maintain
 
-        return maintain.run(session, self.lake, dataset, keep=keep, dry_run=dry_run)
+        with self._failing("maintain", dataset.name):
+            return maintain.run(session, self.lake, dataset, keep=keep, dry_run=dry_run)
 
     def prove(self, dataset: Dataset, share: float, say: Callable[[str], None]) -> Proof:
         """Compare the published rows with the landed bytes."""
         session = self.session
         from onefold.proof.prove import prove
 
-        return prove(session, self.lake, dataset, share, say)
+        with self._failing("prove", dataset.name):
+            return prove(session, self.lake, dataset, share, say)
 
     def close(self) -> None:
         """Stop the session, if there is one."""
         if self._session is not None:
             self._session.stop()
+
+    @contextmanager
+    def _failing(self, step: str, of: str) -> Iterator[None]:
+        """Spark's errors are one sentence, and its log has the rest."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except (Py4JError, PySparkException) as error:
+            raise SparkStepError(step, of, f"{cause_of(error)} (see {self.log})") from error
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:

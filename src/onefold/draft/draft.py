@@ -100,7 +100,7 @@ class _File:
             Entry((*at, "origin"), mapped(cluster=scalar(source.cluster or "kafka"), incarnation="1"), unnamed),
         ]
         if sample.exact:
-            holes, why = _holes(sample, self.choices.opened.tombstones)
+            holes, why = _holes(sample, self.choices.opened.tombstones, source.layout)
             entries.append(Entry((*at, "holes"), holes, why))
         if source.topic:
             condition = f"topic = '{source.topic}'"
@@ -189,16 +189,17 @@ _LAYOUTS = {
     "kcat": "lines with topic, partition and offset",
     "aiven": "lines with their offset, in objects called <topic>-<partition>-<offset>",
     "parquet": "rows with topic, partition and offset",
+    "segments": "a broker's log segments, called <topic>-<partition>/<first offset>.log",
     "connect": "objects called <topic>+<partition>+<offset>: offsets are inferred, so positions decide nothing",
 }
 
 
-def _holes(sample: Sample, tombstones: int) -> tuple[str, str]:
+def _holes(sample: Sample, tombstones: int, layout: str) -> tuple[str, str]:
     there = len(sample.records)
     if not sample.missing:
         return "none", "no offset is missing in the sample; with none, one that is missing later is data loss"
     told = f"{counted(sample.missing, 'offset')} missing between {there} that are there"
-    if tombstones and sample.missing > there // 4:
+    if layout == "segments" or (tombstones and sample.missing > there // 4):
         return "compacted", f"{told}: taken for what compaction took away; with none they are data loss"
     return "transactional", f"{told}: taken for markers and aborted records; with none they are data loss"
 

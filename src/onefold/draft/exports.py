@@ -12,7 +12,8 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from onefold.dataset.source import LAYOUTS, Encoding
-from onefold.draft.sample import LARGEST, Sample, Span, sample_of
+from onefold.draft.sample import LARGEST, Position, Sample, Span, sample_of
+from onefold.draft.segments import of_segment
 from onefold.errors import NoDraftError
 from onefold.formats.aiven import read_line
 from onefold.formats.kafka import kafka_rows
@@ -29,7 +30,7 @@ _OBJECTS = 100
 """Objects that are opened, at most."""
 _LONGEST = 16_000_000
 """Bytes of a line that is a record."""
-_NOT_YET = (".avro", ".log", ".orc", ".bin")
+_NOT_YET = (".avro", ".orc", ".bin")
 
 
 @dataclass
@@ -37,6 +38,7 @@ class _Found:
     records: list[Record] = field(default_factory=list)
     unreadable: int = 0
     spans: list[Span] = field(default_factory=list)
+    passed: list[Position] = field(default_factory=list)
     whole: bool = True
 
 
@@ -61,11 +63,12 @@ def newest_of_export(
     there: dict[tuple[str, str], ObjectInfo] = {
         (base_of(one.key), role): one for one in objects if (role := role_of("connect", one.key))
     }
-    readers: dict[str, Callable[[ObjectInfo], Iterator[Record | None]]] = {
+    readers: dict[str, Callable[[ObjectInfo], Iterator[Record | Position | None]]] = {
         "kcat": lambda one: map(_kcat, _lines(store, one.key)),
         "connect": lambda one: _of_connect(store, one, there),
         "aiven": lambda one: _of_aiven(store, one),
         "parquet": lambda one: _of_parquet(store, one),
+        "segments": lambda one: of_segment(store, one),
     }
     for number, one in enumerate(newest):
         before = len(found.records)
@@ -75,10 +78,11 @@ def newest_of_export(
         except FormatError as error:
             raise NoDraftError(name, store.uri, f"{one.key}: {error}", _ADVICE) from error
         left -= len(found.records) - before
-    if found.whole and len(newest) == len(values):
+    if found.whole and len(newest) == len(values) and layout != "segments":  # one that is missing is no compaction
         found.spans = _joined(found.spans)
     exact = LAYOUTS[layout]
-    sample = sample_of(store.uri, found.records, found.unreadable, found.spans if exact else [], exact=exact)
+    spans = found.spans if exact else []
+    sample = sample_of(store.uri, found.records, found.unreadable, spans, found.passed, exact=exact)
     if not sample.records:
         raise _no_record(name, store, layout, topic, len(newest), sample.unreadable)
     return layout, sample
@@ -98,6 +102,8 @@ def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
         return "connect"
     if any(role_of("parquet", one.key) for one in objects):
         return "parquet"
+    if any(role_of("segments", one.key) for one in objects):
+        return "segments"
     lined = _newest([one for one in objects if role_of("kcat", one.key) or role_of("aiven", one.key)], 1)
     if not lined:
         ending = next((one.key for one in objects if one.key.removesuffix(".gz").endswith(_NOT_YET)), None)
@@ -115,7 +121,8 @@ def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
 _ADVICE = (
     "What can be read: JSON lines of `kcat -J` (--layout kcat); objects of Kafka Connect's S3 sink in JSON, Avro or "
     "Parquet, called <topic>+<partition>+<offset>.json (--layout connect); JSON lines of Aiven's S3 sink, called "
-    "<topic>-<partition>-<offset>.gz (--layout aiven); Parquet with Kafka's own columns (--layout parquet)."
+    "<topic>-<partition>-<offset>.gz (--layout aiven); Parquet with Kafka's own columns (--layout parquet); a broker's "
+    "log segments, called <topic>-<partition>/<first offset>.log (--layout segments)."
 )
 
 
@@ -128,12 +135,15 @@ def _newest(values: list[ObjectInfo], count: int) -> list[ObjectInfo]:
     return sorted(taken, key=lambda one: one.size)
 
 
-def _take(read: Iterator[Record | None], share: int, topic: str | None, found: _Found) -> None:
+def _take(read: Iterator[Record | Position | None], share: int, topic: str | None, found: _Found) -> None:
     """Take up to `share` records of an object, and what they span."""
     seen: dict[tuple[str, int], list[int]] = {}
     for record in islice(read, share):
         if record is None:
             found.unreadable += 1
+        elif isinstance(record, tuple):
+            found.passed.append(record)
+            seen.setdefault(record[:2], []).append(record[2])
         elif topic in (None, record.topic):
             found.records.append(record)
             seen.setdefault((record.topic, record.partition), []).append(record.offset)

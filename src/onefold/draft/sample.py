@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,6 +10,8 @@ from onefold.landing.record import Record
 
 LARGEST = 64 << 20
 """Bytes of records that are held for a draft."""
+Position = tuple[str, int, int]
+"""(topic, partition, offset)"""
 Span = tuple[str, int, int, int]
 """(topic, partition, first offset, last offset) of lines that were read without a break."""
 
@@ -49,23 +51,29 @@ class Sample:
 
 
 def sample_of(
-    place: str, read: Iterable[Record], unreadable: int = 0, spans: Iterable[Span] = (), *, exact: bool = True
+    place: str,
+    read: Iterable[Record],
+    unreadable: int = 0,
+    spans: Iterable[Span] = (),
+    passed: Iterable[Position] = (),
+    *,
+    exact: bool = True,
 ) -> Sample:
-    """A sample of what was read in any order, some of it perhaps twice."""
-    once: dict[tuple[str, int, int], Record] = {}
+    """A sample of what was read in any order, some of it perhaps twice; `passed` was seen to be no record."""
+    once: dict[Position, Record] = {}
     count = 0
     for record in read:
         once.setdefault((record.topic, record.partition, record.offset), record)
         count += 1
     records = [once[position] for position in sorted(once)]
-    return Sample(place, records, unreadable, count - len(records), _missing(once, spans), exact)
+    return Sample(place, records, unreadable, count - len(records), _missing({*once, *passed}, spans), exact)
 
 
-def _missing(there: Iterable[tuple[str, int, int]], spans: Iterable[Span]) -> int:
-    """The offsets within spans that no record has."""
+def _missing(there: Collection[Position], spans: Iterable[Span]) -> int:
+    """The offsets within spans where nothing is."""
     total, reached = 0, ("", -1, 0)
     for topic, partition, first, last in sorted(spans):
         start = first if reached[:2] != (topic, partition) else max(first, reached[2])
         total += max(0, last + 1 - start)
         reached = (topic, partition, max(last + 1, start))
-    return total - sum(1 for _ in there) if total else 0
+    return total - len(there) if total else 0

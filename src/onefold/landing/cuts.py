@@ -7,6 +7,7 @@ any order leave no gap and no overlap.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -24,17 +25,19 @@ class Cut(BaseModel):
     instant: datetime
     offsets: dict[str, int] = Field(description="TopicPartition.key to offset")
     starts: dict[str, int] = Field(
-        default_factory=dict, description="Where each log that was there then began when a cut first knew it"
+        default_factory=dict,
+        description="Where each log that was there then began (or what was landed of it) when a cut first knew it",
     )
 
 
 class OffsetsAt(Protocol):
     """What a live source knows: for each partition the first offset at or after an instant, at most the last
-    stable offset; and where its log starts. Nobody asks for offsets below `floors`, which spare a search."""
+    stable offset; and where it begins. What its log has lost counts where the source's landing has it. Nobody asks
+    for offsets below `floors`, nor for where `known` partitions began, which spares a search."""
 
     def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]: ...
 
-    def log_starts(self) -> dict[str, int]: ...
+    def beginnings(self, known: Collection[str]) -> dict[str, int]: ...
 
 
 class OffsetRange(BaseModel):
@@ -59,7 +62,8 @@ def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_r
     at = bisect.bisect(names, key)
     before, after = (lake.get(names[index], Cut) if 0 <= index < len(names) else None for index in (at - 1, at))
     floors = before.offsets if before else {}
-    starts = _first_known(live.log_starts(), before, after)
+    known = {partition for cut in (before, after) if cut for partition in cut.starts}
+    starts = _first_known(live.beginnings(known), before, after)
     new = Cut(instant=instant, offsets=clamped(live.offsets_at(instant, floors), before, after), starts=starts)
     return new if dry_run else lake.put_first(key, new)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
 from onefold.landing.spans import text
-from onefold.landing.standing import Standing, standing_for
+from onefold.landing.standing import Standing, first_landed, standing_for
 
 if TYPE_CHECKING:
     from onefold.landing.cluster import Cluster
@@ -111,9 +111,11 @@ class LiveSource:
     def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
         """For each partition the first offset at or after an instant, at most the last stable one.
 
-        A timestamp later than now says nothing: behind such a record the log is read for the next one.
+        A timestamp later than now says nothing: behind such a record the log is read for the next one. What the log
+        has lost is looked for in the source's landing.
         """
         now = datetime.now(UTC)
+        landed = first_landed(self.lake, self.dataset.source_id, self._lost(self.log_starts(), floors), (instant, now))
         first = self.cluster.first_at(self._names, instant)
         found = {}
         for key, where in self._partitions.items():
@@ -121,8 +123,22 @@ class LiveSource:
             offset, timestamp = first.get(name, (end, now))
             if timestamp > now and offset < end:
                 offset = self.cluster.first_between(name, max(offset + 1, floors.get(key, 0)), end, instant, now)
-            found[key] = min(offset, end)
+            found[key] = min(offset, end, landed.get(key, end))
         return found
+
+    def beginnings(self, known: Collection[str]) -> dict[str, int]:
+        """For each partition where its log starts; of those not `known`, where what was landed of it starts."""
+        starts = self.log_starts()
+        lost = [one for one in self._lost(starts, {}) if one.topic_partition.key not in known]
+        return starts | first_landed(self.lake, self.dataset.source_id, lost)
+
+    def _lost(self, starts: dict[str, int], floors: dict[str, int]) -> list[OffsetRange]:
+        """What the logs hold no more, from the floors on."""
+        return [
+            OffsetRange(topic_partition=self._partitions[key], start=floor, end=start)
+            for key, start in starts.items()
+            if (floor := floors.get(key, 0)) < start
+        ]
 
     def log_starts(self) -> dict[str, int]:
         """For each partition the first offset that is still there."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_, or_
+from typing import Any
 
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, Manifest
 from onefold.landing.offsets import LOST, Range, TopicPartition, meet, minus
+from onefold.storage.objects import Seekable
+
+_WHERE = list(TopicPartition.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +36,9 @@ def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standi
     What another landing saw to be no record (a marker, say) is a hole of that kind here, too.
     """
     found, told, left = [], [], gone
-    manifests = lake.storage.list(f"sources/{source}/manifests/") if gone else ()
-    for info in manifests:
-        manifest = lake.get(info.key, Manifest)
-        if not left or not manifest or manifest.replays or lake.storage.stat(Lake.cleared(source, manifest.batch)):
-            continue
+    for manifest in _manifests(lake, source) if gone else ():
+        if not left:
+            break
         ranges: list[OffsetRange] = []
         rest: list[Hole] = []
         for hole in left:
@@ -50,6 +56,76 @@ def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standi
             uris = [lake.storage.uri_of(one.key) for one in manifest.objects]
             found.append(Standing(uris, ranges, manifest.examined))
     return found, [*told, *left]
+
+
+def first_landed(
+    lake: Lake, source: str, lost: list[OffsetRange], stamped: tuple[datetime, datetime] | None = None
+) -> dict[str, int]:
+    """The first offset of each of some ranges, of as many partitions, that a plan of the source has landed.
+
+    By TopicPartition.key. `stamped`: of the records whose timestamp lies there, both ends in.
+    """
+    wanted = {one.topic_partition.key: one for one in lost}
+    holding = []
+    for manifest in _manifests(lake, source) if lost else ():
+        firsts = {key: first for key, one in wanted.items() if (first := _first(manifest, one)) is not None}
+        if firsts:
+            holding.append((min(firsts.values()), firsts, manifest))
+    found: dict[str, int] = {}
+    for _, firsts, manifest in sorted(holding, key=lambda one: one[0]):
+        sooner = {key: first for key, first in firsts.items() if first < found.get(key, first + 1)}
+        if sooner and stamped:
+            sooner = _stamped(lake, manifest, [wanted[key] for key in sooner], *stamped)
+        for key, first in sooner.items():
+            found[key] = min(first, found.get(key, first))
+    return found
+
+
+def _first(manifest: Manifest, of: OffsetRange) -> int | None:
+    """The first offset of a range that a landing holds."""
+    held = meet([(of.start, of.end)], _landed(manifest, of.topic_partition))
+    return held[0][0] if held else None
+
+
+def _stamped(
+    lake: Lake, manifest: Manifest, ranges: list[OffsetRange], since: datetime, until: datetime
+) -> dict[str, int]:
+    """The first offset of each range whose record has a timestamp in `[since, until]`, as a landing has it.
+
+    Of its objects only the columns that tell are read, and only where their bounds do not rule it out.
+    """
+    import pyarrow as pa  # which most cuts do without
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    def of(one: OffsetRange) -> Any:
+        where = one.topic_partition.model_dump().items()
+        here = reduce(and_, (pc.field(name) == value for name, value in where))
+        return here & (pc.field("offset") >= one.start) & (pc.field("offset") < one.end)
+
+    millis = pc.field("timestamp")
+    wanted = reduce(or_, map(of, ranges)) & (millis >= _millis(since)) & (millis <= _millis(until))
+    found: dict[str, int] = {}
+    for one in manifest.objects:
+        file = pa.PythonFile(Seekable(lake.storage, one.key, one.size), mode="r")
+        rows = pq.read_table(file, columns=[*_WHERE, "offset"], filters=wanted)
+        for row in rows.group_by(_WHERE).aggregate([("offset", "min")]).to_pylist():
+            key, first = TopicPartition(**{name: row[name] for name in _WHERE}).key, row["offset_min"]
+            found[key] = min(first, found.get(key, first))
+    return found
+
+
+def _millis(instant: datetime) -> int:
+    """The first millisecond at or after an instant."""
+    return -((datetime.fromtimestamp(0, UTC) - instant) // timedelta(milliseconds=1))
+
+
+def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
+    """Landings of a source that have bytes of their own, and still have them."""
+    for info in lake.storage.list(f"sources/{source}/manifests/"):
+        manifest = lake.get(info.key, Manifest)
+        if manifest and not manifest.replays and not lake.storage.stat(Lake.cleared(source, manifest.batch)):
+            yield manifest
 
 
 def _within(hole: Hole, others: list[Hole]) -> list[Hole]:

@@ -43,14 +43,15 @@ def old_verdicts(
     if not catalog.table_exists((STAGING, name)):
         return []
     published = {record.attempt for record in chain(lake, dataset, table.main.record)}
-    partitions = catalog.load_table((STAGING, name)).inspect.partitions().to_pylist()
+    verdicts = catalog.load_table((STAGING, name))
+    # Where the snapshot that wrote a partition has expired, it was written before all that are left.
+    oldest = min((_instant(one.timestamp_ms) for one in verdicts.snapshots()), default=datetime.now(UTC))
     before = datetime.now(UTC) - age
-    written = {row["partition"]["attempt"]: row["last_updated_at"] for row in partitions}
-    return sorted(
-        attempt
-        for attempt, at in written.items()
-        if attempt not in published | waited_for and at.replace(tzinfo=UTC) <= before
-    )
+    written = {
+        row["partition"]["attempt"]: at.replace(tzinfo=UTC) if (at := row["last_updated_at"]) else oldest
+        for row in verdicts.inspect.partitions().to_pylist()
+    }
+    return sorted(attempt for attempt, at in written.items() if attempt not in published | waited_for and at <= before)
 
 
 def old_tables(lake: Lake, dataset: Dataset, waited_for: set[str], age: timedelta) -> list[str]:
@@ -61,7 +62,11 @@ def old_tables(lake: Lake, dataset: Dataset, waited_for: set[str], age: timedelt
     for identifier in catalog.list_tables(STAGING) if catalog.namespace_exists(STAGING) else []:
         name = identifier[-1]
         if own.fullmatch(name) and name not in waited_for:
-            written = catalog.load_table(identifier).metadata.last_updated_ms
-            if datetime.fromtimestamp(written / 1000, tz=UTC) <= before:
+            written = _instant(catalog.load_table(identifier).metadata.last_updated_ms)
+            if written <= before:
                 found.append(name)
     return sorted(found)
+
+
+def _instant(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis / 1000, tz=UTC)

@@ -44,7 +44,8 @@ def main_of(run: Run, argv: list[str]) -> int:
         lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
         return error.exit_code
     except Exception as error:
-        fields = {"step": step, "batch": args.batch, "problem": f"{type(error).__name__}: {errors.cause_of(error)}"}
+        problem = f"{type(error).__name__}: {errors.cause_of(error)}"
+        fields = {"step": step, "of": f"{args.dataset} {args.batch}", "problem": problem}
         result = StepResult(step=step, error="SparkStepError", fields=fields)
         lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
         raise

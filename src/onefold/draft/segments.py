@@ -1,0 +1,48 @@
+"""A sample of raw log segments: committed records from the head of one, and the offsets that hold something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from onefold.draft.sample import LARGEST, Position
+from onefold.landing.exports import position_of
+from onefold.landing.offsets import Range, minus
+from onefold.landing.record import Record
+from onefold.landing.segments import Marker, Scan, scan
+from onefold.landing.transactions import END, Knowledge, resolve
+from onefold.records.batches import parse
+from onefold.storage import ObjectInfo, Storage
+
+
+def of_segment(store: Storage, one: ObjectInfo) -> Iterator[Record | Position | None]:
+    """What a segment holds, in its order: a record, the position of what is none, or None for what is damaged.
+
+    A marker is no record, nor is what belongs to a transaction that was aborted, or whose end is not in the segment.
+    """
+    place = position_of(one.key, "segments")
+    assert place
+    topic, partition, start = place
+    seen = scan(partial(store.read_range, one.key), min(one.size, LARGEST), start)
+    committed = _committed(seen)
+    for chunk in seen.chunks:
+        for rows in parse(store.read_range(one.key, chunk.start, chunk.end)):
+            for row in rows.to_pylist():
+                offset, producer = row["offset"], row["producer_id"]
+                ended = any(low <= offset < high for low, high in committed.get(producer, []))
+                if row["unreadable"] is not None:
+                    yield None
+                elif row["control"] or (row["transactional"] and not ended):
+                    yield topic, partition, offset
+                else:
+                    headers = tuple((pair["key"], pair["value"]) for pair in row["headers"])
+                    yield Record(topic, partition, offset, row["timestamp"], row["key"], row["value"], headers)
+    yield from (None for _ in seen.damage)
+
+
+def _committed(seen: Scan) -> dict[int, list[Range]]:
+    """By producer id, as far as the segment alone tells."""
+    markers: dict[int, list[Marker]] = {}
+    for marker in seen.markers:
+        markers.setdefault(marker[0], []).append(marker)
+    return resolve(seen.spans, Knowledge(markers, minus([(0, END)], seen.runs))).committed
