@@ -68,15 +68,30 @@ def notifier(told: Path) -> dict[str, str]:
     return {"class": "tests.dags.notifier.FileNotifier", "path": str(told), **words}
 
 
+@pytest.fixture
+def lineage(tmp_path: Path) -> tuple[dict[str, str], Callable[[str, str], dict[str, Any]]]:
+    """Airflow's settings for OpenLineage events in a file, and the last event of a task and type."""
+    told = tmp_path / "lineage.jsonl"
+    transport = {"type": "file", "log_file_path": str(told), "append": True}
+
+    def last(task: str, kind: str) -> dict[str, Any]:
+        events = [json.loads(line) for line in told.read_text().splitlines()]
+        found = [one for one in events if (one["job"]["name"], one["eventType"]) == (task, kind)]
+        return dict(found[-1])
+
+    return {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}, last
+
+
 def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
-    run: Callable[..., Any], home: Path
+    run: Callable[..., Any], home: Path, lineage: tuple[dict[str, str], Callable[[str, str], dict[str, Any]]]
 ) -> None:
+    told, event_of = lineage
     dry = run("accounts", '{"dry_run": true}')
     assert (dry["state"], set(dry["tasks"].values())) == ("success", {"skipped"}), dry["log"][-5000:]
     assert 'accounts: would read {"batch": "export_' in dry["log"].replace('\\"', '"')
     assert not (home / "lake/sources").exists(), "a dry run writes nothing"
 
-    first = run("accounts")
+    first = run("accounts", **told)
 
     assert (first["state"], first["tasks"]) == ("success", DONE), first["log"][-5000:]
     (event,) = first["events"]
@@ -86,18 +101,32 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     assert event["extra"]["counts"]["applied"]
     assert event["extra"]["already"] is False
     assert Path(event["extra"]["report"]).is_file()
+    published = event_of("accounts.publish", "COMPLETE")
+    (source,), (table,) = published["inputs"], published["outputs"]
+    assert (source["namespace"], source["name"]) == ("file", str(home / "new/kcat"))
+    assert table["facets"]["symlinks"]["identifiers"][0]["name"] == "payments.accounts"
+    assert table["facets"]["version"]["datasetVersion"] == str(first["main"])
+    assert "account_id" in [one["name"] for one in table["facets"]["schema"]["fields"]]
+    applied = event["extra"]["counts"]["applied"]
+    assert table["outputFacets"]["outputStatistics"]["rowCount"] == applied["insert"] + applied.get("delete", 0)
 
     nothing = run("accounts")
     assert nothing["state"] == "success"
     assert set(nothing["tasks"].values()) == {"skipped"}
     assert (nothing["events"], nothing["main"]) == ([], first["main"])
 
-    red = run("accounts", f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}')
+    red = run("accounts", f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}', **told)
     assert red["state"] == "failed"
     assert red["tasks"] == DONE | {"gate": "failed", "publish": "upstream_failed"}, red["log"][-5000:]
     assert "GateRedError" in red["log"]
     assert (red["events"], red["main"]) == ([], first["main"])
     assert len(list((home / "lake/reports/accounts").glob("*.html"))) == 2, "the red batch has a report too"
+    (judged,) = event_of("accounts.gate", "FAIL")["inputs"]
+    assert judged["name"] == table["name"]
+    checks = judged["inputFacets"]["dataQualityAssertions"]["assertions"]
+    failed = {one["assertion"].split("(")[0] for one in checks if not one["success"]}
+    assert failed == {"expect_column_values_to_be_in_set"}
+    assert len(checks) > 5, "those that passed are told, too"
 
 
 def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(run: Callable[..., Any]) -> None:

@@ -26,6 +26,8 @@ from onefold.spark.result import result_key, result_of
 from onefold.spark.settings import session_settings
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
     from onefold.publish import Published
 
 
@@ -134,11 +136,22 @@ class SparkStepOperator(SparkLauncher):
         document = self.launch(context, lake, self.step, self.batch, attempt)
         return str(document.get("attempt") or attempt)
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
+        """The gate's checks, where OpenLineage's provider is there to ask; green or red."""
+        del task_instance
+        if self.step != "gate":
+            return None
+        from onefold.orchestration.lineage import judgement
+
+        assert self.attempt is not None
+        return judgement(*open_dataset(self.dataset), self.batch, self.attempt)
+
 
 class PublishOperator(SparkLauncher):
     """Moves `main` to the audited head. Spark starts only where `main` has moved since upsert."""
 
     ui_color = "#e3f5e6"
+    published: Published | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Publish the attempt; what was published, also as the asset event's extra."""
@@ -161,8 +174,18 @@ class PublishOperator(SparkLauncher):
             "report": lake.where(lake.report(dataset.name, published.batch, "html")),
         }
         self.announce(context, lake, dataset, published, extra)
+        self.published = published
         at = published.at.isoformat()
         return {**extra, "attempt": published.attempt, "record": published.record, "at": at}
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any] | None:
+        """Where the batch came from and went, where OpenLineage's provider is there to ask."""
+        del task_instance
+        if self.published is None:  # it failed
+            return None
+        from onefold.orchestration.lineage import publication
+
+        return publication(*open_dataset(self.dataset), self.published)
 
     def announce(
         self, context: Context, lake: Lake, dataset: Dataset, published: Published, extra: dict[str, Any]
