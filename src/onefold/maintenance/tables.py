@@ -29,14 +29,19 @@ def forget_verdicts(session: SparkSession, table: str, attempts: list[str]) -> N
         session.sql(f"DELETE FROM {CATALOG}.{table} WHERE attempt IN ({named})")
 
 
-def expire(session: SparkSession, table: str, before: datetime) -> int:
-    """Expire snapshots written before an instant, of `main` and of no branch; how many."""
+def rewrite_manifests(session: SparkSession, table: str) -> None:
+    """Write manifests anew: entries of files that were replaced, with their columns' bounds, are not in them."""
+    _call(session, "rewrite_manifests", f"table => '{table}', use_caching => false")
+
+
+def expire(session: SparkSession, table: str, before: datetime, keep: int = _KEPT) -> int:
+    """Expire snapshots written before an instant, of `main` and of no branch; how many. `keep` stay in any case."""
     counted = f"SELECT count(*) FROM {CATALOG}.{table}.snapshots"
     was = session.sql(counted).head()
     _call(
         session,
         "expire_snapshots",
-        f"table => '{table}', older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}', retain_last => {_KEPT}",
+        f"table => '{table}', older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}', retain_last => {keep}",
     )
     now = session.sql(counted).head()
     assert was
