@@ -180,11 +180,11 @@ def test_a_decision_on_the_same_keys_stands_until_it_has_ended_and_keeps_digests
 ) -> None:
     made = dataset()
     with pytest.raises(UsageError, match="needs a reason"):
-        erasing.decide(lake, made, [b"\1"], "mia", " ")
-    first = erasing.decide(lake, made, [b"\1"], "mia", "asked to")
-    assert erasing.decide(lake, made, [b"\1"], "tom", "again") == first
+        erasing.decide(lake, made, [b"\1"], {}, "mia", " ")
+    first = erasing.decide(lake, made, [b"\1"], {}, "mia", "asked to")
+    assert erasing.decide(lake, made, [b"\1"], {}, "tom", "again") == first
     assert first.keys == ["01"]
     done = erasing.end(lake, first, 3, 1)
-    second = erasing.decide(lake, made, [b"\1"], "tom", "again")
+    second = erasing.decide(lake, made, [b"\1"], {}, "tom", "again")
     assert (second.by, second.ended) == ("tom", None)
     assert erasing.erasures_of(lake, made.name) == [done, second]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,12 +14,16 @@ from onefold.cli.batches import Say
 from onefold.cli.console import NOTES, note, print_json, print_rows
 from onefold.cli.decide import Reason, Who, user
 from onefold.cli.process import InProcess
+from onefold.cli.replay import place_of
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
-from onefold.landing.offsets import Range, merged
+from onefold.landing.offsets import Range
+
+if TYPE_CHECKING:
+    from onefold.publish.erase import Erasure
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,10 @@ def erase(
         list[str] | None,
         typer.Option("--key", metavar="JSON", help='A key: \'{"account_id": "a-1"}\'; may be given more than once'),
     ] = None,
+    position: Annotated[
+        list[str] | None,
+        typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="A record in quarantine; may be repeated"),
+    ] = None,
     who: Who = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: what is erased cannot be brought back")] = False,
@@ -57,11 +65,10 @@ def erase(
     from onefold.publish import erase as erasing
 
     lake, dataset = open_dataset(name)
-    wanted = [key_of(one) for one in keys or []]
+    wanted, places = [key_of(one) for one in keys or []], [place_of(one) for one in position or []]
     if not reason.strip():
         raise UsageError("a decision needs a reason (--reason), which is kept with it")
-    digests = erasing.check(lake, dataset, wanted)
-    found = meant(lake, dataset, wanted, digests)
+    found = meant(lake, dataset, wanted, places)
     also = erasing.others(lake, dataset)
     told = asdict(found) | {"others": also}
     if not found:
@@ -79,7 +86,14 @@ def erase(
     try:
         with NOTES.status(f"{name}: erase") as status:
             done = erase_keys(
-                lake, dataset, wanted, who or user(), reason, spark, lambda said: status.update(f"{name}: {said}")
+                lake,
+                dataset,
+                wanted,
+                who or user(),
+                reason,
+                spark,
+                lambda said: status.update(f"{name}: {said}"),
+                places,
             )
     finally:
         spark.close()
@@ -89,24 +103,39 @@ def erase(
     _warn(also)
 
 
-def meant(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], digests: Sequence[bytes]) -> Meant:
-    """What is there of keys: rows of the table, records, and landed objects."""
+def meant(
+    lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: Sequence[tuple[str, int, int]] = ()
+) -> Meant:
+    """What is there of keys, and of quarantined records: rows of the table, landed records and objects.
+
+    Raises:
+        UsageError: they cannot be erased, or not yet.
+    """
     from onefold.landing.erase import holding
     from onefold.publish import erase as erasing
     from onefold.publish.forget import forget
 
-    _, found = forget(lake, dataset, keys, None, "", "dry run", dry_run=True)
-    positions = _both(
-        erasing.covered_positions(lake, dataset, digests), erasing.forgotten_positions(lake, dataset, digests)
-    )
+    digests, positions = _asked(lake, dataset, keys, places)
+    states: dict[str, int] = {}
+    if keys:
+        states = forget(lake, dataset, keys, None, "", "to be erased", dry_run=True)[1].states
+        for some in (erasing.covered_positions, erasing.forgotten_positions):
+            positions = erasing.together(positions, some(lake, dataset, digests))
     objects: dict[str, int] = {}
     for source in erasing.sources(lake, dataset) if positions else ():
         objects |= holding(lake, source, positions)
-    return Meant(found.states, erasing.count(positions), objects)
+    return Meant(states, erasing.count(positions), objects)
 
 
-def _both(one: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
-    return {key: merged([*one.get(key, []), *other.get(key, [])]) for key in sorted({*one, *other})}
+def _asked(
+    lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: Sequence[tuple[str, int, int]]
+) -> tuple[list[bytes], dict[str, list[Range]]]:
+    """The digests of keys and the positions of quarantined records, if they can be erased now."""
+    from onefold.publish import erase as erasing
+
+    if not (keys or places):
+        raise UsageError("say which keys: --key; or which records in quarantine: --position. Nothing was erased.")
+    return erasing.check(lake, dataset, keys), erasing.quarantined_positions(lake, dataset, places)
 
 
 def erase_keys(
@@ -117,8 +146,10 @@ def erase_keys(
     reason: str,
     spark: InProcess,
     say: Say = lambda _: None,
-) -> Any:
-    """Forget keys by a batch of its own, then take what they were made of out of the lake; the decision, ended.
+    places: Sequence[tuple[str, int, int]] = (),
+) -> Erasure:
+    """Forget keys by a batch of its own, then take what they were made of, and the quarantined records at `places`, out
+    of the lake; the decision, ended.
 
     Raises:
         UsageError: it cannot be done, or not yet.
@@ -133,16 +164,16 @@ def erase_keys(
     from onefold.publish.lease import hold
     from onefold.report.samples import remove_samples
 
-    digests = erasing.check(lake, dataset, keys)
-    erasure = erasing.decide(lake, dataset, digests, by, reason)
+    digests, quarantined = _asked(lake, dataset, keys, places)
+    erasure = erasing.decide(lake, dataset, digests, quarantined, by, reason)
     fault_point("before_forgotten")
-    mark, _ = forget(lake, dataset, keys, None, erasure.by, erasure.reason)
+    mark, _ = forget(lake, dataset, keys, None, erasure.by, erasure.reason) if keys else (None, None)
     if mark:
         say("forget")
         ended = run_batch(lake, dataset, find_plan(lake, dataset, mark.batch), spark, say, rebuilding=True)
         if ended.red:
             raise ended.red
-    positions = erasing.forgotten_positions(lake, dataset, digests)
+    positions = erasing.together(quarantined, erasing.forgotten_positions(lake, dataset, digests))
     sources = erasing.sources(lake, dataset)
     objects = 0
     for source in sources:

@@ -253,7 +253,7 @@ def _lines(lake: Lake, key: str, packed: bool) -> Iterator[Iterator[bytes]]:
 def _without_payload(line: bytes, positions: Positions, origin: Origin) -> bytes | None:
     """A line of `kcat -J` with key, payload and headers null; None: it is not meant, or has none."""
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode(errors="replace"))  # other bytes leave the place readable
         where = TopicPartition(
             cluster=origin.cluster,
             topic=record["topic"],

@@ -7,6 +7,7 @@ and `onefold.report.samples` carry it out. Every part finds what is done already
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -27,11 +28,13 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Range, TopicPartition, meet, merged, size
 from onefold.landing.plan import GapPlan, taken_plans
 from onefold.publish.forget import digests_of
+from onefold.publish.replay import Position
 from onefold.records.key import digest_of_key
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import Generation, Rebuild, check_generation
 
+_PARTITION = ("cluster", "topic", "incarnation", "partition")
 _IN: Any = In  # its own signature is not what mypy sees of a pydantic model
 
 
@@ -43,6 +46,7 @@ class Erasure(BaseModel):
     dataset: str
     name: str
     keys: list[str] = Field(description="Key digests, in hex: never the keys")
+    positions: dict[str, list[Range]] = Field(default={}, description="Quarantined records, by TopicPartition.key")
     by: str
     reason: str
     at: datetime
@@ -57,8 +61,6 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
     Raises:
         UsageError: it cannot be done for this dataset, or not before something else is done.
     """
-    if not keys:
-        raise UsageError("say which keys: --key. Nothing was erased.")
     check_generation(lake, dataset)
     digests = sorted({digest for key in keys for digest in digests_of(dataset, key)})
     if dataset.apply.mode not in ("append", "upsert"):
@@ -123,19 +125,56 @@ def others(lake: Lake, dataset: Dataset) -> list[str]:
     return found
 
 
-def decide(lake: Lake, dataset: Dataset, digests: Sequence[bytes], by: str, reason: str) -> Erasure:
-    """Put the decision on record; one on the same keys that has not ended stands."""
+def quarantined_positions(lake: Lake, dataset: Dataset, places: Iterable[Position]) -> dict[str, list[Range]]:
+    """Quarantined records by TopicPartition.key: they have no key, so a person names their places.
+
+    Raises:
+        UsageError: there is none in quarantine.
+    """
+    left, found = set(places), dict[str, list[Range]]()
+    table = find_state(lake, dataset)
+    for row in table.quarantined("_order") if table and left else ():
+        order = row["_order"]
+        if order["topic"] is not None and (place := (order["topic"], order["partition"], order["offset"])) in places:
+            where = TopicPartition(**{part: order[part] for part in _PARTITION})
+            found.setdefault(where.key, []).append((order["offset"], order["offset"] + 1))
+            left.discard(place)
+    if left:
+        named = ", ".join("/".join(str(part) for part in place) for place in sorted(left))
+        raise UsageError(
+            f"{dataset.name}: not in quarantine: {named}. Nothing was erased. Records of use have a --key."
+        )
+    return {key: merged(ranges) for key, ranges in sorted(found.items())}
+
+
+def decide(
+    lake: Lake,
+    dataset: Dataset,
+    digests: Sequence[bytes],
+    positions: dict[str, list[Range]],
+    by: str,
+    reason: str,
+) -> Erasure:
+    """Put the decision on record; one on the same keys and records that has not ended stands."""
     if not reason.strip():
         raise UsageError("a decision needs a reason (--reason), which is kept with it")
     keys = [one.hex() for one in digests]
-    known = hashlib.sha256(" ".join(keys).encode()).hexdigest()[:12]
+    known = hashlib.sha256(json.dumps([keys, positions]).encode()).hexdigest()[:12]
     number = 1
     while standing := lake.get(_key(dataset.name, f"{known}-{number:04d}"), Erasure):
         if standing.ended is None:
             return standing
         number += 1
     name = f"{known}-{number:04d}"
-    made = Erasure(dataset=dataset.name, name=name, keys=keys, by=by, reason=reason.strip(), at=datetime.now(UTC))
+    made = Erasure(
+        dataset=dataset.name,
+        name=name,
+        keys=keys,
+        positions=positions,
+        by=by,
+        reason=reason.strip(),
+        at=datetime.now(UTC),
+    )
     return lake.put_first(_key(dataset.name, name), made)
 
 
@@ -209,15 +248,20 @@ def _positions(
     catalog, name = open_catalog(lake), (STAGING, f"{dataset.name}__verdicts_{dataset.generation}")
     if not catalog.table_exists(name):
         return {}
-    fields = ("attempt", "cluster", "topic", "incarnation", "partition", "offset")
+    fields = ("attempt", *_PARTITION, "offset")
     rows = catalog.load_table(name).scan(_IN("key", list(digests)), selected_fields=fields).to_arrow().to_pylist()
     found: dict[str, list[Range]] = {}
     for row in rows:
         if row["offset"] is None or (attempts is not None and row["attempt"] not in attempts):
             continue
-        where = TopicPartition(**{part: row[part] for part in ("cluster", "topic", "incarnation", "partition")})
+        where = TopicPartition(**{part: row[part] for part in _PARTITION})
         found.setdefault(where.key, []).append((row["offset"], row["offset"] + 1))
     return {key: merged(ranges) for key, ranges in sorted(found.items())}
+
+
+def together(one: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
+    """The positions that are in either."""
+    return {key: merged([*one.get(key, []), *other.get(key, [])]) for key in sorted({*one, *other})}
 
 
 def count(positions: dict[str, list[Range]]) -> int:
