@@ -33,7 +33,6 @@ ERASE_POINTS = (
     "before_old_objects",
     "before_tables",
     "before_samples",
-    "before_end",
 )
 """Behind the decision; the forget mark's own steps are those of any batch."""
 FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS + DISCARD_POINTS + ERASE_POINTS

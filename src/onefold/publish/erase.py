@@ -21,7 +21,6 @@ from onefold.decisions import Mark
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import InvalidDatasetError, UsageError
-from onefold.faults import fault_point
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
@@ -180,7 +179,6 @@ def decide(
 
 def end(lake: Lake, erasure: Erasure, records: int, objects: int) -> Erasure:
     """Say on record that nothing is left."""
-    fault_point("before_end")
     done = erasure.model_copy(update={"ended": datetime.now(UTC), "records": records, "objects": objects})
     lake.put(_key(erasure.dataset, erasure.name), done)
     return done
