@@ -143,6 +143,24 @@ def test_L6_killed_anywhere_every_manifest_names_objects_that_are_there_and_the_
     assert not [key for key in landed(lake) if b"ann" in (lake.storage.read(key) or b"")]
 
 
+def test_L6_killed_before_the_old_object_went_the_same_erasure_of_more_removes_it_too(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(lake, "b1", line(0, "ann") + line(1, "ann"))
+
+    def die(name: str) -> None:
+        if name == "before_old_objects":
+            raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(landing, "fault_point", die)
+        with pytest.raises(KilledError):
+            erase(lake)
+    erase_landed(lake, "s", "accounts", "e-0001", {"c/t/1/0": [(0, 2)]}, lambda _: None)
+    assert landed(lake) == [one.key for one in manifest(lake, "b1").objects]
+    assert not [key for key in landed(lake) if b"ann" in (lake.storage.read(key) or b"")]
+
+
 def test_a_second_erasure_of_an_object_goes_on_from_the_first(lake: Lake) -> None:
     land(lake, "b1", line(0, "bob") + line(1, "ann"))
     erase(lake)
