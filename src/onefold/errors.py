@@ -495,6 +495,21 @@ class ContentionError(TransientError):
 
 
 @dataclass(eq=False)
+class ErasureDisturbedError(TransientError):
+    """Somebody else is at work where keys are being erased."""
+
+    exit_code: ClassVar[int] = 5
+    dataset: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: the erasure has not ended: {self.problem}. What is erased stays erased. "
+            "Run the same command again."
+        )
+
+
+@dataclass(eq=False)
 class ClusterUnavailableError(TransientError):
     """The brokers do not answer."""
 

@@ -26,7 +26,16 @@ REBUILD_POINTS = ("before_swap", "after_swap")
 ROLLBACK_POINTS = ("before_rollback", "after_rollback")
 DECISION_POINTS = ("before_decision", "after_decision")
 DISCARD_POINTS = (*DECISION_POINTS, "after_drop")
-FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS + DISCARD_POINTS
+ERASE_POINTS = (
+    "before_forgotten",
+    "before_erased",
+    "before_new_manifest",
+    "before_old_objects",
+    "before_tables",
+    "before_samples",
+)
+"""Behind the decision; the forget mark's own steps are those of any batch."""
+FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS + DISCARD_POINTS + ERASE_POINTS
 
 
 def fault_point(name: str) -> None:

@@ -1,12 +1,14 @@
 """The lake: one store, and the one place that knows what lies where in it.
 
 sources/<source>/cuts|plans|manifests/…       what was planned and landed (a source is shared by datasets)
+sources/<source>/erased/<batch>/…             which landed objects took the place of which, by a person's word
 sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed log segments say
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
-sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged
+sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged but for what was erased
 datasets/<dataset>/<generation>/…             staging, attempts, commit records, the shapes of its fields
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
 datasets/<dataset>/forgotten/<batch>/…        which records are forgotten with it
+datasets/<dataset>/erasures/…                 which keys people had erased
 targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the account of a batch
 histories/<dataset>.json                      its batches at a glance, for the overview
@@ -152,6 +154,11 @@ class Lake:
         return f"sources/{source}/cleared/{batch}.json"
 
     @staticmethod
+    def erased(source: str) -> str:
+        """The prefix of what was taken out of a source's landings, by batch."""
+        return f"sources/{source}/erased/"
+
+    @staticmethod
     def landed(source: str, batch: str, attempt: str, name: str) -> str:
         """The key of a landed object."""
         return f"sources/{source}/landed/{batch}/{attempt}/{name}"
@@ -190,6 +197,11 @@ class Lake:
     def mark(dataset: str, batch: str, attempt: str) -> str:
         """The key of the mark that an attempt at forgetting has made."""
         return f"{Lake.marks(dataset)}{batch}/{attempt}.json"
+
+    @staticmethod
+    def erasures(dataset: str) -> str:
+        """The prefix of the decisions to erase keys."""
+        return f"datasets/{dataset}/erasures/"
 
     @staticmethod
     def proof(dataset: str, name: str) -> str:

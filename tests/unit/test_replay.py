@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.cli import app
-from onefold.cli.replay import _place as position_of
+from onefold.cli.replay import place_of as position_of
 from onefold.cli.run import unfinished
 from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Replay, Waiver, log_of, record, standing

@@ -95,6 +95,16 @@ def test_what_is_below_a_folder_is_removed_and_nothing_beside_it(store: LocalSto
             store.remove_below(folder)
 
 
+def test_one_object_is_removed_and_may_be_gone_already(store: LocalStorage) -> None:
+    for key in ("x/a", "x/ab"):
+        store.write(key, b"1")
+    store.remove("x/a")
+    store.remove("x/a")
+    assert [info.key for info in store.list()] == ["x/ab"]
+    with pytest.raises(ValueError, match="leaves its root"):
+        store.remove("../a")
+
+
 def test_scratch_files_are_not_listed(store: LocalStorage) -> None:
     store.write("x/a", b"1")
     (store.root / "x" / ".0123").write_bytes(b"half")

@@ -149,7 +149,7 @@ def decisions(
     name: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Default: all")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What people decided: releases, discards, skips, replays, gaps accepted, keys forgotten, rollbacks."""
+    """What people decided: releases, discards, skips, replays, gaps accepted, keys forgotten or erased, rollbacks."""
     from onefold.report.decisions import decisions_of
 
     if name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from onefold.dataset import Dataset
 from onefold.errors import SparkStepError, cause_of
 from onefold.lake import Lake
+from onefold.landing.offsets import Range
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.proof.documents import Proof
 from onefold.storage import LocalStorage
@@ -70,6 +71,13 @@ class InProcess:
 
         with self._failing("maintain", dataset.name):
             return maintain.run(session, self.lake, dataset, keep=keep, dry_run=dry_run)
+
+    def erase(self, dataset: Dataset, positions: Mapping[str, list[Range]]) -> list[str]:
+        """Leave nothing of some positions in the dataset's tables."""
+        session = self.session
+        from onefold.maintenance.erase import erase_from_tables
+
+        return erase_from_tables(session, self.lake, dataset, positions)
 
     def prove(self, dataset: Dataset, share: float, say: Callable[[str], None]) -> Proof:
         """Compare the published rows with the landed bytes."""

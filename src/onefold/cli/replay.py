@@ -35,7 +35,7 @@ def replay(
     from onefold.publish.replay import plan_replay, replay
 
     lake, dataset = open_dataset(name)
-    found = plan_replay(lake, dataset, batch, key, {_place(one) for one in position or ()})
+    found = plan_replay(lake, dataset, batch, key, {place_of(one) for one in position or ()})
     if found.tried:
         note(f"{name}: {found.tried} stay in quarantine: this code has rejected them again already")
     if found.unplaced:
@@ -51,7 +51,12 @@ def replay(
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 
-def _place(text: str) -> tuple[str, int, int]:
+def place_of(text: str) -> tuple[str, int, int]:
+    """A position as a person typed it.
+
+    Raises:
+        UsageError: it is none.
+    """
     found = _POSITION.fullmatch(text)
     if not found:
         raise UsageError(f"--position {text!r} is no TOPIC/PARTITION/OFFSET, such as payments.entries/0/17")

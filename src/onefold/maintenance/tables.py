@@ -10,6 +10,7 @@ from onefold.lake import CATALOG
 
 _COMPACTION = {"delete-file-threshold": "1", "remove-dangling-deletes": "true"}
 """A data file that has deletes is written anew; the rest as Iceberg's defaults have it."""
+_MANIFEST_SIZE = "commit.manifest.target-size-bytes"
 _KEPT = 5
 """Snapshots that stay whatever their age: readers may be on them, and a rollback needs some."""
 
@@ -29,14 +30,27 @@ def forget_verdicts(session: SparkSession, table: str, attempts: list[str]) -> N
         session.sql(f"DELETE FROM {CATALOG}.{table} WHERE attempt IN ({named})")
 
 
-def expire(session: SparkSession, table: str, before: datetime) -> int:
-    """Expire snapshots written before an instant, of `main` and of no branch; how many."""
+def rewrite_manifests(session: SparkSession, table: str) -> None:
+    """Write manifests anew: entries of files that were replaced, with their columns' bounds, are not in them.
+
+    Iceberg leaves a single one as it is, if it need not be split: so it has to be.
+    """
+    data = session.sql(f"SELECT length FROM {CATALOG}.{table}.manifests WHERE content = 0").collect()
+    if len(data) == 1:
+        size = max(1, data[0].length - 1)
+        session.sql(f"ALTER TABLE {CATALOG}.{table} SET TBLPROPERTIES ('{_MANIFEST_SIZE}' = '{size}')")
+    _call(session, "rewrite_manifests", f"table => '{table}', use_caching => false")
+    session.sql(f"ALTER TABLE {CATALOG}.{table} UNSET TBLPROPERTIES IF EXISTS ('{_MANIFEST_SIZE}')")
+
+
+def expire(session: SparkSession, table: str, before: datetime, keep: int = _KEPT) -> int:
+    """Expire snapshots written before an instant, of `main` and of no branch; how many. `keep` stay in any case."""
     counted = f"SELECT count(*) FROM {CATALOG}.{table}.snapshots"
     was = session.sql(counted).head()
     _call(
         session,
         "expire_snapshots",
-        f"table => '{table}', older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}', retain_last => {_KEPT}",
+        f"table => '{table}', older_than => TIMESTAMP '{before:%Y-%m-%d %H:%M:%S.%f}', retain_last => {keep}",
     )
     now = session.sql(counted).head()
     assert was

@@ -1,10 +1,12 @@
-"""What a proof found. Knows no pyspark."""
+"""What a proof found, and what is kept of it. Knows no pyspark."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from onefold.lake import Lake
 
 KINDS = {
     "missing": "the landed records make a row that the table lacks",
@@ -50,3 +52,11 @@ class Proof(BaseModel):
     def holds(self) -> bool:
         """Whether the table is what the landed bytes say."""
         return not self.differences
+
+
+def remove_shown(lake: Lake, dataset: str) -> None:
+    """Keep of a dataset's proofs what was counted, and not which keys differed."""
+    for info in list(lake.storage.list(f"datasets/{dataset}/proofs/")):
+        proof = lake.get(info.key, Proof)
+        if proof and proof.shown:
+            lake.put(info.key, proof.model_copy(update={"shown": []}))

@@ -30,15 +30,24 @@ def lease(lake: Lake, dataset: Dataset, say: Callable[[str], None] = _LOG.info) 
     It is waited for as long as the setting `lease_wait` says; behind that, and where there is none to be had, the
     batch goes on beside the other one.
     """
-    table, wait = dataset.target.table, lake.settings.lease_wait
+    table = dataset.target.table
+    with hold(lake, table, lambda: say(f"waiting for another batch of {table}")) as got:
+        if not got:
+            wait = lake.settings.lease_wait
+            _LOG.warning("%s: another batch holds the table for more than %g s; going on beside it", table, wait)
+        yield got
+
+
+@contextmanager
+def hold(lake: Lake, name: str, waits: Callable[[], None] = lambda: None) -> Iterator[bool]:
+    """Hold the lease of a name, and say if it has to be waited for; whether it was got."""
+    wait = lake.settings.lease_wait
     take = _of_server if lake.database.postgres else _of_file
     with ExitStack() as held:
-        got = take(lake.database, table, 0, held)
+        got = take(lake.database, name, 0, held)
         if not got and wait:
-            say(f"waiting for another batch of {table}")
-            got = take(lake.database, table, wait, held)
-        if not got:
-            _LOG.warning("%s: another batch holds the table for more than %g s; going on beside it", table, wait)
+            waits()
+            got = take(lake.database, name, wait, held)
         yield got
 
 

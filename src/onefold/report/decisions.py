@@ -8,6 +8,7 @@ from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, AcceptGap, Decision, Discard, Release, every_decision, log_of
 from onefold.lake import Lake
+from onefold.publish.erase import erasures_of
 from onefold.publish.rollback import RolledBack
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
@@ -24,7 +25,7 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every decision on the dataset's batches and table, oldest first.
 
     The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision, of a replay,
-    an accepted gap or forgotten keys `published` or `waiting`; of others `done`.
+    an accepted gap or forgotten keys `published` or `waiting`, of erased keys `done` or `waiting`; of others `done`.
     """
     table = find_state(lake, dataset)
     records = list(chain(lake, dataset, table.main.record)) if table else []
@@ -41,7 +42,7 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         else:
             state = "done" if isinstance(one, Discard) else "waiting"
         rows.append(row_of(one, state))
-    return sorted([*rows, *_rollbacks(lake, dataset)], key=lambda row: str(row["at"]))
+    return sorted([*rows, *_rollbacks(lake, dataset), *_erasures(lake, dataset)], key=lambda row: str(row["at"]))
 
 
 def row_of(one: Decision, state: str) -> dict[str, Any]:
@@ -76,4 +77,20 @@ def _rollbacks(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             "state": "done" if one.undone else "overruled",
         }
         for one in found
+    ]
+
+
+def _erasures(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": one.dataset,
+            "batch": one.name,
+            "decision": "erase",
+            "by": one.by,
+            "reason": one.reason,
+            "at": one.at.isoformat(),
+            "waived": [],
+            "state": "done" if one.ended else "waiting",
+        }
+        for one in erasures_of(lake, dataset.name)
     ]

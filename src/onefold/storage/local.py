@@ -86,6 +86,10 @@ class LocalStorage:
         with self._complaints(), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.root / safe_folder(folder))
 
+    def remove(self, key: str) -> None:
+        with self._complaints():
+            self._path(key).unlink(missing_ok=True)
+
     def digest(self, key: str) -> str:
         with self._complaints(), self._path(key).open("rb") as file:
             return sha256_of(file)[0]

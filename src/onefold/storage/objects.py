@@ -68,6 +68,10 @@ class Storage(Protocol):
         """Remove every object below a folder, `a/b/`; there may be none."""
         ...
 
+    def remove(self, key: str) -> None:
+        """Remove one object; there may be none."""
+        ...
+
     def digest(self, key: str) -> str:
         """The SHA-256 of an object's bytes, as hex."""
         ...

@@ -138,6 +138,10 @@ class S3Storage:
                 place = f"s3://{self.bucket}/{error.get('Key')}"
                 raise LakeUnavailableError(place, f"it could not be removed: {error.get('Message')}")
 
+    def remove(self, key: str) -> None:
+        with self._complaints(key):
+            self.client.delete_object(Bucket=self.bucket, Key=self._key(key))
+
     def digest(self, key: str) -> str:
         with self._complaints(key), self.open(key) as body:
             return sha256_of(body)[0]

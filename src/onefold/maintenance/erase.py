@@ -1,0 +1,145 @@
+"""Take what was erased out of a dataset's tables: rows, files, snapshots, bounds. The rows of forgotten keys are gone
+from the newest snapshot already; here go the files and snapshots that still hold them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from onefold.catalog import RECORD_PROPERTY, MainMovedError, StateTable, drop_table, find_state, open_catalog
+from onefold.dataset import Dataset
+from onefold.errors import ErasureDisturbedError
+from onefold.faults import fault_point
+from onefold.lake import CATALOG, SCRATCH, STAGING, Lake
+from onefold.landing.offsets import Range, TopicPartition
+from onefold.maintenance.tables import compact, expire, rewrite_manifests
+from onefold.upsert import columns as U
+from onefold.upsert.generation import Retired
+from onefold.upsert.state import branch_table, verdict_name
+
+_POSITION = ("cluster", "topic", "incarnation", "partition")
+_VIEW = "onefold_erased"
+_OF_VERDICTS = ("detail", "version", "message_id", "raw_key", "raw_value", "raw_headers")
+"""Columns of the verdict table that hold something of the record itself."""
+_OF_QUARANTINE = ("detail", "key", "value", "headers")
+
+
+def erase_from_tables(
+    session: SparkSession, lake: Lake, dataset: Dataset, positions: Mapping[str, list[Range]]
+) -> list[str]:
+    """Leave nothing of some positions in the dataset's tables, nor of rows that are not there any more; which tables
+    went as a whole.
+
+    Called under the table's lease, while no batch waits. Of each table only one snapshot is left: what was written
+    before this call, and is in no table, goes too.
+
+    Raises:
+        ErasureDisturbedError: another process moved the table meanwhile.
+    """
+    fault_point("before_tables")
+    begun = datetime.now(UTC)
+    table = find_state(lake, dataset)
+    if table is None:
+        return []
+    for branch in table.branches():
+        table.drop_branch(branch)
+    dropped = _drop_others(lake, dataset)
+    tables = [".".join(table.identifier), f"{STAGING}.{verdict_name(dataset)}"]
+    _name(session, positions)
+    try:
+        _empty_quarantine(session, lake, dataset)
+        _empty_verdicts(session, f"{CATALOG}.{tables[1]}")
+        for name in tables:
+            compact(session, name)
+            rewrite_manifests(session, name)
+        StateTable(lake, dataset).carry_record()
+    except MainMovedError:
+        raise ErasureDisturbedError(dataset.name, "another process has moved its table") from None
+    finally:
+        session.catalog.dropTempView(_VIEW)
+    for name in tables:
+        expire(session, name, datetime.now(UTC), keep=1)
+        _remove_unnamed(session, name, begun)
+    return dropped
+
+
+def _drop_others(lake: Lake, dataset: Dataset) -> list[str]:
+    """Drop what is the work of attempts that are over, and the tables of earlier generations."""
+    catalog = open_catalog(lake)
+    own = re.compile(rf"{re.escape(dataset.name)}__({'|'.join((*SCRATCH, 'verdicts'))})_[0-9a-f]+")
+    listed = catalog.list_tables(STAGING) if catalog.namespace_exists(STAGING) else []
+    names = [f"{STAGING}.{name}" for *_, name in listed if own.fullmatch(name) and name != verdict_name(dataset)]
+    retired = (lake.get(info.key, Retired) for info in lake.storage.list(f"datasets/{dataset.name}/retired"))
+    names += [f"{one.table}__state_{one.generation}" for one in retired if one and one.generation != dataset.generation]
+    dropped = [name for name in sorted(names) if catalog.table_exists(tuple(name.split(".")))]
+    for name in dropped:
+        drop_table(lake, name)
+    return dropped
+
+
+def _name(session: SparkSession, positions: Mapping[str, list[Range]]) -> None:
+    """The positions as a view: a row a range."""
+    rows: list[tuple[Any, ...]] = []
+    for key, ranges in positions.items():
+        where = TopicPartition.of(key)
+        place = tuple(getattr(where, part) for part in _POSITION)
+        rows += [(*place, start, end) for start, end in ranges]
+    kinds = "cluster string, topic string, incarnation int, partition int, start bigint, end bigint"
+    session.createDataFrame(rows, kinds).createOrReplaceTempView(_VIEW)
+
+
+def _same(prefix: str) -> str:
+    parts = [f"{prefix}{part} = s.{part}" for part in _POSITION]
+    return " AND ".join([*parts, f"{prefix}offset >= s.start", f"{prefix}offset < s.end"])
+
+
+def _empty_quarantine(session: SparkSession, lake: Lake, dataset: Dataset) -> None:
+    """Entries of such positions (read twice, once of use) keep their place and reason: in one step of `main`, which
+    goes on naming its commit record."""
+    table = StateTable(lake, dataset)
+    main = table.main
+    branch = f"erase_{main.snapshot}"
+    table.drop_branch(branch)
+    table.cut_branch(branch, main.snapshot)
+    held = " OR ".join(f"t.{U.QUARANTINE}.{part} IS NOT NULL" for part in _OF_QUARANTINE)
+    empty = ", ".join(f"t.{U.QUARANTINE}.{part} = NULL" for part in _OF_QUARANTINE)
+    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
+    session.conf.set(setting, main.record)
+    try:
+        session.sql(
+            f"MERGE INTO {branch_table(dataset, branch)} t USING {_VIEW} s ON t._key IS NULL "
+            f"AND t.{U.STATE} = '{U.QUARANTINED}' AND {_same('t._order.')} AND ({held}) "
+            f"WHEN MATCHED THEN UPDATE SET {empty}"
+        )
+    finally:
+        session.conf.unset(setting)
+    table = StateTable(lake, dataset)
+    head = table.ref(branch)
+    assert head
+    table.publish(branch, head.snapshot, main.snapshot)
+
+
+def _empty_verdicts(session: SparkSession, table: str) -> None:
+    """Verdicts of such positions stay what they are, of every attempt; what they hold of the record goes."""
+    held = " OR ".join(f"t.{column} IS NOT NULL" for column in _OF_VERDICTS)
+    empty = ", ".join(f"t.{column} = NULL" for column in _OF_VERDICTS)
+    session.sql(
+        f"MERGE INTO {table} t USING {_VIEW} s ON {_same('t.')} AND ({held}) WHEN MATCHED THEN UPDATE SET {empty}"
+    )
+
+
+def _remove_unnamed(session: SparkSession, table: str, before: datetime) -> None:
+    """Remove files below the table's place that it does not name: an expiry that was interrupted leaves such.
+
+    The procedure refuses an age below a day, which guards writers at work; here the lease does.
+    """
+    jvm, spark = session._jvm, session._jsparkSession
+    assert jvm
+    opened = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{CATALOG}.{table}")
+    action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark).deleteOrphanFiles(opened)
+    action.olderThan(int(before.timestamp() * 1000)).execute()

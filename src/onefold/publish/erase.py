@@ -1,0 +1,277 @@
+"""Erase keys: they are forgotten, and what they were made of leaves the lake. A person's decision, recorded first.
+
+Here is what is decided and refused, and which records are meant; `onefold.landing.erase`, `onefold.maintenance.erase`
+and `onefold.report.samples` carry it out. Every part finds what is done already, so the same command ends it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pyiceberg.expressions import In
+
+from onefold.catalog import StateTable, find_state, open_catalog
+from onefold.dataset import Dataset, dataset_files, load_dataset
+from onefold.decisions import Mark
+from onefold.decisions.marks import marks_in_force
+from onefold.dedup.documents import Staged, staged_key
+from onefold.errors import InvalidDatasetError, UsageError
+from onefold.lake import STAGING, Lake
+from onefold.landing.erase import check_erasable
+from onefold.landing.manifest import Manifest
+from onefold.landing.offsets import Range, TopicPartition, meet, merged, size
+from onefold.landing.plan import GapPlan, taken_plans
+from onefold.publish.forget import digests_of
+from onefold.publish.replay import Position
+from onefold.records.key import digest_of_key
+from onefold.upsert.commit_record import chain, published_record
+from onefold.upsert.documents import Upserted
+from onefold.upsert.generation import Generation, Rebuild, check_generation
+
+_PARTITION = ("cluster", "topic", "incarnation", "partition")
+_IN: Any = In  # its own signature is not what mypy sees of a pydantic model
+
+
+class Erasure(BaseModel):
+    """A person's word that keys shall be erased; `ended` once nothing of them is left."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    name: str
+    keys: list[str] = Field(description="Key digests, in hex: never the keys")
+    positions: dict[str, list[Range]] = Field(default={}, description="Quarantined records, by TopicPartition.key")
+    by: str
+    reason: str
+    at: datetime
+    ended: datetime | None = None
+    records: int | None = Field(default=None, description="Landed records whose payload is gone, at the end")
+    objects: int | None = Field(default=None, description="Landed objects that were written anew, by what ended it")
+
+
+def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[bytes]:
+    """The digests of keys that can be erased now.
+
+    Raises:
+        UsageError: it cannot be done for this dataset, or not before something else is done.
+    """
+    check_generation(lake, dataset)
+    digests = sorted({digest for key in keys for digest in digests_of(dataset, key)})
+    if dataset.apply.mode not in ("append", "upsert"):
+        raise UsageError(
+            f"{dataset.name}: mode {dataset.apply.mode} is not supported yet by erase. Nothing was erased. `onefold "
+            "forget` takes the keys out of the table, and `onefold maintain --landing AGE` clears whole landings."
+        )
+    for source in sources(lake, dataset):
+        check_erasable(lake, source)
+    published, rebuild = lake.get(Lake.generation(dataset), Generation), lake.get(Lake.rebuild(dataset), Rebuild)
+    if published and rebuild and rebuild.generation != published.generation:
+        raise UsageError(f"{dataset.name}: a rebuild is under way. Nothing was erased. End it: onefold rebuild")
+    if accepted := _accepted(lake, dataset, digests):
+        raise UsageError(
+            f"{dataset.name}: batch {accepted} accepted a gap of such a key, and keeps the key in plain text. Nothing "
+            "was erased: that is not supported yet."
+        )
+    if batch := waiting(lake, dataset, digests):
+        raise UsageError(
+            f"{dataset.name}: batch {batch} is landed and not published, so what it holds is not known to the table. "
+            f"Nothing was erased. Publish or decide it first (onefold run {dataset.name}; onefold skip, release), then "
+            "erase."
+        )
+    return digests
+
+
+def _accepted(lake: Lake, dataset: Dataset, digests: list[bytes]) -> str | None:
+    plans = (plan for plan in taken_plans(lake, dataset.name) if isinstance(plan, GapPlan))
+    return next((plan.batch for plan in plans if digest_of_key(dataset, plan.key) in digests), None)
+
+
+def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> str | None:
+    """A batch that is landed, or at work, and not published; but for a mark that forgets just these keys."""
+    table = find_state(lake, dataset)
+    published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
+    own = [one.hex() for one in digests]
+    for plan in taken_plans(lake, dataset.name):
+        if plan.empty or plan.batch in published or (plan.kind == "forget" and plan.keys == own):
+            continue
+        landed = lake.storage.stat(Lake.manifest(plan.source, plan.batch))
+        begun = lake.get(staged_key(lake, dataset, plan.batch), Staged)
+        if landed or begun or lake.get(lake.latest(dataset, plan.batch), Upserted):
+            return plan.batch
+    return None
+
+
+def sources(lake: Lake, dataset: Dataset) -> list[str]:
+    """The source that a dataset reads, and those that it has read."""
+    return sorted({dataset.source_id, *(plan.source for plan in taken_plans(lake, dataset.name))})
+
+
+def others(lake: Lake, dataset: Dataset) -> list[str]:
+    """The other datasets that have folded batches of the same sources: their tables may hold the same records."""
+    mine, found = set(sources(lake, dataset)), []
+    for file in dataset_files(lake.settings.datasets_folder):
+        try:
+            other = load_dataset(file)
+        except InvalidDatasetError:
+            continue
+        if other.name != dataset.name and mine & set(sources(lake, other)):
+            found.append(other.name)
+    return found
+
+
+def quarantined_positions(lake: Lake, dataset: Dataset, places: Iterable[Position]) -> dict[str, list[Range]]:
+    """Quarantined records by TopicPartition.key: they have no key, so a person names their places.
+
+    Raises:
+        UsageError: there is none in quarantine.
+    """
+    left, found = set(places), dict[str, list[Range]]()
+    table = find_state(lake, dataset)
+    for row in table.quarantined("_order") if table and left else ():
+        order = row["_order"]
+        if order["topic"] is not None and (place := (order["topic"], order["partition"], order["offset"])) in places:
+            where = TopicPartition(**{part: order[part] for part in _PARTITION})
+            found.setdefault(where.key, []).append((order["offset"], order["offset"] + 1))
+            left.discard(place)
+    if left:
+        named = ", ".join("/".join(str(part) for part in place) for place in sorted(left))
+        raise UsageError(
+            f"{dataset.name}: not in quarantine: {named}. Nothing was erased. Records of use have a --key."
+        )
+    return {key: merged(ranges) for key, ranges in sorted(found.items())}
+
+
+def decide(
+    lake: Lake,
+    dataset: Dataset,
+    digests: Sequence[bytes],
+    positions: dict[str, list[Range]],
+    by: str,
+    reason: str,
+) -> Erasure:
+    """Put the decision on record; one on the same keys and records that has not ended stands."""
+    if not reason.strip():
+        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    keys = [one.hex() for one in digests]
+    known = hashlib.sha256(json.dumps([keys, positions]).encode()).hexdigest()[:12]
+    number = 1
+    while standing := lake.get(_key(dataset.name, f"{known}-{number:04d}"), Erasure):
+        if standing.ended is None:
+            return standing
+        number += 1
+    name = f"{known}-{number:04d}"
+    made = Erasure(
+        dataset=dataset.name,
+        name=name,
+        keys=keys,
+        positions=positions,
+        by=by,
+        reason=reason.strip(),
+        at=datetime.now(UTC),
+    )
+    return lake.put_first(_key(dataset.name, name), made)
+
+
+def end(lake: Lake, erasure: Erasure, records: int, objects: int) -> Erasure:
+    """Say on record that nothing is left."""
+    done = erasure.model_copy(update={"ended": datetime.now(UTC), "records": records, "objects": objects})
+    lake.put(_key(erasure.dataset, erasure.name), done)
+    return done
+
+
+def erasures_of(lake: Lake, dataset: str) -> list[Erasure]:
+    """The decisions to erase keys of a dataset, oldest first."""
+    found = (lake.get(info.key, Erasure) for info in lake.storage.list(Lake.erasures(dataset)))
+    return sorted((one for one in found if one), key=lambda one: one.at)
+
+
+def _key(dataset: str, name: str) -> str:
+    return f"{Lake.erasures(dataset)}{name}.json"
+
+
+def covered_positions(lake: Lake, dataset: Dataset, digests: Sequence[bytes]) -> dict[str, list[Range]]:
+    """The positions that published verdicts have under some keys, by TopicPartition.key: what a mark would name."""
+    table = find_state(lake, dataset)
+    if table is None:
+        return {}
+    published = {record.attempt for record in chain(lake, dataset, table.main.record)}
+    return _positions(lake, dataset, digests, published)
+
+
+def forgotten_positions(lake: Lake, dataset: Dataset, digests: Sequence[bytes]) -> dict[str, list[Range]]:
+    """The positions of the records that marks have forgotten under some keys, by TopicPartition.key.
+
+    Raises:
+        UsageError: a mark holds other keys' records too, and which are whose is not known any more.
+    """
+    table = find_state(lake, dataset)
+    if table is None:
+        return {}
+    record = next(iter(chain(lake, dataset, table.main.record)), None)
+    wanted = {one.hex() for one in digests}
+    found: dict[str, list[Range]] = {}
+    known: dict[str, list[Range]] | None = None
+    for mark in marks_in_force(lake, dataset.name, record.forgotten if record else {}).values():
+        mine = wanted & set(mark.keys)
+        if not mine:
+            continue
+        parts = mark.partitions
+        if mine != set(mark.keys):
+            _check_known(lake, dataset, table, mark)
+            known = _positions(lake, dataset, digests) if known is None else known
+            parts = {key: meet(ranges, known.get(key, [])) for key, ranges in parts.items()}
+        for key, ranges in parts.items():
+            found[key] = merged([*found.get(key, []), *ranges])
+    return {key: ranges for key, ranges in sorted(found.items()) if ranges}
+
+
+def _check_known(lake: Lake, dataset: Dataset, table: StateTable, mark: Mark) -> None:
+    """The verdicts of the table's generation tell whose records a mark has, if it was made in that generation."""
+    record = published_record(lake, dataset, table.main.record, mark.batch)
+    if record is None or record.attempt != mark.attempt:
+        raise UsageError(
+            f"{dataset.name}: batch {mark.batch} has forgotten these keys together with others, before the table was "
+            "rebuilt or rolled back, and which records are whose is not known any more. Name all of its keys."
+        )
+
+
+def _positions(
+    lake: Lake, dataset: Dataset, digests: Sequence[bytes], attempts: set[str] | None = None
+) -> dict[str, list[Range]]:
+    catalog, name = open_catalog(lake), (STAGING, f"{dataset.name}__verdicts_{dataset.generation}")
+    if not catalog.table_exists(name):
+        return {}
+    fields = ("attempt", *_PARTITION, "offset")
+    rows = catalog.load_table(name).scan(_IN("key", list(digests)), selected_fields=fields).to_arrow().to_pylist()
+    found: dict[str, list[Range]] = {}
+    for row in rows:
+        if row["offset"] is None or (attempts is not None and row["attempt"] not in attempts):
+            continue
+        where = TopicPartition(**{part: row[part] for part in _PARTITION})
+        found.setdefault(where.key, []).append((row["offset"], row["offset"] + 1))
+    return {key: merged(ranges) for key, ranges in sorted(found.items())}
+
+
+def together(one: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
+    """The positions that are in either."""
+    return {key: merged([*one.get(key, []), *other.get(key, [])]) for key in sorted({*one, *other})}
+
+
+def count(positions: dict[str, list[Range]]) -> int:
+    """How many positions there are."""
+    return sum(size(ranges) for ranges in positions.values())
+
+
+def clear_attempts(lake: Lake, dataset: Dataset) -> None:
+    """Remove what landing attempts left beside the one that a manifest names: nobody goes on with them."""
+    for source in sources(lake, dataset):
+        attempts = {tuple(info.key.split("/")[3:5]) for info in lake.storage.list(f"sources/{source}/landed/")}
+        for batch, attempt in sorted(attempts):
+            manifest = lake.get(Lake.manifest(source, batch), Manifest)
+            if manifest and manifest.attempt != attempt:
+                lake.storage.remove_below(Lake.landed(source, batch, attempt, ""))

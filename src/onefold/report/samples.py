@@ -1,0 +1,76 @@
+"""Take the samples of rows and records out of a dataset's documents: what was counted stays, what was shown goes.
+
+Gates keep failing keys, both sides of conflicts and the text of what was rejected; stagings identities that were
+reused. Nobody can tell whose a sample is by looking at it, so an erasure takes them all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from onefold.dataset import Dataset
+from onefold.dedup.documents import Staged
+from onefold.lake import Lake
+from onefold.quality.documents import Check, GateResult
+from onefold.report.document import Report
+from onefold.report.history import keep_history
+from onefold.report.page import render
+from onefold.upsert.documents import Upserted
+
+_Document = TypeVar("_Document", bound=BaseModel)
+_KINDS: list[tuple[str, type[BaseModel]]] = [
+    (r"[^/]+/batches/[^/]+/staged-[^/]+\.json", Staged),
+    (r"[^/]+/batches/[^/]+/(latest|attempts/[^/]+/upsert)\.json", Upserted),
+    (r"[^/]+/batches/[^/]+/attempts/[^/]+/gate\.json", GateResult),
+]
+_COUNTED = re.compile(r"\d+ of \d+ unexpected|")
+"""What a check of a user's suite found that is no value of a row."""
+
+
+def remove_samples(lake: Lake, dataset: Dataset) -> int:
+    """Write every document of a dataset that shows rows or records without them; how many had some."""
+    found = 0
+    prefix = f"datasets/{dataset.name}/"
+    for info in list(lake.storage.list(prefix)):
+        below = info.key.removeprefix(prefix)
+        kind = next((kind for pattern, kind in _KINDS if re.fullmatch(pattern, below)), None)
+        document = lake.get(info.key, kind) if kind else None
+        if document and (less := _without(document)) != document:
+            lake.put(info.key, less)
+            found += 1
+    return found + _reports(lake, dataset)
+
+
+def _reports(lake: Lake, dataset: Dataset) -> int:
+    found = 0
+    for info in list(lake.storage.list(Lake.reports(dataset.name))):
+        report = lake.get(info.key, Report) if info.key.endswith(".json") else None
+        if report and (less := _without(report)) != report:
+            # The page first: whoever is killed between the two finds the JSON as it was, and writes both again.
+            lake.storage.write(f"{info.key.removesuffix('.json')}.html", render(less).encode())
+            lake.put(info.key, less)
+            found += 1
+    if found:
+        keep_history(lake, dataset)
+    return found
+
+
+def _without(document: _Document) -> _Document:
+    less: dict[str, Any] = {}
+    match document:
+        case Staged() | Upserted():
+            less = {"reused": []}
+        case GateResult() | Report():
+            less = {"examples": {}, "checks": [_bare(one) for one in document.checks]}
+            if isinstance(document, Report):
+                less["why"] = []  # the red checks as sentences, with what they show; no batch waits by now
+    return document.model_copy(update=less)
+
+
+def _bare(check: Check) -> Check:
+    """A check without the keys and values that it shows."""
+    shows = check.by == "suite" and not _COUNTED.fullmatch(check.observed)
+    return check.model_copy(update={"first": [], "detail": "", "observed": "" if shows else check.observed})

@@ -1,0 +1,289 @@
+"""Erased keys: nothing of them is left in any file of the lake, and everything else is as it was (L1, L2, L6)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.catalog import StateTable
+from onefold.cli import erase as command
+from onefold.cli.erase import erase_keys, meant
+from onefold.cli.rebuild import rebuild
+from onefold.cli.run import BatchRun, run_batch
+from onefold.dataset import Dataset
+from onefold.errors import UsageError
+from onefold.faults import ERASE_POINTS
+from onefold.formats.avro import read_avro
+from onefold.lake import Lake
+from onefold.landing.cuts import OffsetRange
+from onefold.landing.land import manifest_of
+from onefold.landing.manifest import LandedObject, Manifest
+from onefold.landing.offsets import TopicPartition
+from onefold.landing.plan import RangesPlan, find_plan, put_plan, take_plan, taken_plans
+from onefold.maintenance import erase as tables
+from onefold.proof.prove import prove
+from onefold.publish import erase as erasing
+from onefold.publish.forget import forget
+from onefold.publish.replay import plan_replay
+from onefold.publish.rollback import roll_back
+from onefold.records.topics import LANDED
+from onefold.report.decisions import decisions_of
+from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
+from onefold.report.quarantine import quarantine_of
+from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
+
+MakeDataset = Callable[..., Dataset]
+QUALITY = {"max_rejected_rate": 1.0, "min_records": 0, "max_conflicts": 1000}
+PERSON = ("annelise", "Quux", "m-ann")
+"""Words of the person's records alone: of the key, the value and the message id."""
+KEY = {"id": "annelise-4711"}
+
+
+def text_of(file: Path) -> str:
+    """All that a file holds, unpacked; and its bytes as they are."""
+    data = file.read_bytes()
+    text = data.decode("latin-1")
+    if file.name.endswith(".parquet"):
+        text += str(pq.read_table(file).to_pylist())
+    if file.name.endswith(".avro"):
+        text += str(list(read_avro(memoryview(data))[1]))
+    return text + gzip.decompress(data).decode("latin-1") if file.name.endswith(".gz") else text
+
+
+def files_with(lake: Lake, *words: str) -> list[str]:
+    """The files of a lake that hold one of some words, wherever they lie."""
+    root = Path(lake.storage.uri)
+    files = (file for file in sorted(root.rglob("*")) if file.is_file())
+    return [str(file.relative_to(root)) for file in files if any(word in text_of(file) for word in words)]
+
+
+def erase(session: SparkSession, lake: Lake, dataset: Dataset, *keys: dict[str, Any]) -> erasing.Erasure:
+    return erase_keys(lake, dataset, keys or [KEY], "mia", "asked to", InSession(lake, session))
+
+
+def run_all(session: SparkSession, lake: Lake, dataset: Dataset) -> Iterator[BatchRun]:
+    """Every batch once more."""
+    for plan in taken_plans(lake, dataset.name):
+        yield run_batch(lake, dataset, plan, InSession(lake, session))
+
+
+def ann(offset: int, version: int, owner: str = "Quux") -> Sent:
+    value = {"id": KEY["id"], "owner": f"Annelise {owner} Quux", "credit": "7.00"}
+    return Sent(0, offset, offset, KEY["id"], version, f"m-ann-{offset}", value)
+
+
+def bob(offset: int, version: int, **more: Any) -> Sent:
+    return Sent(0, offset, offset, "bob", version, f"m{offset}", {"id": "bob", "owner": "Bob", "credit": "1.00"} | more)
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where exports lie: not in the lake."""
+    return tmp_path_factory.mktemp("exports")
+
+
+def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_a_rebuild(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    more = [Sent(0, n, n, key, 1, f"m{n}", {"owner": key, "credit": "1.00"}) for n, key in ((6, "cas"), (7, "dan"))]
+    first = run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1), ann(2, 1, "other"), bob(3, 2)]))
+    run(session, lake, made, export(folder / "2", [ann(2, 1, "other"), ann(4, 2), bob(5, 3), *more]))  # 2 once more
+    both, _ = forget(lake, made, [{"id": "cas"}, {"id": "dan"}], None, "mia", "asked to")
+    assert both
+    run_batch(lake, made, find_plan(lake, made, both.batch), InSession(lake, session))
+    spans, verdicts = offsets_of(lake, made), [one["verdicts"] for one in batches_of(lake, made)]
+    held = files_with(lake, *PERSON)
+    for place in (
+        "landed/",
+        "state_",
+        "verdicts_",
+        "staged_",
+        "actions_",
+        "reports/",
+        "gate.json",
+        ".avro",
+        ".parquet",
+    ):
+        assert any(place in file for file in held), (place, "the test looks where there was something", held)
+    looked = meant(lake, made, [KEY])
+    assert (looked.rows, looked.records, sorted(looked.objects.values())) == ({"live": 1}, 3, [2, 2])
+    assert files_with(lake, *PERSON) == held, "looking changes nothing"
+
+    done = erase(session, lake, made)
+    assert (done.records, done.objects) == (3, 2)
+    assert files_with(lake, *PERSON) == []
+    assert files_with(lake, "Bob") != []
+    rows = rows_of(lake, made)
+    assert [row["id"] for row in rows] == ["bob"]
+    assert (offsets_of(lake, made), [one["verdicts"] for one in batches_of(lake, made)][:3]) == (spans, verdicts)
+    assert prove(session, lake, made).differences == {}
+    assert all(one.published and not one.red for one in run_all(session, lake, made))
+    assert rows_of(lake, made) == rows
+    with pytest.raises(UsageError, match=r"snapshot of batch .* has expired"):
+        roll_back(lake, made, first.batch, "mia", "no way back")
+    assert [(row["decision"], row["state"]) for row in decisions_of(lake, made)] == [
+        ("forget", "published"), ("erase", "done"), ("forget", "published")
+    ]  # fmt: skip
+
+    target = {"table": made.target.table, "buckets": 3}
+    again = Dataset.model_validate(made.model_dump(by_alias=True) | {"target": target})
+    assert rebuild(lake, again, InSession(lake, session)).swapped
+    assert rows_of(lake, again) == rows
+    assert files_with(lake, *PERSON) == []
+    with pytest.raises(UsageError, match=r"together with others.*Name all of its keys"):
+        erase(session, lake, again, {"id": "cas"})  # the verdicts that told them apart are of the generation before
+
+    run(session, lake, again, export(folder / "3", [ann(0, 1), bob(8, 4)]))  # the export still holds her
+    assert [row["id"] for row in rows_of(lake, again)] == ["bob"]
+    assert files_with(lake, *PERSON) != []
+    assert erase(session, lake, again).objects == 1
+    assert files_with(lake, *PERSON) == []
+
+
+def land_live(session: SparkSession, lake: Lake, dataset: Dataset, records: list[Sent]) -> str:
+    """A landing of a live topic, as Spark's reader leaves it: its batch."""
+    where = TopicPartition(cluster="c", topic="t", incarnation=1, partition=0)
+    spans = [OffsetRange(topic_partition=where, start=records[0].offset, end=records[-1].offset + 1)]
+    plan = RangesPlan(source=dataset.source_id, ranges=spans)
+    put_plan(lake, plan)
+    prefix = Lake.landed(plan.source, plan.batch, "a1", "")
+    rows = [
+        ("c", "t", 1, 0, one.offset, one.at, 0, json.dumps({"id": one.id}).encode(), json.dumps(one.value).encode(),
+         [("m", one.message_id.encode()), ("v", str(one.version).encode())])
+        for one in records
+    ]  # fmt: skip
+    session.createDataFrame(rows, LANDED).coalesce(1).write.parquet(lake.storage.uri_of(prefix))
+    found = [info for info in lake.storage.list(prefix) if info.key.endswith(".parquet")]
+    objects = [
+        LandedObject(name=one.key.rpartition("/")[2], key=one.key, size=one.size, sha256=lake.storage.digest(one.key))
+        for one in found
+    ]
+    made = Manifest(
+        batch=plan.batch, source=plan.source, attempt="a1", objects=objects, layout="kafka", ranges=spans, examined=True
+    )
+    lake.put_first(Lake.manifest(plan.source, plan.batch), made)
+    take_plan(lake, dataset.name, plan)
+    return plan.batch
+
+
+def test_L1_a_live_topic_appended_by_message_loses_one_and_keeps_all_others(
+    session: SparkSession, lake: Lake, dataset: MakeDataset
+) -> None:
+    made = entries(dataset, source={"kafka": {"topics": ["t"]}}, quality=QUALITY)
+    batch = land_live(session, lake, made, [ann(0, 1), bob(1, 1), ann(2, 1, "other")])
+    other = land_live(session, lake, made, [bob(3, 1, id="cas"), bob(4, 1, id="dan")])
+    for name in (batch, other):
+        assert run_batch(lake, made, find_plan(lake, made, name), InSession(lake, session)).published
+    untouched = manifest_of(lake, made, other)
+    was = verdicts_of(lake, made, batch)[0]
+    assert {"landed", "warehouse"} <= {part for file in files_with(lake, *PERSON) for part in file.split("/")}
+
+    assert (done := erase(session, lake, made)).objects == 1
+    assert done.records == 2
+    assert files_with(lake, *PERSON) == []
+    assert manifest_of(lake, made, other) == untouched
+    assert sorted(row["id"] for row in rows_of(lake, made)) == ["bob", "cas", "dan"]
+    places = ("offset", "verdict", "reason", "survivor")
+    assert [[row[name] for name in places] for row in verdicts_of(lake, made, batch)[0]] == [
+        [row[name] for name in places] for row in was
+    ]
+    assert prove(session, lake, made).differences == {}
+    assert all(one.published for one in run_all(session, lake, made))
+    assert meant(lake, made, [KEY]).objects == {}
+
+
+LANDING_POINTS = ("before_erased", "before_new_manifest", "before_old_objects")
+"""Passed in `tests/unit/test_erase.py`, without a table."""
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+def test_L6_killed_anywhere_the_same_command_ends_it(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1), ann(2, 1, "other")]))
+    for point in [one for one in ERASE_POINTS if one not in LANDING_POINTS]:
+
+        def die(name: str, point: str = point) -> None:
+            if name == point:
+                raise KilledError
+
+        with monkeypatch.context() as patched:
+            for room in (command, tables):
+                patched.setattr(room, "fault_point", die)
+            with pytest.raises(KilledError):
+                erase(session, lake, made)
+        assert "bob" in {row["id"] for row in rows_of(lake, made)}
+    [standing] = erasing.erasures_of(lake, made.name)
+    assert standing.ended is None
+    # What an expiry leaves that is killed between its commit and the files that it removes.
+    left = Path(lake.storage.uri) / f"warehouse/tests/{StateTable(lake, made).identifier[-1]}/data/left.parquet"
+    pq.write_table(pa.table({"id": [KEY["id"]]}), left)
+    os.utime(left, (0, 0))
+    assert files_with(lake, *PERSON) != []
+    done = erase(session, lake, made)
+    assert (done.name, done.at) == (standing.name, standing.at)
+    assert files_with(lake, *PERSON) == []
+    assert prove(session, lake, made).differences == {}
+
+
+def test_what_waits_or_is_at_work_is_refused_by_name_before_anything_is_written(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
+) -> None:
+    made = accounts(dataset, quality=QUALITY | {"max_conflicts": 0})
+    run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1)]))
+    red = run(session, lake, made, export(folder / "2", [ann(2, 1, "other"), bob(3, 1)]))
+    assert red.red
+    with pytest.raises(UsageError, match=f"batch {red.batch} is landed and not published.*decide it first"):
+        erase(session, lake, made)
+    assert erasing.erasures_of(lake, made.name) == []
+    assert not list(lake.storage.list(Lake.erased(made.source_id)))
+
+
+def test_keys_that_were_forgotten_together_are_erased_apart_while_their_verdicts_tell_whose_is_what(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1), bob(2, 2)]))
+    both, _ = forget(lake, made, [KEY, {"id": "bob"}], None, "mia", "asked to")
+    assert both
+    run_batch(lake, made, find_plan(lake, made, both.batch), InSession(lake, session))
+    assert erase(session, lake, made).records == 1
+    assert files_with(lake, *PERSON) == []
+    assert "landed" in {part for file in files_with(lake, "Bob") for part in file.split("/")}, "his were not asked for"
+
+
+def test_L6_a_quarantined_record_has_no_key_and_is_erased_by_its_place(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    broken = Sent(0, 2, 2, "bob", 1, "m2", '{"owner": "annelise')
+    batch = run(session, lake, made, export(folder / "1", [bob(0, 1), ann(1, 1), broken, bob(3, 2)])).batch
+    spans = offsets_of(lake, made)
+    erase(session, lake, made)
+    left = files_with(lake, *PERSON)
+    assert {"landed", "warehouse"} == {part for file in left for part in file.split("/")} & {"landed", "warehouse"}
+
+    spark = InSession(lake, session)
+    with pytest.raises(UsageError, match="not in quarantine: t/0/0"):
+        erase_keys(lake, made, [], "mia", "asked to", spark, places=[("t", 0, 2), ("t", 0, 0)])
+    done = erase_keys(lake, made, [], "mia", "asked to", spark, places=[("t", 0, 2)])
+    assert (done.keys, done.positions, done.records, done.objects) == ([], {"c/t/1/0": [(2, 3)]}, 1, 1)
+    assert files_with(lake, *PERSON) == []
+    [entry] = quarantine_of(lake, made)
+    assert (entry["offset"], entry["reason"], entry["value"], entry["headers"]) == (2, "undecodable", None, [])
+    assert (offsets_of(lake, made), prove(session, lake, made).differences) == (spans, {})
+    assert plan_replay(lake, made, batch).plan.records == 1, "a replay finds it, and would reject it again"
