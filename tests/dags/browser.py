@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, FrameLocator, Page, sync_playwright
+from playwright.sync_api import BrowserContext, FrameLocator, Page, Request, sync_playwright
 
 SCREENSHOTS = os.environ.get("ONEFOLD_TEST_SCREENSHOTS")
 """A folder for pictures of what the tests see, where one is wanted."""
@@ -30,8 +30,13 @@ class Visitor:
 
     def __post_init__(self) -> None:
         self.page.set_default_timeout(SECONDS)
-        self.page.on("request", lambda asked: self.hosts.add(urlsplit(asked.url).netloc))
+        self.page.on("request", self._asked)
         self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+
+    def _asked(self, request: Request) -> None:
+        to = urlsplit(request.url)
+        if to.scheme.startswith(("http", "ws")):  # others stay in the browser
+            self.hosts.add(to.netloc)
 
     def log_in(self, user: str, password: str) -> None:
         self.page.goto(self.url)
