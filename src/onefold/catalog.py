@@ -397,10 +397,16 @@ def drop_table(lake: Lake, name: str) -> None:
     except NoSuchTableError:
         return
     catalog.drop_table(identifier)
-    place = location.replace("file:///", "/").replace("file:/", "/").rstrip("/")
-    warehouse = lake.warehouse.replace("file:///", "/").replace("file:/", "/").rstrip("/")
-    if place.startswith(f"{warehouse}/"):  # else its files are orphans
-        lake.storage.remove_below(f"warehouse{place.removeprefix(warehouse)}/")
+    if (place := key_below_warehouse(lake, location)) is not None:  # else its files are orphans
+        lake.storage.remove_below(f"{place}/")
+
+
+def key_below_warehouse(lake: Lake, location: str) -> str | None:
+    """The key of a file or folder that Iceberg names; None where it lies elsewhere."""
+    place, warehouse = (
+        one.replace("file:///", "/").replace("file:/", "/").rstrip("/") for one in (location, lake.warehouse)
+    )
+    return f"warehouse{place.removeprefix(warehouse)}" if place.startswith(f"{warehouse}/") else None
 
 
 def find_state(lake: Lake, dataset: Dataset, generation: str | None = None) -> StateTable | None:

@@ -414,6 +414,23 @@ class NotProvedError(TerminalError):
 
 
 @dataclass(eq=False)
+class NotRecoveredError(TerminalError):
+    """The catalog has lost a table of which files are gone, too."""
+
+    table: str
+    missing: str
+    count: int
+
+    def sentence(self) -> str:
+        more = f" (and {self.count - 1} more tables)" if self.count > 1 else ""
+        return (
+            f"{self.table}{more} cannot be recovered: no state of it has all its files; missing in the newest: "
+            f"{self.missing}. Other tables were. Bring the file back from a backup, or give the bucket back an earlier "
+            "state as a whole, and run it again. What was landed is not touched."
+        )
+
+
+@dataclass(eq=False)
 class RepeatedKeysError(TerminalError):
     """The published table holds keys more than once, which no publication lets through."""
 

@@ -130,7 +130,7 @@ def test_transactions_are_read_when_they_are_committed_and_their_markers_are_hol
 
     def transaction(name: str = "") -> Producer:
         config = {"bootstrap.servers": t.servers, "transactional.id": name or uuid.uuid4().hex, "log_level": 0}
-        producer = Producer(config)
+        producer = Producer(config | {"transaction.timeout.ms": 900_000})
         producer.init_transactions(30)
         producer.begin_transaction()
         return producer

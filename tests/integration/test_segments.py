@@ -64,7 +64,8 @@ class Log:
         config = {"bootstrap.servers": self.broker.bootstrap, "compression.type": codec, "linger.ms": 5, "log_level": 0}
         if not transactional:
             return Producer(config)
-        producer = Producer(config | {"transactional.id": uuid.uuid4().hex})
+        own = {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": 900_000}  # open while Spark folds
+        producer = Producer(config | own)
         producer.init_transactions(30)
         return producer
 

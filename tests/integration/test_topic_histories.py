@@ -142,7 +142,7 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: len(self.transactions) < 2)
     @rule(hours=st.lists(st.integers(0, HOURS), min_size=1, max_size=3), partition=st.integers(0, 2))
     def begin(self, hours: list[int], partition: int) -> None:
-        id_ = {"transactional.id": uuid.uuid4().hex}
+        id_ = {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": 900_000}
         producer = Producer({"bootstrap.servers": self.servers, "log_level": 0} | id_)
         producer.init_transactions(30)
         producer.begin_transaction()

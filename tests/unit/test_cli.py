@@ -21,7 +21,7 @@ PROJECT = Path(__file__).parents[2]
 COMMANDS = (
     "validate", "run", "step", "show", "changes", "batches", "verdicts", "quarantine", "explain", "offsets",
     "rebuild", "rollback", "maintain", "demo", "init", "doctor", "release", "discard", "skip", "decisions",
-    "replay", "prove", "config", "accept-gap", "held", "forget", "erase",
+    "replay", "prove", "config", "accept-gap", "held", "forget", "erase", "recover",
 )  # fmt: skip
 
 

@@ -77,7 +77,16 @@ class InProcess:
         session = self.session
         from onefold.maintenance.erase import erase_from_tables
 
-        return erase_from_tables(session, self.lake, dataset, positions)
+        with self._failing("erase", dataset.name):
+            return erase_from_tables(session, self.lake, dataset, positions)
+
+    def name_published(self, dataset: Dataset) -> None:
+        """Make the views by which a dataset's rows and its quarantine are read, where they are not there."""
+        session = self.session
+        from onefold.upsert.state import ensure_view
+
+        with self._failing("recover", dataset.name):
+            ensure_view(session, dataset)
 
     def prove(self, dataset: Dataset, share: float, say: Callable[[str], None]) -> Proof:
         """Compare the published rows with the landed bytes."""

@@ -1,8 +1,9 @@
-"""The commands that tend what is published: prove, rebuild, rollback, maintain."""
+"""The commands that tend what is published: prove, rebuild, rollback, maintain, recover."""
 
 from __future__ import annotations
 
 import getpass
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from onefold.cli.app import AsJson, Name, app, open_dataset
 from onefold.cli.batches import Say, ended, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import dataset_files
-from onefold.errors import NotProvedError, UsageError
+from onefold.errors import NotProvedError, NotRecoveredError, UsageError
 from onefold.lake import Lake
 from onefold.landing.preview import planned
 from onefold.settings import load_settings
@@ -156,3 +157,36 @@ def maintain(
 
 def _counted(row: dict[str, Any]) -> dict[str, Any]:
     return {key: len(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+@app.command()
+def recover(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be registered; change nothing")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give the catalog back the tables it has lost, from what lies in the lake. Nothing may be running."""
+    from onefold.catalog import find_state
+    from onefold.cli.process import InProcess
+    from onefold.maintenance.recovery import find_lost, register
+    from onefold.upsert.generation import open_dataset as find
+
+    lake = Lake(load_settings())
+    with NOTES.status("recover: looking through the warehouse"):
+        lost = find_lost(lake)
+    whole = [one for one in lost if one.metadata or one.gone]
+    told = [asdict(one) | {"table": ".".join(one.table)} for one in lost]
+    if whole and not dry_run:
+        spark = InProcess(lake)
+        try:
+            for one in whole:
+                register(lake, one)
+            for file in dataset_files(lake.settings.datasets_folder):
+                if find_state(lake, dataset := find(lake, file.stem)):
+                    spark.name_published(dataset)
+        finally:
+            spark.close()
+    answer("would be recovered" if dry_run else "recovered", told, as_json, empty="the catalog has lost nothing")
+    if broken := [one for one in lost if not (one.metadata or one.gone)]:
+        raise NotRecoveredError(".".join(broken[0].table), str(broken[0].missing), len(broken))
+    if whole and not dry_run:
+        note("next, of each dataset: `onefold prove`, then `onefold run`, which takes up what the table does not cover")
