@@ -218,20 +218,6 @@ def views_read(services: Services) -> Counter[str]:
     return found
 
 
-def test_a_backfill_of_what_is_published_changes_nothing(services: Services) -> None:
-    rows, batches = services.rows(), services.batches()
-    services.post(
-        "backfills",
-        dag_id="page_views",
-        from_date=services.day(0),
-        to_date=services.day(0),
-        reprocess_behavior="completed",
-    )
-    (again,) = [name for name, one in services.runs("page_views").items() if one["state"] != "success"]
-    assert services.ended("page_views", again) == "success", services.why("page_views", again)
-    assert (services.rows(), services.batches()) == (rows, batches)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_any_task_may_be_cleared_and_the_table_stays_what_it_is(services: Services, task: str) -> None:
     (run,) = [name for name, one in services.runs("page_views").items() if one["run_type"] == "scheduled"]

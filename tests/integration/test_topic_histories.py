@@ -37,7 +37,7 @@ from sample.broker import Broker
 from tests.integration.topics import Topics, at
 
 pytestmark = pytest.mark.kafka
-HISTORIES = int(os.environ.get("ONEFOLD_TEST_HISTORIES", "10"))
+HISTORIES = int(os.environ.get("ONEFOLD_TEST_HISTORIES", "6"))
 HOURS = 5
 TOMORROW = timedelta(days=1)
 Where = tuple[int, int]
