@@ -77,6 +77,11 @@ s3-server: $(READY)
 test: setup $(KAFKA) $(SERVERS) $(CLASSES) s3-server ## Everything that CI runs
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
+.PHONY: test-nightly
+test-nightly: setup $(KAFKA) $(SERVERS) $(CLASSES) s3-server ## That, what takes too long for it, and more drawn histories: hours
+	@ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-100} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-50} \
+	    $(BIN)/pytest -m "" --numprocesses 2 --dist loadfile
+
 .PHONY: test-quick
 test-quick: setup ## Unit and property tests
 	@$(BIN)/pytest tests/unit tests/property

@@ -176,6 +176,7 @@ def services(tmp_path_factory: pytest.TempPathFactory, broker: Broker) -> Iterat
         yield Services(airflow, broker, first)
 
 
+@pytest.mark.nightly
 def test_backfills_backwards_beside_the_schedule_publish_each_interval_once(services: Services) -> None:
     asked = {"dag_id": "page_views", "from_date": services.day(0), "to_date": services.day(DAYS - 2)}
     dry = services.post("backfills/dry_run", **asked)["backfills"]
@@ -200,6 +201,7 @@ def test_backfills_backwards_beside_the_schedule_publish_each_interval_once(serv
     assert {one["source_task_id"] for one in events} == {"publish"}
 
 
+@pytest.mark.nightly
 def test_the_shipped_dag_behind_it_reads_each_published_row_once(services: Services) -> None:
     wanted = Counter(str(view(one)["user_id"]) for one in services.rows())
     until(lambda: sum(views_read(services).values()) >= sum(wanted.values()), "the rows are read")
@@ -218,6 +220,7 @@ def views_read(services: Services) -> Counter[str]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("task", TASKS)
 def test_any_task_may_be_cleared_and_the_table_stays_what_it_is(services: Services, task: str) -> None:
     (run,) = [name for name, one in services.runs("page_views").items() if one["run_type"] == "scheduled"]
@@ -230,6 +233,7 @@ def test_any_task_may_be_cleared_and_the_table_stays_what_it_is(services: Servic
     assert (services.rows(), services.batches()) == (rows, batches)
 
 
+@pytest.mark.nightly
 def test_a_run_survives_the_kill_of_its_spark_and_of_the_scheduler(services: Services) -> None:
     before = services.rows()
     produce(services.broker, [(datetime.now(UTC), view(f"new-{number % 5}")) for number in range(8)])
