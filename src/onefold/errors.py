@@ -425,8 +425,8 @@ class NotRecoveredError(TerminalError):
         more = f" (and {self.count - 1} more tables)" if self.count > 1 else ""
         return (
             f"{self.table}{more} cannot be recovered: no state of it has all its files; missing in the newest: "
-            f"{self.missing}. Other tables were. Bring the file back from a backup, or give the bucket back an earlier "
-            "state as a whole, and run it again. What was landed is not touched."
+            f"{self.missing}. What can be is listed. Bring the file back from a backup, or give the bucket back an "
+            "earlier state as a whole, and run it again. What was landed is not touched."
         )
 
 

@@ -136,14 +136,43 @@ def test_a_bucket_that_is_older_than_its_catalog_goes_on_from_what_it_has(
     assert find_lost(project.lake) == []
 
 
+def test_where_nothing_lies_nothing_is_given_up(project: Project) -> None:
+    warehouse, before = project.home / ".lake" / "warehouse", tables(project)
+    away = warehouse.rename(warehouse.with_name("not-mounted"))
+    done = project.onefold("recover")
+    away.rename(warehouse)
+    assert (done.code, tables(project)) == (2, before)
+    assert f"the catalog knows {len(before)} tables, and nothing lies in" in done.err
+
+
+def test_a_table_of_which_no_state_is_whole_is_named(project: Project) -> None:
+    half = project.home / ".lake/warehouse/shop/gone/metadata/00000-half.metadata.json"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"{")
+    done = project.onefold("recover", "--dry-run", "--json")
+    half.unlink()
+    assert done.code == 1
+    assert [(one["table"], one["metadata"]) for one in done.json] == [("shop.gone", None)]
+    assert "shop.gone cannot be recovered" in done.err
+    assert half.name in done.err
+
+
 def test_a_state_that_lacks_a_file_is_passed_over_for_the_one_before(
     project: Project, opened: Callable[[], SparkSession]
 ) -> None:
     dataset = project.dataset("accounts")
     head = StateTable(project.lake, dataset).table.current_snapshot()
     assert head
+    place = Path(StateTable(project.lake, dataset).table.metadata_location.removeprefix("file:"))
+    half = place.with_name("09999-half.metadata.json")  # the newest by its number, and cut off
+    half.write_bytes(place.read_bytes()[:200])
     Path(head.manifest_list.removeprefix("file:")).unlink()
     lose_catalog(project)
+    found = find_lost(project.lake)
+    (state,) = [one for one in found if "__state_" in one.table[1]]
+    assert state.missing
+    assert half.name in state.missing
+    half.unlink()
     found = find_lost(project.lake)
     (state,) = [one for one in found if "__state_" in one.table[1]]
     assert state.metadata

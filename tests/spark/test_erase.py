@@ -23,7 +23,7 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.faults import ERASE_POINTS
 from onefold.formats.avro import read_avro
-from onefold.lake import Lake
+from onefold.lake import STAGING, Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import LandedObject, Manifest
@@ -233,6 +233,10 @@ def test_L6_killed_anywhere_the_same_command_ends_it(
     left = Path(lake.storage.uri) / f"warehouse/tests/{StateTable(lake, made).identifier[-1]}/data/left.parquet"
     pq.write_table(pa.table({"id": [KEY["id"]]}), left)
     os.utime(left, (0, 0))
+    # What a drop leaves that is killed between the catalog's row and the table's files.
+    dropped = Path(lake.storage.uri) / f"warehouse/{STAGING}/{made.name}__staged_0123456789ab/data/left.parquet"
+    dropped.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [KEY["id"]]}), dropped)
     assert files_with(lake, *PERSON) != []
     done = erase(session, lake, made)
     assert (done.name, done.at) == (standing.name, standing.at)

@@ -24,6 +24,10 @@ Words = Annotated[
 ]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded and shown")]
 Who = Annotated[str | None, typer.Option("--who", metavar="NAME", help="Who decides [default: you]")]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="JSON", help='A key: \'{"account_id": "a-1"}\'; may be given more than once'),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be decided; change nothing")]
 
 

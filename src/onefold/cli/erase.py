@@ -12,7 +12,7 @@ import typer
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
 from onefold.cli.batches import Say
 from onefold.cli.console import NOTES, note, print_json, print_rows
-from onefold.cli.decide import Reason, Who, user
+from onefold.cli.decide import Keys, Reason, Who, user
 from onefold.cli.process import InProcess
 from onefold.cli.replay import place_of
 from onefold.cli.run import run_batch
@@ -45,10 +45,7 @@ class Meant:
 def erase(
     name: Name,
     reason: Reason,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option("--key", metavar="JSON", help='A key: \'{"account_id": "a-1"}\'; may be given more than once'),
-    ] = None,
+    keys: Keys = None,
     position: Annotated[
         list[str] | None,
         typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="A record in quarantine; may be repeated"),

@@ -9,7 +9,7 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
 from onefold.cli.console import note, print_json
-from onefold.cli.decide import DryRun, Reason, Who, carry_out, user
+from onefold.cli.decide import DryRun, Keys, Reason, Who, carry_out, user
 from onefold.dataset.base import duration
 from onefold.errors import UsageError
 
@@ -18,10 +18,7 @@ from onefold.errors import UsageError
 def forget(
     name: Name,
     reason: Reason,
-    keys: Annotated[
-        list[str] | None,
-        typer.Option("--key", metavar="JSON", help='A key: \'{"account_id": "a-1"}\'; may be given more than once'),
-    ] = None,
+    keys: Keys = None,
     deleted_before: Annotated[
         str | None,
         typer.Option(metavar="AGE", help="All keys whose row has been deleted for so long, by its record's time: 90d"),

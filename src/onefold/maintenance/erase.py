@@ -69,16 +69,21 @@ def erase_from_tables(
 
 
 def _drop_others(lake: Lake, dataset: Dataset) -> list[str]:
-    """Drop what is the work of attempts that are over, and the tables of earlier generations."""
+    """Drop what is the work of attempts that are over, and the tables of earlier generations.
+
+    What a drop has left that was killed behind the catalog's row is looked for by the folders' names.
+    """
     catalog = open_catalog(lake)
     own = re.compile(rf"{re.escape(dataset.name)}__({'|'.join((*SCRATCH, 'verdicts'))})_[0-9a-f]+")
-    listed = catalog.list_tables(STAGING) if catalog.namespace_exists(STAGING) else []
-    names = [f"{STAGING}.{name}" for *_, name in listed if own.fullmatch(name) and name != verdict_name(dataset)]
+    found = {name for *_, name in (catalog.list_tables(STAGING) if catalog.namespace_exists(STAGING) else [])}
+    found |= {info.key.split("/")[2] for info in lake.storage.list(f"warehouse/{STAGING}/")}
+    names = [f"{STAGING}.{name}" for name in found if own.fullmatch(name) and name != verdict_name(dataset)]
     retired = (lake.get(info.key, Retired) for info in lake.storage.list(f"datasets/{dataset.name}/retired"))
     names += [f"{one.table}__state_{one.generation}" for one in retired if one and one.generation != dataset.generation]
     dropped = [name for name in sorted(names) if catalog.table_exists(tuple(name.split(".")))]
-    for name in dropped:
+    for name in sorted(names):
         drop_table(lake, name)
+        lake.storage.remove_below(f"warehouse/{name.replace('.', '/')}/")
     return dropped
 
 

@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.table import StaticTable
 from sqlalchemy.exc import SQLAlchemyError
 
 from onefold.catalog import key_below_warehouse, open_catalog
-from onefold.errors import LakeUnavailableError
+from onefold.errors import LakeUnavailableError, UsageError
 from onefold.lake import Lake
 
 _METADATA = re.compile(r"warehouse/(?P<namespace>[^/]+)/(?P<name>[^/]+)/metadata/(?P<number>\d+)-[^/]+\.metadata\.json")
@@ -55,6 +55,9 @@ def find_lost(lake: Lake) -> list[Recovered]:
     """The tables below the warehouse that the catalog does not know, or knows by metadata that is not there.
 
     Views are no tables: who publishes makes them. The order of names.
+
+    Raises:
+        UsageError: nothing at all lies there.
     """
     keys = {info.key for info in lake.storage.list("warehouse/")}
     states: dict[Identifier, list[tuple[int, str]]] = defaultdict(list)
@@ -63,6 +66,11 @@ def find_lost(lake: Lake) -> list[Recovered]:
             states[match["namespace"], match["name"]].append((int(match["number"]), key))
     catalog = open_catalog(lake)
     known = [table for space in catalog.list_namespaces() for table in catalog.list_tables(space) if len(table) == 2]
+    if known and not states:  # a disk that is not mounted, a prefix that is another one
+        raise UsageError(
+            f"the catalog knows {len(known)} tables, and nothing lies in {lake.warehouse}. Is ONEFOLD_LAKE the lake "
+            "that belongs to the catalog, and is it there? Nothing was changed."
+        )
     found = []
     for table in sorted({*states, *known}):
         numbered = states.get(table, [])
@@ -110,7 +118,11 @@ def _is_view(lake: Lake, key: str) -> bool:
 
 def _missing(lake: Lake, catalog: SqlCatalog, metadata: str, keys: set[str]) -> Iterator[str]:
     """The files that a state of a table needs, on every branch, and that are not there."""
-    table = StaticTable.from_metadata(lake.storage.uri_of(metadata), catalog.properties)
+    try:
+        table = StaticTable.from_metadata(lake.storage.uri_of(metadata), catalog.properties)
+    except (ValidationError, ValueError, OSError) as error:  # half of it, say
+        yield f"{metadata} cannot be read: {str(error).splitlines()[0]}"
+        return
     for name, ref in sorted(table.refs().items()):
         try:
             tasks = list(table.scan(snapshot_id=ref.snapshot_id).plan_files())

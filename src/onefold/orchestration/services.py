@@ -163,7 +163,7 @@ def free_port(wanted: int) -> int:
 def running(airflow: Airflow, dags: Iterable[str], say: Callable[[str], None]) -> Iterator[None]:
     """The services up and the DAGs read, and everything stopped at the end whatever happens.
 
-    `say` hears what is waited for, when that changes.
+    `say` hears what is waited for, once a second.
 
     Raises:
         UsageError: a service ended, or something was not there in time; where its log lies.

@@ -130,11 +130,12 @@ def quarantined_positions(lake: Lake, dataset: Dataset, places: Iterable[Positio
     Raises:
         UsageError: there is none in quarantine.
     """
-    left, found = set(places), dict[str, list[Range]]()
+    wanted, found = set(places), dict[str, list[Range]]()
+    left = set(wanted)
     table = find_state(lake, dataset)
     for row in table.quarantined("_order") if table and left else ():
         order = row["_order"]
-        if order["topic"] is not None and (place := (order["topic"], order["partition"], order["offset"])) in places:
+        if order["topic"] is not None and (place := (order["topic"], order["partition"], order["offset"])) in wanted:
             where = TopicPartition(**{part: order[part] for part in _PARTITION})
             found.setdefault(where.key, []).append((order["offset"], order["offset"] + 1))
             left.discard(place)
