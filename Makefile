@@ -10,6 +10,8 @@ JARS := .jars/spark/.ready
 KAFKA := .jars/kafka/.ready
 SERVERS := .jars/s3/.ready .jars/postgres/.ready
 CLASSES := .jars/spark/classes.jsa
+# Two processes, each with files of its own, in the order of their folders: the long ones first, the many quick ones last.
+SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
 
 .PHONY: help
 help: ## This list
@@ -75,12 +77,12 @@ s3-server: $(READY)
 
 .PHONY: test
 test: setup $(KAFKA) $(SERVERS) $(CLASSES) s3-server ## Everything that CI runs
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/pytest $(SHARED)
 
 .PHONY: test-nightly
 test-nightly: setup $(KAFKA) $(SERVERS) $(CLASSES) s3-server ## That, what takes too long for it, and more drawn histories: hours
 	@ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-100} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-50} \
-	    $(BIN)/pytest -m "" --numprocesses 2 --dist loadfile
+	    $(BIN)/pytest -m "" $(SHARED)
 
 .PHONY: test-quick
 test-quick: setup ## Unit and property tests

@@ -106,6 +106,34 @@ def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
     assert (woken > 0) is (split != "at once")
 
 
+def test_L1_a_record_may_tell_the_version_that_it_was_made_for(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """Compare-and-set as its sender says it: what expects 0 makes 1; of two that expect the same one stands."""
+    version = {"expected": "long(header.v)", "guard": "contiguous", "tie": "first"}
+    made = chained(dataset, apply={"mode": "upsert", "key": ["key.id"], "version": version})
+    sent = [
+        Sent(0, 0, 10, "a", 2, "m0", {"owner": "A3"}),
+        Sent(0, 1, 11, "a", 0, "m1", {"owner": "A1"}),
+        Sent(0, 2, 12, "a", 1, "m2", {"owner": "A2"}),
+        Sent(0, 3, 13, "a", 1, "m3", {"owner": "late"}),  # the one before it was quicker
+        Sent(0, 4, 14, "b", 4, "m4", {"owner": "B5"}),
+    ]
+    told = [counts(run(session, lake, made, export(tmp_path / str(n), [one]))) for n, one in enumerate(sent)]
+    assert told == [
+        {"held/version_gap": 1},
+        {"applied/insert": 1},
+        {"applied/update": 1, "applied/folded": 1},
+        {"superseded/stored": 1},
+        {"held/version_gap": 1},
+    ]
+    assert rows_of(lake, made) == [{"id": "a", "owner": "A3"}]
+    assert held(session, made) == [("b", 5)]
+    [waiting] = held_of(lake, made)
+    assert waiting["missing"] == [[1, 5]]
+    assert prove(session, lake, made).holds
+
+
 def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

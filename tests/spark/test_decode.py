@@ -328,6 +328,43 @@ def test_identity_of(identities: Rows, case: str) -> None:
     assert (row[C.KEY] is None) is (row[REJECTED] is not None)
 
 
+LARGEST = 2**63 - 1
+STEPS: dict[tuple[str | None, str | None], tuple[Any, ...]] = {
+    # (header v, header e): (rejected and version where both are declared; where only what it expects is)
+    ("4", "3"): (None, 4, None, 4),
+    ("1", "0"): (None, 1, None, 1),
+    ("5", "3"): (("wrong_step", "it expects version 3 and makes 5"), 5, None, 4),
+    ("3", "3"): (("wrong_step", "it expects version 3 and makes 3"), 3, None, 4),
+    ("2", "3"): (("wrong_step", "it expects version 3 and makes 2"), 2, None, 4),
+    ("0", "-1"): (*(("before_first", "the first version of a key is 1"), 0) * 2,),
+    ("1", None): (*(("null_version", "long(header.e) is null"), 1, ("null_version", "long(header.e) is null"), None),),
+    (None, "0"): (("null_version", "long(header.v) is null"), None, None, 1),
+    ("1", "none"): (
+        *(("wrong_type", "long(header.e) cannot be cast"), 1, ("wrong_type", "long(header.e) cannot be cast"), None),
+    ),
+    (str(LARGEST), str(LARGEST - 1)): (None, LARGEST, None, LARGEST),
+    (str(LARGEST), str(LARGEST)): (
+        *(("wrong_step", f"it expects version {LARGEST} and makes {LARGEST}"), LARGEST),
+        *(("wrong_step", f"it expects version {LARGEST}"), None),
+    ),
+}
+
+
+def test_only_the_next_version_follows_the_one_that_a_record_expects(spark: SparkSession, dataset: MakeDataset) -> None:
+    found: dict[Any, tuple[Any, ...]] = dict.fromkeys(STEPS, ())
+    for own in ({"from": "long(header.v)"}, {}):
+        version = {"guard": "contiguous", "expected": "long(header.e)", **own}
+        made = dataset(**UPSERT | {"apply": {**UPSERT["apply"], "version": version}})
+        records = [
+            record(repr(told), VALUE, key_bytes=KEY, headers=[("v", told[0]), ("e", told[1]), ("m", "m1")])
+            for told in STEPS
+        ]
+        rows = _by_case(identify(decode(envelope(spark, records), made), made).drop("_headers"))
+        for told in STEPS:
+            found[told] += (_rejection(rows[repr(told)]), rows[repr(told)][C.VERSION])
+    assert found == STEPS
+
+
 def test_a_null_deciding_identity_is_rejected_and_never_matches(spark: SparkSession, dataset: MakeDataset) -> None:
     made = dataset(value={"fields": {"a": "string?", "b": "string?"}}, identity={"business_key": ["a", "b"]})
     values = {

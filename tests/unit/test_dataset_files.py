@@ -290,6 +290,21 @@ REFUSED = [
     ("add", "  mode: append\n", UPSERT + "  add: {amount: amount}\n", "apply", "add belongs to mode increment"),
     ("guard", "  mode: append\n", UPSERT.replace("newer", "older"), "apply.version.guard", "'contiguous'"),
     ("first", "  mode: append\n", UPSERT.replace("newer", "newer, first: 1"), "apply.version", "first belongs"),
+    (
+        "expects",
+        "  mode: append\n",
+        UPSERT.replace("newer", "newer, expected: offset"),
+        "apply.version",
+        "expected belongs",
+    ),
+    ("no version", "  mode: append\n", UPSERT.replace("from: long(header.version), ", ""), "apply", "from is missing"),
+    (
+        "expects text",
+        "  mode: append\n",
+        CHAIN.replace("from: long(header.version)", "expected: header.v"),
+        "apply",
+        "cast with",
+    ),
     ("no next", "  mode: append\n", CHAIN.replace("long(header.version)", "timestamp"), "apply", "cast with"),
     ("of text", "  mode: append\n", CHAIN.replace("long(header.version)", "header.version"), "apply", "cast with"),
     ("of two", "  mode: append\n", CHAIN.replace("long(header.version)", "[amount, at]"), "apply", "no next one"),
@@ -334,6 +349,10 @@ def test_a_wrong_file_is_refused_at_its_key(write: Write, old: str, new: str, ke
         (("[key.id]", "[key.id, account]"), "every key part from key"),
         (("long(header.version)", "long(amount)"), "version from header"),
         (("long(header.version)", "long(key.version)"), "version from header"),
+        (
+            ("from: long(header.version), guard: newer", "expected: long(amount), guard: contiguous"),
+            "version from header",
+        ),
     ],
 )
 def test_a_tombstone_holds_neither_value_nor_version(write: Write, change: tuple[str, str], said: str) -> None:

@@ -286,7 +286,7 @@ def test_what_the_dataset_can_say_of_a_record_has_a_meaning() -> None:
         "held": ["version_gap"],
         "rejected": [
             "undecodable", "missing_field", "null_key", "null_version", "null_identity", "null_value",
-            "wrong_type", "too_large", "unknown_schema", "forgotten",
+            "wrong_type", "too_large", "unknown_schema", "forgotten", "before_first", "wrong_step",
         ],
         "filtered": ["filter"],
     }  # fmt: skip

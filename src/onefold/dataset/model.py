@@ -93,8 +93,12 @@ class Identity(Model):
 class Version(Model):
     """What orders the versions of a key."""
 
-    from_: ExpressionText | list[ExpressionText] = Field(
-        alias="from", description="The version's expression; of several the first that differs decides"
+    from_: ExpressionText | list[ExpressionText] | None = Field(
+        default=None, alias="from", description="The version's expression; of several the first that differs decides"
+    )
+    expected: ExpressionText | None = Field(
+        default=None,
+        description="guard contiguous: the version that the record was made for; its own is the next, from or not",
     )
     guard: Literal["newer", "contiguous"] = Field(
         default="newer", description="contiguous: a version is applied only behind the one before it"
@@ -105,22 +109,31 @@ class Version(Model):
     @field_validator("from_", mode="before")
     @classmethod
     def _some(cls, given: Any) -> Any:
-        if not isinstance(given, str) and not (isinstance(given, list) and given):
+        if given is not None and not isinstance(given, str) and not (isinstance(given, list) and given):
             raise ValueError("it takes an expression, or a list of them, the weightiest first")
         return given
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.guard == "newer" and self.first is not None:
-            raise ValueError("first belongs to guard contiguous")
+        if self.from_ is None and self.expected is None:
+            raise ValueError("from is missing: the expression of a record's version")
+        for name in ("first", "expected"):
+            if self.guard == "newer" and getattr(self, name) is not None:
+                raise ValueError(f"{name} belongs to guard contiguous")
         if self.guard == "contiguous" and len(self.parts) > 1:
             raise ValueError("guard contiguous counts one whole number: a version of several parts has no next one")
         return self
 
     @property
     def parts(self) -> list[str]:
-        """The expressions that make the version, the weightiest first."""
-        return self.from_ if isinstance(self.from_, list) else [self.from_]
+        """The expressions that make the version, the weightiest first; without `from` there is none."""
+        given = self.from_ or []
+        return given if isinstance(given, list) else [given]
+
+    @property
+    def expressions(self) -> list[tuple[str, str]]:
+        """All that a record's version is read from: (place below `version`, text)."""
+        return [*(("from", text) for text in self.parts), *([("expected", self.expected)] if self.expected else [])]
 
     @property
     def begins(self) -> int:
@@ -289,12 +302,13 @@ class Dataset(Model):
                 raise ValueError(f"quality.{name}: only guard contiguous holds records")
         if self.chained:
             assert self.apply.version
-            [text] = self.apply.version.parts
-            kind = self.type_of(parse(text))
-            if not kind or kind.name not in ("int", "long"):
-                raise ValueError(
-                    f"apply.version.from: {text!r}: guard contiguous counts whole numbers; cast with long(…) or int(…)"
-                )
+            for place, text in self.apply.version.expressions:
+                kind = self.type_of(parse(text))
+                if not kind or kind.name not in ("int", "long"):
+                    raise ValueError(
+                        f"apply.version.{place}: {text!r}: guard contiguous counts whole numbers; "
+                        "cast with long(…) or int(…)"
+                    )
 
     def _check_sums(self) -> None:
         if self.apply.mode != "increment":
@@ -339,7 +353,7 @@ class Dataset(Model):
         found += [("apply.key", text) for text in self.apply.key or ()]
         found += [(f"apply.add.{name}", text) for name, text in (self.apply.add or {}).items()]
         if self.apply.version:
-            found += [("apply.version.from", text) for text in self.apply.version.parts]
+            found += [(f"apply.version.{place}", text) for place, text in self.apply.version.expressions]
         if self.apply.delete_when != "tombstone":
             found.append(("apply.delete_when", self.apply.delete_when))
         return [(place, text) for place, text in found if text is not None]
@@ -389,7 +403,7 @@ class Dataset(Model):
             raise ValueError("apply.delete_when: tombstone needs every key part from key.* (a null value holds none)")
         if self.within and any(path.root == "value" for path in paths(self.within)):
             raise ValueError("apply.delete_when: tombstone needs identity.within from key.* or header.*, too")
-        parts = [path for text in self.apply.version.parts for path in paths(parse(text))]
+        parts = [path for _, text in self.apply.version.expressions for path in paths(parse(text))]
         if any(path.root in ("value", "key") for path in parts):
             raise ValueError(
                 "apply.delete_when: tombstone needs the version from header.*, timestamp or offset "

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Expression, parse
+from onefold.dataset.model import Version
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.dedup import columns as C
@@ -29,14 +30,8 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
         *(_of_key(dataset, *one) for one in zip(dataset.key_expressions, keys, dataset.key_names, strict=True)),
     ]
     if dataset.apply.version:
-        parts = [compile_expression(parse(text)) for text in dataset.apply.version.parts]
-        columns[C.VERSION] = parts[0].value if len(parts) == 1 else _composite([part.value for part in parts])
-        for part, text in zip(parts, dataset.apply.version.parts, strict=True):
-            candidates.append(_null_or_wrong(part, "null_version", text))
-        if dataset.chained:
-            begins = dataset.apply.version.begins
-            said = f"the first version of a key is {begins}"
-            candidates.append(F.when(parts[0].value < begins, rejected("before_first", said)))
+        columns[C.VERSION], refused = _version(dataset.apply.version)
+        candidates += refused
     if dataset.sums:
         added_to = [(text, compile_expression(parse(text))) for text in dataset.apply.key or ()]
         candidates += [_null_or_wrong(part, "null_key", text) for text, part in added_to]
@@ -71,6 +66,25 @@ def content_of(dataset: Dataset) -> Column:
         kinds = {name: dataset.type_of(tree) or FieldType("string") for name, tree in dataset.key_columns}
         fields |= {name: Origin(name, kind, added=False) for name, kind in kinds.items()}
     return content_hash(fields, F.col(C.DELETED))
+
+
+def _version(version: Version) -> tuple[Column, list[Column]]:
+    """A record's version, and why it has none. Of the number it expects, only the next can follow."""
+    given = [(place, text, compile_expression(parse(text))) for place, text in version.expressions]
+    refused = [_null_or_wrong(part, "null_version", text) for _, text, part in given]
+    parts = [part.value for place, _, part in given if place == "from"]
+    for expected in (part.value for place, _, part in given if place == "expected"):
+        following = F.try_add(expected, F.lit(1))  # null behind the greatest number
+        made = parts[0] if parts else following
+        said = F.concat(F.lit("it expects version "), expected.cast("string"))
+        if parts:
+            said = F.concat(said, F.lit(" and makes "), made.cast("string"))
+        refused.append(F.when(following.isNull() | (made != following), rejected("wrong_step", said)))
+        parts = [made]
+    if version.guard == "contiguous":
+        said = F.lit(f"the first version of a key is {version.begins}")
+        refused.append(F.when(parts[0] < version.begins, rejected("before_first", said)))
+    return parts[0] if len(parts) == 1 else _composite(parts), refused
 
 
 def _composite(parts: list[Column]) -> Column:

@@ -37,7 +37,7 @@ def doc_of(dataset: Dataset) -> str:
     mode = apply.mode
     if apply.key and apply.version:
         rule = "version by version, along" if dataset.chained else "the newest"
-        mode += f" by {', '.join(apply.key)}: {rule} {', '.join(apply.version.parts)}"
+        mode += f" by {', '.join(apply.key)}: {rule} {', '.join(text for _, text in apply.version.expressions)}"
         mode += f"; deleted by {apply.delete_when}" if apply.delete_when else ""
     if apply.key and apply.add:
         mode += f" by {', '.join(apply.key)}: {', '.join(f'{name} + {field}' for name, field in apply.add.items())}"
