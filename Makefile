@@ -9,6 +9,7 @@ READY := $(VENV)/.ready
 JARS := .jars/spark/.ready
 KAFKA := .jars/kafka/.ready
 SERVERS := .jars/s3/.ready .jars/postgres/.ready
+REST := .jars/rest/.ready
 CLASSES := .jars/spark/classes.jsa
 # Two processes, each with files of its own, in the order of their folders: the long ones first, the many quick ones last.
 SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
@@ -38,6 +39,11 @@ $(JARS): $(READY) src/onefold/spark/jars.lock
 $(KAFKA): $(READY) src/onefold/spark/jars.lock
 	@echo "jars for the Kafka broker that the tests start"
 	@$(BIN)/python -m onefold.spark.jars kafka
+	@touch $@
+
+$(REST): $(READY) src/onefold/spark/jars.lock
+	@echo "jars for the catalog server that the tests start"
+	@$(BIN)/python -m onefold.spark.jars rest
 	@touch $@
 
 $(SERVERS): $(READY) src/onefold/spark/jars.lock
@@ -76,11 +82,11 @@ s3-server: $(READY)
 	@$(BIN)/python -m deploy.stack.s3
 
 .PHONY: test
-test: setup $(KAFKA) $(SERVERS) $(CLASSES) s3-server ## Everything that CI runs
+test: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server ## Everything that CI runs
 	@$(BIN)/pytest $(SHARED)
 
 .PHONY: test-nightly
-test-nightly: setup $(KAFKA) $(SERVERS) $(CLASSES) s3-server ## That, what takes too long for it, and more drawn histories: hours
+test-nightly: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server ## That, what takes too long for it, and more drawn histories: hours
 	@ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-100} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-50} \
 	    $(BIN)/pytest -m "" $(SHARED)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sample.broker import Broker
     from tests.disk import Disk
     from tests.postgres import Postgres
+    from tests.rest_server import RestServer
 
 PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
@@ -170,3 +171,19 @@ def postgres() -> Iterator[Postgres]:
         pytest.skip("no Postgres server on this machine (Debian's package is postgresql)")
     with Postgres() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    """A real REST catalog server for the whole session, for lakes in folders."""
+    from tests.rest_server import RestServer
+
+    with RestServer(tmp_path_factory.mktemp("rest")) as started:
+        yield started
+
+
+@pytest.fixture
+def rest_catalog(rest_server: RestServer) -> Iterator[str]:
+    """The address of a REST catalog that knows nothing yet."""
+    yield rest_server.uri
+    rest_server.clear()

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, RESTError
 from pyiceberg.expressions import EqualTo, In
 from pyiceberg.schema import Schema
 from pyiceberg.table import DataScan, Table
@@ -54,6 +54,8 @@ from onefold.storage import LocalStorage, s3_of_pyiceberg
 # Their own signatures, which take term and literal by position, are not what mypy sees of a pydantic model.
 _EQUAL_TO: Any = EqualTo
 _IN: Any = In
+UNREACHABLE = (OSError, SQLAlchemyError, RESTError)
+"""What a catalog's client raises where it cannot be reached, or does not do as it is asked."""
 MAIN = "main"
 COMMIT_TRIES = 20
 """How often a commit is tried while what it requires holds; other branches of the table move meanwhile."""
@@ -252,7 +254,7 @@ class StateTable:
 
         Raises:
             MainMovedError: `main` is not at `base`, or the branch not at `head`.
-            OSError, SQLAlchemyError: it may have been committed, or not.
+            UNREACHABLE: it may have been committed, or not.
         """
         requirements = (
             AssertRefSnapshotId(ref=MAIN, snapshot_id=base),
@@ -303,7 +305,7 @@ def _complaints(table: tuple[str, str]) -> Iterator[None]:
     """What the disk, the store or the database refuses, in one sentence."""
     try:
         yield
-    except (OSError, SQLAlchemyError) as error:
+    except UNREACHABLE as error:
         raise LakeUnavailableError(".".join(table), str(error).splitlines()[0]) from error
 
 
@@ -358,22 +360,24 @@ def _point(branch: str, snapshot: int) -> SetSnapshotRefUpdate:
     )
 
 
-def open_catalog(lake: Lake) -> SqlCatalog:
-    """The lake's catalog."""
-    place = {"uri": lake.database.sqlalchemy, "warehouse": lake.warehouse}
-    properties = {"type": "sql", **place, **s3_of_pyiceberg(lake.storage)}
+def open_catalog(lake: Lake) -> Catalog:
+    """The lake's catalog.
+
+    Raises:
+        LakeUnavailableError: it does not answer, or not to us.
+    """
+    properties = {**lake.catalog.of_pyiceberg(lake.warehouse), **s3_of_pyiceberg(lake.storage)}
     try:
         if isinstance(lake.storage, LocalStorage):
             lake.storage.root.mkdir(parents=True, exist_ok=True)
         catalog = _load(properties)
-    except (OSError, SQLAlchemyError) as error:
+    except UNREACHABLE as error:
         raise LakeUnavailableError(
-            str(lake.database), f"the catalog cannot be opened: {str(error).splitlines()[0]}"
+            str(lake.catalog), f"the catalog cannot be opened: {str(error).splitlines()[0]}"
         ) from error
-    assert isinstance(catalog, SqlCatalog)
-    if lake.database.postgres:  # a pool of each handle's own would keep a connection for as long as it lives
-        catalog.engine.dispose()
-        catalog.engine = create_engine(lake.database.sqlalchemy, poolclass=NullPool)
+    if isinstance(catalog, SqlCatalog) and catalog.engine.name != "sqlite":
+        catalog.engine.dispose()  # a pool of each handle's own would keep a connection for as long as it lives
+        catalog.engine = create_engine(catalog.properties["uri"], poolclass=NullPool)
     return catalog
 
 

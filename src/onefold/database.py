@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 from onefold.errors import UsageError
 
 POSTGRES = ("postgresql", "postgresql+psycopg2")
-ACCEPTED = "sqlite:////absolute/path or postgresql+psycopg2://user@host/database"
+ACCEPTED = "sqlite:////absolute/path, postgresql+psycopg2://user@host/database or a REST catalog's https://…"
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,30 @@ class Database:
         place = URL.create("postgresql", host=url.host, port=url.port, database=url.database)
         asked = urlencode(sorted(url.query.items()), doseq=True)
         return f"jdbc:{place.render_as_string()}" + (f"?{asked}" if asked else "")
+
+    def of_pyiceberg(self, warehouse: str) -> dict[str, str]:
+        """pyiceberg's properties of the catalog."""
+        return {"type": "sql", "uri": self.sqlalchemy, "warehouse": warehouse}
+
+    def of_spark(self, warehouse: str) -> dict[str, str]:
+        """Spark's properties of the catalog, without the password."""
+        return {
+            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "uri": self.jdbc,
+            **({"jdbc.user": self.user} if self.user else {}),
+            "jdbc.schema-version": "V1",
+            "warehouse": warehouse,
+        }
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Spark's properties that no list of processes may show."""
+        return {"jdbc.password": self.password} if self.password else {}
+
+    @property
+    def jar_sets(self) -> tuple[str, ...]:
+        """The sets of jars that Spark opens it with."""
+        return ("postgres",) if self.postgres else ()
 
     @property
     def user(self) -> str | None:

@@ -9,6 +9,7 @@ Each class takes fields, keeps them, and composes one message: what, where, what
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -624,6 +625,9 @@ class SparkLostError(TransientError):
 
 def cause_of(error: Exception) -> str:
     """The innermost cause that the JVM names, in one line; else the error's own first line."""
-    lines = str(error).strip().splitlines()
+    text = re.sub(
+        r"\{\n[^{}]*\}", lambda answer: " ".join(answer[0].split()), str(error).strip()
+    )  # a server's, in JSON
+    lines = text.splitlines()
     causes = [line.partition("Caused by:")[2].strip() for line in lines if "Caused by:" in line]
     return (causes or lines or [type(error).__name__])[-1 if causes else 0][:300]

@@ -29,6 +29,7 @@ from pydantic import BaseModel
 from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
+from onefold.rest import RestCatalog
 from onefold.settings import Settings
 from onefold.storage import LocalStorage, Storage, open_storage
 
@@ -71,18 +72,25 @@ class Lake:
         return self.storage.uri_of("warehouse")
 
     @cached_property
-    def database(self) -> Database:
-        """The catalog's database.
+    def catalog(self) -> Database | RestCatalog:
+        """How the catalog is reached.
 
         Raises:
             UsageError: the lake is a bucket and no catalog is set (SQLite needs one host's disk).
         """
-        if self.settings.catalog:
-            return Database(self.settings.catalog)
+        given, properties = self.settings.catalog, self.settings.catalog_properties
+        if given and RestCatalog.meant_by(given):
+            return RestCatalog(given, properties)
+        if properties:
+            raise UsageError(
+                "catalog_properties belong to a REST catalog: ONEFOLD_CATALOG=https://… . Nothing was run."
+            )
+        if given:
+            return Database(given)
         if not isinstance(self.storage, LocalStorage):
             raise UsageError(
-                f"the lake {self.storage.uri} is no local folder: set ONEFOLD_CATALOG to the database of its catalog, "
-                "postgresql+psycopg2://user@host/database. Nothing was run."
+                f"the lake {self.storage.uri} is no local folder: set ONEFOLD_CATALOG to its catalog, "
+                "postgresql+psycopg2://user@host/database or a REST catalog's https://… . Nothing was run."
             )
         return Database(f"sqlite:///{self.storage.root / 'catalog.db'}")
 

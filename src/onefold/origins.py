@@ -98,9 +98,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else f" (there are {', '.join(listed)})"
 
 
+def speaks_of_secret(name: str) -> bool:
+    """Whether what has this name is nobody's business."""
+    return _SECRET.search(name) is not None
+
+
 def without_secrets(name: str, value: Any) -> Any:
     """The value as it may be shown: hidden where the name speaks of a secret, or without the passwords in it."""
-    if _SECRET.search(name):
+    if speaks_of_secret(name):
         return _HIDDEN
     if not isinstance(value, str):
         return value

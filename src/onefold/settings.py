@@ -39,7 +39,13 @@ class Settings(BaseSettings):
     expectations: Path = Field(default=Path("expectations"), description="The folder of the users' quality suites")
     catalog: str | None = Field(
         default=None,
-        description="SQLAlchemy URI of the catalog's database; default: catalog.db in the lake's folder",
+        description="SQLAlchemy URI of the catalog's database, or a REST catalog's https:// address; default: "
+        "catalog.db in the lake's folder",
+    )
+    catalog_properties: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,  # it holds credentials
+        description="What a REST catalog asks for, in Iceberg's names: warehouse, credential, scope, …",
     )
     spark_master: str = Field(default="local[*]", description="Spark master of in-process steps")
     spark_conf: dict[str, str] = Field(default_factory=dict, description="More Spark settings")

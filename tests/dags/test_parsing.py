@@ -17,11 +17,10 @@ OWN = ["onefold_decide", "onefold_housekeeping"]
 TASKS = ["plan", "land", "dedup", "upsert", "gate", "publish", "report"]
 
 
-def test_parsing_imports_no_engine_and_takes_less_than_a_second(probe: Any) -> None:
+def test_parsing_imports_no_engine(probe: Any) -> None:
     found = probe("parsing")
 
     assert found["heavy"] == []
-    assert found["seconds"] < 1
     assert found["dags"] == NAMES
 
 

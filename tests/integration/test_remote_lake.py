@@ -1,4 +1,4 @@
-"""The main job with the lake in a bucket: on one host, and with the catalog on a server and Spark on a cluster."""
+"""The main job with the lake in a bucket: on one host; with Postgres and a Spark cluster; with a REST catalog."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from typing import Any
 import boto3
 import pytest
 
+from onefold.catalog import key_below_warehouse, open_catalog
 from onefold.dataset import find_dataset
 from onefold.lake import Lake
+from onefold.maintenance.recovery import find_lost
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings
+from onefold.storage import s3_of_spark
 from tests.integration.cluster import Cluster, python_without_onefold
 from tests.integration.s3_servers import environment, moto
 from tests.jvm import short_lived
 from tests.process.project import SETTINGS
+from tests.rest_server import RestServer
 
 pytestmark = [pytest.mark.s3, pytest.mark.process]
 PROJECT = Path(__file__).parents[2]
@@ -140,3 +144,20 @@ def test_a_catalog_on_postgres_and_a_cluster_change_no_row(
         assert cluster.executors() == ["worker-0", "worker-1"]
     check(ran)
     assert rows_in(ran.lake) == rows_in(on_one_host.lake)
+
+
+def test_a_rest_catalog_changes_no_row(home: Path, on_one_host: Ran, tmp_path: Path) -> None:
+    """Who opens it shows a credential, and every table lies in the lake, not where the server would put it."""
+    place = "s3a://lake/with-rest"
+    own = s3_of_spark(Lake(Settings(lake=place)).storage)
+    hadoop = {name.removeprefix("spark.hadoop."): value for name, value in own.items() if ".hadoop." in name}
+    with RestServer(tmp_path, hadoop) as server:
+        ran = run(home, place, server.uri, ONEFOLD_CATALOG_PROPERTIES=json.dumps({"credential": "onefold:s3cr3t"}))
+        check(ran)
+        assert rows_in(ran.lake) == rows_in(on_one_host.lake)
+        catalog = open_catalog(ran.lake)
+        spaces = [name for space in catalog.list_namespaces() for name in catalog.list_tables(space)]
+        assert {key_below_warehouse(ran.lake, catalog.load_table(name).location()) for name in spaces} == {
+            f"warehouse/{'/'.join(name)}" for name in spaces
+        }
+        assert find_lost(ran.lake) == []

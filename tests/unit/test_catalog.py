@@ -20,13 +20,16 @@ MakeDataset = Callable[..., Dataset]
 ROWS = pa.table({"id": ["a"]})
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "rest"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path, lake_in: Callable[[Path], Lake]) -> Lake:
-    """A lake in a folder, whose catalog is either of both databases."""
+    """A lake in a folder, with each kind of catalog."""
     made = lake_in(tmp_path)
     if request.param == "sqlite":
         return made
-    catalog = request.getfixturevalue("postgres").database(f"test_{secrets.token_hex(6)}")
+    if request.param == "rest":
+        catalog = request.getfixturevalue("rest_catalog")
+    else:
+        catalog = request.getfixturevalue("postgres").database(f"test_{secrets.token_hex(6)}")
     return Lake(made.settings.model_copy(update={"catalog": catalog}))
 
 

@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from deploy.stack.postgres import HOST, programs
+from onefold.database import Database
 from onefold.lake import Lake
 from onefold.origins import BESIDE
 from onefold.settings import ENTRIES, load_settings
@@ -108,8 +109,9 @@ def test_variables_are_settings_and_mean_what_the_stack_is(monkeypatch: pytest.M
     lake = Lake(load_settings())
     assert isinstance(lake.storage, S3Storage)
     assert lake.storage.endpoint == "http://s3:7070"
-    assert lake.database.jdbc == "jdbc:postgresql://postgres:5432/catalog"
-    assert (lake.database.user, lake.database.password) == ("catalog", "filled")
+    assert isinstance(lake.catalog, Database)
+    assert lake.catalog.jdbc == "jdbc:postgresql://postgres:5432/catalog"
+    assert (lake.catalog.user, lake.catalog.password) == ("catalog", "filled")
     assert SERVICES["bucket"]["command"][-1] == lake.storage.bucket
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from onefold.catalog import find_state
+from onefold.cli.config import rows_of
 from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.errors import LakeUnavailableError, UsageError
 from onefold.lake import Lake
+from onefold.origins import origins_in
 from onefold.settings import Settings
 from onefold.spark.settings import jar_sets, secret_settings, session_settings
 
@@ -95,6 +99,39 @@ def test_spark_reaches_the_bucket_as_boto3_does(monkeypatch: pytest.MonkeyPatch)
 def test_a_folder_needs_nothing_more(lake: Lake) -> None:
     assert jar_sets(lake) == ["spark"]
     assert [name for name in session_settings(lake) if "s3a" in name or "jdbc.user" in name] == []
+
+
+def test_a_rest_catalog_is_an_address_with_properties_of_which_no_secret_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"warehouse": "shop", "credential": "me:s3cr3t", "scope": "all"}
+    monkeypatch.setenv("ONEFOLD_CATALOG_PROPERTIES", json.dumps(own))
+    lake = remote(monkeypatch, "https://catalog.example/api")
+    started = session_settings(lake)
+    assert [name for name, value in started.items() if "s3cr3t" in value] == []
+    assert secret_settings(lake) == {f"{NAME}.credential": "me:s3cr3t"}
+    told = ("catalog-impl", "uri", "warehouse", "scope")
+    assert [started[f"{NAME}.{name}"] for name in told] == [
+        *("org.apache.iceberg.rest.RESTCatalog", "https://catalog.example/api", "shop", "all")
+    ]
+    assert jar_sets(lake) == ["spark", "s3"]
+    assert lake.catalog.of_pyiceberg(lake.warehouse) == {"type": "rest", "uri": "https://catalog.example/api", **own}
+    assert "s3cr3t" not in repr(lake)
+    shown = {row["setting"]: row["value"] for row in rows_of(lake.settings, origins_in(Path(), os.environ))}
+    assert (shown["catalog"], shown["catalog_properties.scope"]) == ("https://catalog.example/api", "all")
+    assert "s3cr3t" not in str(shown)
+
+
+def test_properties_belong_to_a_rest_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEFOLD_CATALOG_PROPERTIES", '{"scope": "all"}')
+    with pytest.raises(UsageError, match="belong to a REST catalog"):
+        _ = remote(monkeypatch).catalog
+
+
+def test_a_rest_server_that_does_not_answer_is_named(dataset: Callable[..., Dataset], tmp_path: Path) -> None:
+    lake = Lake(Settings(home=tmp_path, catalog="http://127.0.0.1:9/catalog"))
+    with pytest.raises(LakeUnavailableError, match=r"http://127\.0\.0\.1:9/catalog"):
+        find_state(lake, dataset())
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password(

@@ -11,7 +11,7 @@ import typing
 import pytest
 
 from onefold import errors
-from onefold.errors import OnefoldError, TerminalError, TransientError, UnknownOutcomeError
+from onefold.errors import OnefoldError, TerminalError, TransientError, UnknownOutcomeError, cause_of
 from onefold.spark.result import StepResult
 
 ROOTS = (OnefoldError, TerminalError, TransientError, UnknownOutcomeError)
@@ -97,3 +97,17 @@ def test_exit_codes_are_those_of_the_help() -> None:
 def test_a_dataset_error_without_a_line_names_the_file_alone() -> None:
     assert str(errors.InvalidDatasetError("a.yaml", None, "", "is odd")) == "a.yaml: is odd. Nothing was run."
     assert str(errors.InvalidDatasetError("a.yaml", 3, "key", "is odd")) == "a.yaml:3: key: is odd. Nothing was run."
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        ("x\nCaused by: a.B: one\n\tat c\nCaused by: d.E: two\n\tat f", "d.E: two"),
+        ("first\nsecond", "first"),
+        ('x\nCaused by: a.B: failed: 500: {\n"message":"gone",\n"status":"500"\n}\n\tat c',
+         'a.B: failed: 500: { "message":"gone", "status":"500" }'),
+        ("", "ValueError"),
+    ],
+)  # fmt: skip
+def test_the_cause_that_a_jvm_names_is_one_line(told: str, cause: str) -> None:
+    assert cause_of(ValueError(told)) == cause

@@ -1,4 +1,4 @@
-"""A table's lease, on both kinds of catalog: one holder a table, freed when its process dies, waited for in bounds."""
+"""A table's lease, on each kind of catalog: one holder a table, freed when its process dies, waited for in bounds."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ target: {table: tests.things, buckets: 2}
 """
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture(params=["file", "postgres", "rest"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     """A lake whose leases are waited for half a second."""
     catalog = None
     if request.param == "postgres":
         catalog = request.getfixturevalue("postgres").database(f"lease_{os.getpid()}_{tmp_path.name}")
+    if request.param == "rest":  # nobody asks it
+        catalog = "http://127.0.0.1:9/catalog"
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "things.yaml").write_text(THINGS)
     (tmp_path / ".lake").mkdir()

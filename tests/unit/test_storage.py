@@ -215,4 +215,4 @@ def test_a_lake_in_a_bucket_needs_a_catalog(monkeypatch: pytest.MonkeyPatch) -> 
     lake = Lake(Settings(lake="s3a://bucket/prefix"))
     assert lake.warehouse == "s3a://bucket/prefix/warehouse"
     with pytest.raises(UsageError, match="set ONEFOLD_CATALOG"):
-        _ = lake.database
+        _ = lake.catalog

@@ -56,6 +56,6 @@ def _entries(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...
 
 def _catalog(settings: Settings) -> str | None:
     try:
-        return str(Lake(settings).database)
+        return str(Lake(settings).catalog)
     except UsageError:  # a bucket without a catalog: whoever needs one says so
         return None

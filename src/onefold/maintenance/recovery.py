@@ -18,12 +18,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.table import StaticTable
-from sqlalchemy.exc import SQLAlchemyError
 
-from onefold.catalog import key_below_warehouse, open_catalog
+from onefold.catalog import UNREACHABLE, key_below_warehouse, open_catalog
 from onefold.errors import LakeUnavailableError, UsageError
 from onefold.lake import Lake
 
@@ -98,7 +97,7 @@ def register(lake: Lake, lost: Recovered) -> None:
         catalog.register_table(lost.table, lake.storage.uri_of(lost.metadata))
 
 
-def _lost(catalog: SqlCatalog, table: Identifier) -> str | None:
+def _lost(catalog: Catalog, table: Identifier) -> str | None:
     """Why a table is not found, or None where it is."""
     try:
         catalog.load_table(table)
@@ -106,7 +105,7 @@ def _lost(catalog: SqlCatalog, table: Identifier) -> str | None:
         return "the catalog does not know it"
     except FileNotFoundError as error:
         return f"the catalog names metadata that is not there: {error}"
-    except SQLAlchemyError as error:
+    except UNREACHABLE as error:
         raise LakeUnavailableError(".".join(table), str(error).splitlines()[0]) from error
     return None
 
@@ -116,7 +115,7 @@ def _is_view(lake: Lake, key: str) -> bool:
     return b'"view-uuid"' in (gzip.decompress(data) if data.startswith(_GZIP) else data)
 
 
-def _missing(lake: Lake, catalog: SqlCatalog, metadata: str, keys: set[str]) -> Iterator[str]:
+def _missing(lake: Lake, catalog: Catalog, metadata: str, keys: set[str]) -> Iterator[str]:
     """The files that a state of a table needs, on every branch, and that are not there."""
     try:
         table = StaticTable.from_metadata(lake.storage.uri_of(metadata), catalog.properties)

@@ -1,7 +1,8 @@
 """A table's lease: who holds it merges and publishes undisturbed, so that nobody starves and little is done twice.
 
 No law rests on it: publishing asks the catalog for the base that it expects. It lies where the catalog does, which
-frees it when its holder dies: an advisory lock of the Postgres server, or a lock on a file beside the SQLite file.
+frees it when its holder dies: an advisory lock of the Postgres server, or a lock on a file beside the SQLite file. A
+REST catalog has none to give: the drivers of one host keep out of each other's way by a file, those of several do not.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -19,6 +21,7 @@ from sqlalchemy.pool import NullPool
 from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.lake import Lake
+from onefold.storage import LocalStorage
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,17 +45,27 @@ def lease(lake: Lake, dataset: Dataset, say: Callable[[str], None] = _LOG.info) 
 def hold(lake: Lake, name: str, waits: Callable[[], None] = lambda: None) -> Iterator[bool]:
     """Hold the lease of a name, and say if it has to be waited for; whether it was got."""
     wait = lake.settings.lease_wait
-    take = _of_server if lake.database.postgres else _of_file
+    catalog = lake.catalog
+    server = catalog if isinstance(catalog, Database) and catalog.postgres else None
+    take = partial(_of_server, server) if server else partial(_of_file, _file(lake))
     with ExitStack() as held:
-        got = take(lake.database, name, 0, held)
+        got = take(name, 0, held)
         if not got and wait:
             waits()
-            got = take(lake.database, name, wait, held)
+            got = take(name, wait, held)
         yield got
 
 
-def _of_file(database: Database, table: str, wait: float, held: ExitStack) -> bool:
-    catalog = Path(database.url.database or "")
+def _file(lake: Lake) -> Path:
+    """Beside the SQLite file; a REST catalog has no lock, and one host's drivers have their disk."""
+    if isinstance(lake.catalog, Database):
+        return Path(lake.catalog.url.database or "")
+    folder = lake.storage.root if isinstance(lake.storage, LocalStorage) else lake.settings.path(".onefold")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "catalog"
+
+
+def _of_file(catalog: Path, table: str, wait: float, held: ExitStack) -> bool:
     lock = FileLock(catalog.with_name(f"{catalog.name}.{table}.lease"), is_singleton=True)  # of one thread: re-entrant
     try:
         lock.acquire(timeout=wait, poll_interval=0.2)

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy.exc import SQLAlchemyError
 from tenacity import (
     RetryCallState,
     RetryError,
@@ -20,7 +19,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from onefold.catalog import MainMovedError, StateTable
+from onefold.catalog import UNREACHABLE, MainMovedError, StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import Standing, log_of
 from onefold.dedup.documents import code_digest
@@ -118,7 +117,7 @@ def _publish_once(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Pub
         if StateTable(lake, dataset).main.snapshot == gate.base:
             raise StaleGateError(batch, attempt, "the branch is not what the gate judged") from error
         raise _MovedError from error
-    except (SQLAlchemyError, OSError) as error:
+    except UNREACHABLE as error:
         if found := find_published(lake, dataset, StateTable(lake, dataset), batch):
             return found
         raise CommitOutcomeUnknownError(dataset.target.table, attempt, str(error).splitlines()[0]) from error

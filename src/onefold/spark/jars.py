@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 PACKAGES: dict[str, tuple[str, ...]] = {
@@ -35,9 +36,25 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "org.apache.kafka:kafka_2.13:4.1.2",
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without it the broker logs nothing
     ),
+    "rest": (
+        "org.apache.iceberg:iceberg-core:1.11.0",
+        "org.eclipse.jetty.ee10:jetty-ee10-servlet:12.1.5",
+        "org.eclipse.jetty.compression:jetty-compression-server:12.1.5",
+        "org.eclipse.jetty.compression:jetty-compression-gzip:12.1.5",
+        "org.xerial:sqlite-jdbc:3.50.3.0",
+    ),
 }
 """Jar sets by name: `spark` is what every session needs, `s3` a lake in a bucket, `postgres` a catalog there,
-`kafka` a broker for recording and tests."""
+`kafka` a broker for recording and tests, `rest` the catalog server that Iceberg tests its own clients against."""
+CLASSIFIED = {
+    "rest": (
+        "org/apache/iceberg/iceberg-core/1.11.0/iceberg-core-1.11.0-tests.jar",
+        "org/apache/iceberg/iceberg-open-api/1.11.0/iceberg-open-api-1.11.0-test-fixtures.jar",
+    ),
+}
+"""Files of a Maven repository with a classifier, of which spark-submit's packages know nothing."""
+MAVEN = "https://repo1.maven.org/maven2/"
+"""Where those come from, unless `DEFAULT_ARTIFACT_REPOSITORY` (Spark's own variable) names a mirror."""
 
 APART = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
 """Resolved by itself: what depends on it would ask for a version that not every mirror has."""
@@ -116,6 +133,13 @@ def digest_of(path: Path) -> str:
 def _resolve(jar_set: str, scratch: Path) -> Path:
     """Let spark-submit resolve a set's packages with an Ivy home of its own; the folder of jars it leaves."""
     packages = PACKAGES[jar_set]
+    if files := CLASSIFIED.get(jar_set):
+        folder = _submit(packages, SHIPPED, scratch)
+        for file in files:
+            place = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", MAVEN).rstrip("/")
+            with urllib.request.urlopen(f"{place}/{file}", timeout=60) as answer:
+                (folder / Path(file).name).write_bytes(answer.read())
+        return folder
     apart = tuple(one for one in packages if one.startswith(APART))
     if not apart:
         return _submit(packages, UNUSED.get(jar_set, ()), scratch)

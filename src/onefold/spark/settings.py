@@ -34,6 +34,10 @@ SETTINGS = {
 }
 
 
+PLACE = "tables-below"
+"""The catalog's property that says where tables lie; ours, and ignored by Iceberg."""
+
+
 def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
     """Every setting that a Spark step needs, for a session in this process and for spark-submit alike.
 
@@ -43,13 +47,10 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
     return {
         **SETTINGS,
         "spark.driver.extraJavaOptions": _driver_options(jar_home() / "spark" / "classes.jsa", small),
+        f"{name}.{PLACE}": lake.warehouse,
         "spark.jars": ",".join(str(jar) for name in jar_sets(lake) for jar in jars(name)),
         name: "org.apache.iceberg.spark.SparkCatalog",
-        f"{name}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"{name}.uri": lake.database.jdbc,
-        **({f"{name}.jdbc.user": lake.database.user} if lake.database.user else {}),
-        f"{name}.jdbc.schema-version": "V1",
-        f"{name}.warehouse": lake.warehouse,
+        **{f"{name}.{key}": value for key, value in lake.catalog.of_spark(lake.warehouse).items()},
         f"{name}.cache-enabled": "false",
         **s3_of_spark(lake.storage),
         **lake.settings.spark_conf,
@@ -66,11 +67,10 @@ def _driver_options(classes: Path, small: bool) -> str:
 
 def secret_settings(lake: Lake) -> dict[str, str]:
     """What a session is told only once it runs: the start of a JVM stands in the list of processes."""
-    password = lake.database.password
-    return {f"spark.sql.catalog.{CATALOG}.jdbc.password": password} if password else {}
+    return {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
 
 
 def jar_sets(lake: Lake) -> list[str]:
     """The sets of jars that a lake needs."""
     s3 = ["s3"] if isinstance(lake.storage, S3Storage) else []
-    return ["spark", *s3, *(["postgres"] if lake.database.postgres else [])]
+    return ["spark", *s3, *lake.catalog.jar_sets]

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.lake import CATALOG, SCRATCH, STAGING
+from onefold.spark.settings import PLACE
 
 PROPERTIES = {
     "format-version": "2",
@@ -32,9 +33,16 @@ def new_table(rows: DataFrame, table: str, dataset: Dataset) -> DataFrameWriterV
     periods = [F.col("_within")] if dataset.within else []
     by = [*periods, F.partitioning.bucket(dataset.target.buckets, "_key")]
     writer = rows.writeTo(table).using("iceberg").partitionedBy(*by)
+    writer = writer.tableProperty("location", location_of(rows.sparkSession, table))
     for name, value in PROPERTIES.items():
         writer = writer.tableProperty(name, value)
     return writer
+
+
+def location_of(session: SparkSession, table: str) -> str:
+    """Where a table lies: in the lake, whatever a catalog's own place for new tables is."""
+    below = session.conf.get(f"spark.sql.catalog.{CATALOG}.{PLACE}")
+    return "/".join([str(below), *table.split(".")[1:]])
 
 
 def bucketed(rows: DataFrame, table: str, dataset: Dataset) -> None:

@@ -24,7 +24,7 @@ from onefold.landing.offsets import Coverage, Range, TopicPartition
 from onefold.landing.plan import find_plan
 from onefold.records import envelope as E
 from onefold.records.within import mark_lines, mark_positions
-from onefold.spark.tables import PROPERTIES, bucketed, scratch_table
+from onefold.spark.tables import PROPERTIES, bucketed, location_of, scratch_table
 from onefold.upsert import columns as U
 from onefold.upsert.causes import duplicates_of
 from onefold.upsert.chain import chain_columns, judge_chain
@@ -203,10 +203,12 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
     session = rows.sparkSession
     if not session.catalog.tableExists(table):
         ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.schema.fields)
+        place = location_of(session, table).replace("\\", "\\\\").replace("'", "\\'")
         properties = ", ".join(f"'{name}'='{value}'" for name, value in (PROPERTIES | _SORTED).items())
         session.sql(
             f"CREATE TABLE IF NOT EXISTS {table} ({ddl}) USING iceberg "
-            f"PARTITIONED BY (attempt, bucket({dataset.target.buckets}, key)) TBLPROPERTIES ({properties})"
+            f"PARTITIONED BY (attempt, bucket({dataset.target.buckets}, key)) "
+            f"LOCATION '{place}' TBLPROPERTIES ({properties})"
         )
     # Whoever asks for one key reads one bucket, and of its files the part where the key lies.
     rows.sortWithinPartitions("key", "topic", "partition", "offset").writeTo(table).append()
