@@ -1,4 +1,7 @@
-"""Maintain: prove that no key is live twice, then clear away what is over. It is of a whole dataset, not of a batch."""
+"""Maintain: prove that no key is live twice, clear away what is over, look for identities of two rows.
+
+It is of a whole dataset, not of a batch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.maintenance.keep import Keep, Maintained, keep_of
 from onefold.maintenance.maintain import maintain
-from onefold.maintenance.uniqueness import prove_unique
+from onefold.maintenance.uniqueness import find_reused, prove_unique
 from onefold.spark.job import main_of
 
 
@@ -34,7 +37,7 @@ def run(
     del batch, attempt
     proved = prove_unique(session, lake, dataset)
     done = maintain(session, lake, dataset, keep or Keep(), dry_run=dry_run)
-    return done.model_copy(update={"rows_proved": proved})
+    return done.model_copy(update={"rows_proved": proved, "reused": find_reused(session, lake, dataset)})
 
 
 def main(argv: list[str]) -> int:

@@ -17,6 +17,7 @@ from onefold.lake import Lake
 from onefold.report.document import describe
 from onefold.report.ledger import verdicts_of
 from onefold.report.page import render
+from spark_jobs import maintain as maintain_job
 from tests.oracle import Decoded
 from tests.property.fold import identified
 from tests.spark.literal import append, rec, upsert
@@ -98,7 +99,7 @@ def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
     assert "&lt;b&gt;" in page
 
 
-def test_against_the_table_another_version_of_the_same_key_tells_it_and_another_key_is_not_looked_for(
+def test_another_version_of_a_stored_key_tells_it_and_maintenance_finds_another_key(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
     made: Any = accounts(dataset)
@@ -116,3 +117,5 @@ def test_against_the_table_another_version_of_the_same_key_tells_it_and_another_
         ("applied", "insert", None),  # o came with key d before: that row lies where this batch does not look
     ]
     assert describe(lake, made, done.batch).findings == 1
+    (told,) = maintain_job.run(session, lake, made, dry_run=True).reused
+    assert (told.level, told.identity, told.records, told.first, told.last) == ("message_id", "o", 2, "t-0@2", "t-0@5")

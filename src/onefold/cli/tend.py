@@ -153,6 +153,18 @@ def maintain(
     finally:
         spark.close()
     answer("would go" if dry_run else "maintained", done, as_json, _counted)
+    for row in done:
+        for one in row["reused"][:_SHOWN]:
+            note(
+                f"{row['dataset']}: {one['level']} {one['identity']} stands for {one['records']} rows: "
+                f"{one['first']}, {one['last']}"
+            )
+        if (more := len(row["reused"]) - _SHOWN) > 0:
+            note(f"{row['dataset']}: and {more} more identities (--json has them)")
+
+
+_SHOWN = 5
+"""Reused identities that are named, a dataset."""
 
 
 def _counted(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.dataset.base import duration
+from onefold.dedup.documents import Reused
 from onefold.errors import UsageError
 
 
@@ -51,4 +52,5 @@ class Maintained(BaseModel):
     files_rewritten: int = Field(default=0, description="Data and delete files that became fewer")
     snapshots_expired: int = 0
     orphans_removed: int = 0
+    reused: list[Reused] = Field(default=[], description="Identities that stand for two rows")
     rows_proved: int = Field(default=0, description="Live rows, all of which have a key of their own")

@@ -1,4 +1,8 @@
-"""The full proof of L3, on a schedule of its own: the gate proves each batch by induction, this looks at every row."""
+"""What only a look at every row can tell, on a schedule of its own.
+
+The full proof of L3, which the gate proves batch by batch; and identities that came again under another key in another
+batch, which no batch goes to look for.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from pyspark.sql import functions as F
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
+from onefold.dedup.documents import Reused
+from onefold.dedup.reuse import reused_identities
 from onefold.errors import RepeatedKeysError
 from onefold.lake import Lake
 from onefold.quality.facts import EXAMPLES, key_columns
@@ -33,3 +39,13 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
         shown = live.join(keys.where(twice).limit(EXAMPLES), C.KEY, "left_semi").select(*names).distinct().toJSON()
         raise RepeatedKeysError(dataset.name, state_table(dataset), int(told.repeated), tuple(sorted(shown.collect())))
     return int(told.rows)
+
+
+def find_reused(session: SparkSession, lake: Lake, dataset: Dataset) -> list[Reused]:
+    """The narrow identities that stand for two rows of `main`, held and deleted ones included; no payload is read.
+
+    Of a row that was replaced the identity is gone, and nothing tells of it.
+    """
+    if find_state(lake, dataset) is None:
+        return []
+    return reused_identities(session.table(state_table(dataset)), dataset)
