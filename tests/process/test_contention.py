@@ -99,3 +99,8 @@ def test_four_processes_on_a_catalog_in_a_file(tmp_path: Path) -> None:
 
 def test_two_processes_on_a_catalog_on_postgres(tmp_path: Path, postgres: Postgres) -> None:
     check_many(Project(tmp_path), postgres.database("contention"), BATCHES, 2)
+
+
+@pytest.mark.nightly
+def test_four_processes_on_a_rest_catalog(tmp_path: Path, rest_catalog: str) -> None:
+    check_many(Project(tmp_path), rest_catalog, BATCHES, 4)
