@@ -88,7 +88,7 @@ test: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server ## Everything that 
 .PHONY: test-nightly
 test-nightly: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server ## That, what takes too long for it, and more drawn histories: hours
 	@ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-100} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-50} \
-	    $(BIN)/pytest -m "" $(SHARED)
+	    ONEFOLD_TEST_POINTS=all $(BIN)/pytest -m "" $(SHARED)
 
 .PHONY: test-quick
 test-quick: setup ## Unit and property tests

@@ -127,6 +127,7 @@ def test_a_lake_in_a_bucket_serves_the_main_job(on_one_host: Ran) -> None:
     )
 
 
+@pytest.mark.nightly  # of a cluster `test_stack.py` tells, too
 def test_a_catalog_on_postgres_and_a_cluster_change_no_row(
     home: Path, on_one_host: Ran, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

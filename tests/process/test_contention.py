@@ -97,6 +97,7 @@ def test_four_processes_on_a_catalog_in_a_file(tmp_path: Path) -> None:
     check_many(project, f"sqlite:///{tmp_path / 'catalog.db'}", BATCHES, 4)
 
 
+@pytest.mark.nightly
 def test_two_processes_on_a_catalog_on_postgres(tmp_path: Path, postgres: Postgres) -> None:
     check_many(Project(tmp_path), postgres.database("contention"), BATCHES, 2)
 

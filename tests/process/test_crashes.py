@@ -11,12 +11,13 @@ import pytest
 from onefold.catalog import find_state
 from onefold.faults import RUN_POINTS
 from onefold.report.ledger import batches_of, records_of, rows_of, verdicts_of
-from tests.process.project import Project, line
+from tests.process.project import Project, at_night, line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
+POINTS = at_night(RUN_POINTS, ("after_land", "after_dedup", "after_merge", "before_commit", "after_commit"))
 BY_PROCESS = ("after_land", "after_merge", "after_commit")
 """Fault points whose second run is a process too; the others' is a call, which costs a third."""
 
@@ -51,7 +52,7 @@ def put_batch(project: Project, number: int) -> None:
     project.put(f"things/{number:02d}.jsonl", lines)
 
 
-@pytest.mark.parametrize(("number", "point"), list(enumerate(RUN_POINTS, 1)), ids=RUN_POINTS)
+@pytest.mark.parametrize(("number", "point"), list(enumerate(POINTS, 1)), ids=POINTS)
 def test_killed_there_and_run_again_it_ends_as_undisturbed(
     project: Project, session: SparkSession, number: int, point: str
 ) -> None:
@@ -84,7 +85,7 @@ def test_killed_there_and_run_again_it_ends_as_undisturbed(
 
 def test_nothing_is_left_to_do_and_no_batch_was_lost(project: Project, session: SparkSession) -> None:
     assert project.run(session) == []
-    assert rows(project) == expected(len(RUN_POINTS))
+    assert rows(project) == expected(len(POINTS))
 
 
 def rows(project: Project) -> dict[str, int]:

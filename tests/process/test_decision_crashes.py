@@ -13,7 +13,7 @@ from onefold.faults import DECISION_POINTS, DISCARD_POINTS
 from onefold.landing.plan import find_plan
 from onefold.publish import decide
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
-from tests.process.project import THINGS, Here, Project, thing
+from tests.process.project import THINGS, Here, Project, at_night, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")
 RATE = "duplicate rate=0.5"
-POINTS = [
-    *(("release", point) for point in (*DECISION_POINTS, "after_merge", "after_gate", "after_commit")),
-    *(("skip", point) for point in (*DECISION_POINTS, "after_dedup", "before_commit", "after_publish")),
-    *(("discard", point) for point in DISCARD_POINTS),
-]
+POINTS = at_night(
+    (
+        *(("release", point) for point in (*DECISION_POINTS, "after_merge", "after_gate", "after_commit")),
+        *(("skip", point) for point in (*DECISION_POINTS, "after_dedup", "before_commit", "after_publish")),
+        *(("discard", point) for point in DISCARD_POINTS),
+    ),
+    (("release", "after_decision"), ("release", "after_commit"), ("skip", "before_commit"), ("discard", "after_drop")),
+)
 """The steps that carry a decision out are those of any batch, whose every point `test_crashes` passes."""
 
 

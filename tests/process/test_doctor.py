@@ -15,7 +15,7 @@ from tests.process.project import Project, thing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.nightly, pytest.mark.spark]
 
 
 def test_duplicates_of_published_batches_name_the_setting_that_prevents_them(

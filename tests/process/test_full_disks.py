@@ -23,7 +23,7 @@ from tests.spark.pipeline import InSession
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.process, pytest.mark.spark]
+pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark]
 FULL = re.compile(r"No space left on device|disk is full", re.IGNORECASE)
 LEFT = [0, *(4 << exponent for exponent in range(12, 20, 2))]
 """Bytes that there is room for when a step is tried: none, then 16 KiB, 64 KiB … 1 MiB."""

@@ -101,7 +101,7 @@ def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Projec
     assert two_batches.run(session) == [], "the old file goes on as before"
 
 
-@pytest.mark.parametrize("point", ["after_merge", "after_swap"])
+@pytest.mark.parametrize("point", [pytest.param("after_merge", marks=pytest.mark.nightly), "after_swap"])
 def test_killed_it_goes_on_where_it_was(two_batches: Project, session: SparkSession, point: str) -> None:
     project = two_batches
     project.write_dataset("things", WIDER)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from onefold.lake import Lake
 
-pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
 def put(project: Project, number: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from onefold.report.ledger import records_of, rows_of
 from tests.process.project import ACCOUNTS, PROJECT, Project, account
 
-pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 READ = 'text = F.col(E.VALUE_BYTES).cast("string")\n    usable'
 MENDED = 'text = F.ltrim(F.col(E.VALUE_BYTES).cast("string"), F.lit("~"))\n    usable'
 

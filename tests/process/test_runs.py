@@ -43,6 +43,7 @@ def test_one_batch_run_twice_at_once_is_published_once(project: Project) -> None
     assert [row["offset"] for row in verdicts_of(project.lake, project.dataset(), batch)[0]] == [0, 1, 2]
 
 
+@pytest.mark.nightly
 def test_two_batches_with_the_same_new_keys_at_once_give_what_one_after_the_other_gives(project: Project) -> None:
     project.put("one/0.jsonl", [thing(0, "x", 1), thing(1, "y", 2), thing(2, "z", 3, ts=5)])
     project.put("two/0.jsonl", [thing(10, "y", 20, ts=7), thing(11, "z", 30), thing(12, "w", 40)])
@@ -58,6 +59,7 @@ def test_two_batches_with_the_same_new_keys_at_once_give_what_one_after_the_othe
     assert sorted(row["verdict"] for row in verdicts) == ["applied"] * 4 + ["conflict"] * 2
 
 
+@pytest.mark.nightly
 def test_three_processes_on_equal_and_overlapping_batches_at_once_end_as_one_after_another(project: Project) -> None:
     """Two run one export, the third another that shares four offsets and more ids with it."""
     log = [(offset, "stuvwxyz"[offset * 5 % 8], offset, 100 - offset % 3) for offset in range(12)]

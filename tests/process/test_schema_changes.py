@@ -7,7 +7,7 @@ import pytest
 from onefold.upsert.generation import open_dataset
 from tests.process.project import THINGS, Project, line
 
-pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 FIELDS = '{id: string, n: long, price: "decimal(10,2)?", at: "timestamp?"}'
 
 

@@ -19,7 +19,7 @@ from tests.process.project import Here, Project, line, thing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.nightly, pytest.mark.spark]
 Never: Any = None
 """A launcher that must not be needed."""
 NUMBERS = itertools.count(1)

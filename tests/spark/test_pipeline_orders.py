@@ -64,7 +64,16 @@ CASES: dict[str, tuple[str, Split]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+AT_NIGHT = (
+    *("accounts by partition", "accounts backwards", "accounts with overlaps", "accounts read twice in one batch"),
+    "entries in order",
+)
+"""What `test_histories.py` draws the like of."""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(one, marks=pytest.mark.nightly if one in AT_NIGHT else ()) for one in CASES]
+)
 def test_L1_rows_are_the_oracles_and_a_repeated_batch_changes_nothing(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, case: str
 ) -> None:

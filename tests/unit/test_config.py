@@ -62,6 +62,7 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "datasets": (str(home / "datasets"), "default"),
         "expectations": (str(home / "expectations"), "default"),
         "catalog": (f"sqlite:///{home / '.lake' / 'catalog.db'}", "default"),
+        "catalog_properties": (None, "default"),
         "spark_master": ("local[*]", "default"),
         "spark_conf": (None, "default"),
         "kafka": (None, "default"),

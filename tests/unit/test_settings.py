@@ -55,7 +55,7 @@ def test_the_environment_goes_over_the_file(home: Path, monkeypatch: pytest.Monk
         ('[notify.mail]\nto = "x"\n', "setting notify: .*mail needs a class, such as"),
         ("[spark_conf]\nspark.driver.memory = 1\n", "setting spark_conf.spark: .*string"),
         ('\nlaek = "x"\n', r"onefold.toml:2: there is no setting laek \(did you mean lake\?\)"),
-        ("[zzz]\nmaster = 1\n", r"onefold.toml:1: there is no setting zzz \(there are catalog, datasets, "),
+        ("[zzz]\nmaster = 1\n", r"onefold.toml:1: there is no setting zzz \(there are catalog, "),
         ('lake = "x"\npublish_tries = 0\n', "onefold.toml:2: setting publish_tries: "),
         ("lake = \n", "the settings cannot be read: "),
     ],
