@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from onefold.origins import speaks_of_secret
 
@@ -15,7 +16,8 @@ class RestCatalog:
     uri: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    jar_sets: tuple[str, ...] = ()
+    jar_sets: ClassVar[tuple[str, ...]] = ()
+    """Iceberg's own runtime speaks it."""
 
     @staticmethod
     def meant_by(uri: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.catalog import StateTable
+from onefold.catalog import StateTable, key_below_warehouse
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.errors import CommitOutcomeUnknownError
@@ -56,3 +56,4 @@ def test_L5_a_commit_that_is_not_answered_is_looked_for(
         published = [one.batch for one in records_of(behind, made)]
         assert len(set(published)) == len(published) == 2
         assert prove(spark.session, behind, made).holds
+        assert key_below_warehouse(behind, StateTable(behind, made).table.location()), "not where the server would"

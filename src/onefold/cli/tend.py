@@ -18,6 +18,9 @@ from onefold.lake import Lake
 from onefold.landing.preview import planned
 from onefold.settings import load_settings
 
+_SHOWN = 5
+"""Reused identities that `maintain` names, a dataset."""
+
 
 @app.command()
 def prove(
@@ -161,10 +164,6 @@ def maintain(
             )
         if (more := len(row["reused"]) - _SHOWN) > 0:
             note(f"{row['dataset']}: and {more} more identities (--json has them)")
-
-
-_SHOWN = 5
-"""Reused identities that are named, a dataset."""
 
 
 def _counted(row: dict[str, Any]) -> dict[str, Any]:

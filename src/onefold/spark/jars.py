@@ -135,8 +135,8 @@ def _resolve(jar_set: str, scratch: Path) -> Path:
     packages = PACKAGES[jar_set]
     if files := CLASSIFIED.get(jar_set):
         folder = _submit(packages, SHIPPED, scratch)
+        place = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", MAVEN).rstrip("/")
         for file in files:
-            place = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", MAVEN).rstrip("/")
             with urllib.request.urlopen(f"{place}/{file}", timeout=60) as answer:
                 (folder / Path(file).name).write_bytes(answer.read())
         return folder

@@ -32,8 +32,6 @@ SETTINGS = {
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.ui.showConsoleProgress": "false",
 }
-
-
 PLACE = "tables-below"
 """The catalog's property that says where tables lie; ours, and ignored by Iceberg."""
 
