@@ -305,6 +305,13 @@ REFUSED = [
         "apply",
         "cast with",
     ),
+    (
+        "expects text beside a number",
+        "  mode: append\n",
+        CHAIN.replace("guard", "expected: header.v, guard"),
+        "apply.version.expected",
+        "'header.v': guard contiguous counts whole numbers",
+    ),
     ("no next", "  mode: append\n", CHAIN.replace("long(header.version)", "timestamp"), "apply", "cast with"),
     ("of text", "  mode: append\n", CHAIN.replace("long(header.version)", "header.version"), "apply", "cast with"),
     ("of two", "  mode: append\n", CHAIN.replace("long(header.version)", "[amount, at]"), "apply", "no next one"),
