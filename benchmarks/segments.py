@@ -1,12 +1,13 @@
 """Reading log segments side by side: Onefold's reader and kafka-python's own iteration, over the same bytes.
 
-    python -m benchmarks.segments [--rows 1000000] [--codec lz4] [--rounds 5]
+    python -m benchmarks.segments [--rows 4000000] [--codec lz4] [--rounds 3]
 
 One segment of `rows` records of about 150 bytes, a hundred a batch. `kafka-python` iterates `MemoryRecords` with its
 checksums, as its consumer does; `scan` reads the headers with their checksums, as landing does; `parse` gives Arrow
-columns from the chunks of that scan, as one task does; `one-task` and `two-tasks` are the whole reader in Spark, into
-a sink that keeps nothing, on one core and on two. Their sessions are open, and their workers have run once, before
-the clock starts.
+columns from the chunks of that scan, as one task does; `one-core` and `two-cores` are the whole reader in Spark, into
+a sink that keeps nothing. They are held to their cores (JVM and Python workers together: a task is a thread of the one
+and a process of the other, and would fill more than a core). Their sessions are open, and their workers have run once,
+before the clock starts.
 
 Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory (in Spark the
 JVM's).
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -27,7 +29,7 @@ from rich.console import Console
 
 from benchmarks.side_by_side import Found, jvm_peak, peak_of, print_medians, run_job
 
-JOBS = ("kafka-python", "scan", "parse", "one-task", "two-tasks")
+JOBS = ("kafka-python", "scan", "parse", "one-core", "two-cores")
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 BATCH = 100
 NAME = "bench-0/00000000000000000000.log"
@@ -106,6 +108,7 @@ def _in_spark(folder: Path, cores: int) -> dict[str, float]:
             "target": {"table": "bench.rows"},
         }
     )
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     with tempfile.TemporaryDirectory() as own:
         lake = Lake(Settings(home=Path(own), lake=f"{own}/lake", spark_master=f"local[{cores}]"))
         manifest = land_batch(lake, dataset, plan_batch(lake, dataset).batch)
@@ -118,12 +121,12 @@ def _in_spark(folder: Path, cores: int) -> dict[str, float]:
         return {"seconds": seconds, "peak_mb": jvm_peak(session), "records": records}
 
 
-def one_task(folder: Path) -> dict[str, float]:
+def one_core(folder: Path) -> dict[str, float]:
     """The reader on one core."""
     return _in_spark(folder, 1)
 
 
-def two_tasks(folder: Path) -> dict[str, float]:
+def two_cores(folder: Path) -> dict[str, float]:
     """The reader on two cores."""
     return _in_spark(folder, 2)
 
@@ -131,8 +134,8 @@ def two_tasks(folder: Path) -> dict[str, float]:
 def main() -> int:
     """Write the segment once, run every job `rounds` times in turn, print medians, ratios and records a second."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="records in the segment")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each job")
+    parser.add_argument("--rows", type=int, default=4_000_000, help="records in the segment")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each job")
     parser.add_argument("--codec", choices=CODECS, default="lz4", help="how its batches are compressed")
     for name, kind in (("job", str), ("folder", Path)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
