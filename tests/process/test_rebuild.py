@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from onefold.cli.rebuild import Rebuilt, rebuild
 from onefold.cli.run import unfinished
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
+from onefold.maintenance.keep import Keep
+from onefold.maintenance.maintain import maintain
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
 from tests.process.project import THINGS, Here, Project, thing
@@ -25,6 +28,7 @@ WIDER = THINGS.replace("{message_id: id}", "{message_id: id, business_key: [n]}"
 """Append by another identity: other records are the same message."""
 STRICTER = THINGS.replace("decimal(10,2)?", "decimal(10,2)").replace("rejected_rate: 1.0", "rejected_rate: 0.0")
 """A field is required that no record has."""
+OVER = Keep(generations=timedelta(0))
 
 
 def view(session: SparkSession) -> list[tuple[str, int]]:
@@ -116,6 +120,30 @@ def test_killed_it_goes_on_where_it_was(two_batches: Project, session: SparkSess
     assert done.swapped
     assert rows(project) == view(session) == sorted([*new, ("e", 5)])
     assert project.run(session) == []
+
+
+def test_a_generation_stays_its_time_and_while_a_rebuild_leads_back_to_it(
+    two_batches: Project, session: SparkSession
+) -> None:
+    project, narrow = two_batches, two_batches.dataset()
+    project.write_dataset("things", WIDER)
+    assert rebuilt(project, session).swapped
+    wide, old = project.dataset(), [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+    assert tidied(project, session, Keep()) == [], "its time is not over"
+    project.write_dataset("things", THINGS)
+    assert project.onefold("rebuild", "things", fault="before_swap").code == -signal.SIGKILL
+    assert view(session) == [("a", 1), ("b", 2), ("d", 4)]
+    assert tidied(project, session, OVER) == [], "a rebuild leads back to it"
+    assert rebuilt(project, session).swapped
+    assert view(session) == rows(project) == old
+    assert tidied(project, session, OVER) == [wide.generation]
+    assert (find_state(project.lake, wide), view(session), rows(project)) == (None, old, old)
+    assert find_state(project.lake, narrow)
+
+
+def tidied(project: Project, session: SparkSession, keep: Keep) -> list[str]:
+    """The generations that a maintenance has dropped."""
+    return maintain(session, project.lake, project.dataset(), keep).generations
 
 
 # Rollback
