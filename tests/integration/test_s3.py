@@ -85,6 +85,18 @@ def test_put_if_absent_has_one_winner_among_eight(store: S3Storage) -> None:
         assert store.read(key) == written[won.index(True)]
 
 
+def test_a_store_that_ignores_conditions_is_refused_at_the_first_put(store: S3Storage) -> None:
+    def forget(params: dict[str, Any], **_: object) -> None:
+        params["headers"].pop("If-None-Match", None)
+
+    assert store.put_if_absent("known", b"1")
+    store.client.meta.events.register("before-call.s3.PutObject", forget)
+    other = S3Storage(store.bucket, store.prefix, store.client)
+    with pytest.raises(LakeUnavailableError, match=r"ignores If-None-Match: \*, so two drivers"):
+        other.put_if_absent("a", b"1")
+    assert store.put_if_absent("b", b"1"), "it is asked once"
+
+
 def test_a_put_of_the_same_bytes_may_be_ones_own_whose_answer_was_lost(store: S3Storage) -> None:
     assert store.put_if_absent("a", b"1")
     assert store.put_if_absent("a", b"1")

@@ -50,6 +50,7 @@ class S3Storage:
         self.bucket, self.prefix = bucket, prefix.strip("/")
         retries: Any = {"max_attempts": 8, "mode": "adaptive"}
         self.client = client or boto3.client("s3", config=Config(retries=retries))
+        self._conditional = self.endpoint is None  # Amazon's is known to keep conditions
 
     @property
     def uri(self) -> str:
@@ -107,7 +108,26 @@ class S3Storage:
                     # A put of ours whose answer was lost and that was tried again looks the same.
                     return self.read(key) == data
                 raise
+            self._check_conditional(key, data)
             return True
+
+    def _check_conditional(self, key: str, data: bytes) -> None:
+        """Once: put what was just put again. A store that takes it knows no conditions, and would keep no law.
+
+        Raises:
+            LakeUnavailableError: it is such a store.
+        """
+        if self._conditional:
+            return
+        try:
+            self.client.put_object(Bucket=self.bucket, Key=self._key(key), Body=data, IfNoneMatch="*")
+        except ClientError as error:
+            if _code(error) not in ("PreconditionFailed", "412"):
+                raise
+            self._conditional = True
+            return
+        problem = "it ignores If-None-Match: *, so two drivers could each be the first; use a store that refuses"
+        raise LakeUnavailableError(f"s3://{self.bucket}", problem)
 
     def stat(self, key: str) -> ObjectInfo | None:
         with self._complaints(key):
