@@ -86,6 +86,16 @@ def test_no_secret_stands_in_what_starts_a_session(monkeypatch: pytest.MonkeyPat
     assert secret_settings(lake) == {f"{NAME}.jdbc.password": "s3cr3t"}
 
 
+def test_a_secret_among_the_user_s_settings_of_hadoop_waits_for_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = {"spark.hadoop.fs.s3a.secret.key": "s3cr3t", "spark.hadoop.fs.s3a.connection.maximum": "9"}
+    lake = remote(monkeypatch)
+    lake = Lake(lake.settings.model_copy(update={"spark_conf": conf}))
+    started = session_settings(lake)
+    assert [name for name, value in started.items() if "s3cr3t" in value] == []
+    assert started["spark.hadoop.fs.s3a.connection.maximum"] == "9"
+    assert secret_settings(lake)["fs.s3a.secret.key"] == "s3cr3t"
+
+
 def test_spark_reaches_the_bucket_as_boto3_does(monkeypatch: pytest.MonkeyPatch) -> None:
     own = session_settings(remote(monkeypatch, AWS_ENDPOINT_URL="http://s3:7070"))
     assert own["spark.hadoop.fs.s3a.endpoint"] == own["spark.executorEnv.AWS_ENDPOINT_URL"] == "http://s3:7070"

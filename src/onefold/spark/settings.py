@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from onefold.lake import CATALOG, Lake
+from onefold.origins import speaks_of_secret
 from onefold.spark.jars import jar_home, jars
 from onefold.storage import S3Storage, s3_of_spark
 
@@ -32,6 +33,7 @@ SETTINGS = {
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.ui.showConsoleProgress": "false",
 }
+_HADOOP = "spark.hadoop."
 PLACE = "tables-below"
 """The catalog's property that says where tables lie; ours, and ignored by Iceberg."""
 
@@ -51,7 +53,7 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
         **{f"{name}.{key}": value for key, value in lake.catalog.of_spark(lake.warehouse).items()},
         f"{name}.cache-enabled": "false",
         **s3_of_spark(lake.storage),
-        **lake.settings.spark_conf,
+        **{key: value for key, value in lake.settings.spark_conf.items() if not _late(key)},
     }
 
 
@@ -65,7 +67,14 @@ def _driver_options(classes: Path, small: bool) -> str:
 
 def secret_settings(lake: Lake) -> dict[str, str]:
     """What a session is told only once it runs: the start of a JVM stands in the list of processes."""
-    return {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
+    of_catalog = {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
+    given = lake.settings.spark_conf.items()
+    return of_catalog | {key.removeprefix(_HADOOP): value for key, value in given if _late(key)}
+
+
+def _late(key: str) -> bool:
+    """Whether a setting of the user is secret, and of no use before a file is opened."""
+    return key.startswith(_HADOOP) and speaks_of_secret(key) and "provider" not in key
 
 
 def jar_sets(lake: Lake) -> list[str]:
