@@ -20,6 +20,7 @@ Every job is a process of its own, in turn; medians and ratios are printed, and 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -53,7 +54,8 @@ target: {table: bench.rows, buckets: 8}
 WITHIN = DATASET.replace("apply:", "identity: {within: day(at)}\napply:")
 AT_ONCE = 5_000_000
 """Rows of the table that are written in one go: each day has files of its own."""
-NOTE = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor"
+NOTE = 6
+"""Digests of 32 characters that a row's note is made of: no two rows have the same, as with real payload."""
 DAY = 86_400
 
 
@@ -73,12 +75,17 @@ def generate(folder: Path, batch: int, table: int, *, newest: bool) -> None:
                 day = min(key, table - 1) // batch
                 payload = (
                     f'{{\\"id\\":\\"k-{key:012d}\\",\\"seq\\":2,\\"amount\\":{key % 10007}.{key % 100:02d},'
-                    f'\\"note\\":\\"{NOTE}\\",\\"at\\":\\"{_day(day)}\\"}}'
+                    f'\\"note\\":\\"{_note(key)}\\",\\"at\\":\\"{_day(day)}\\"}}'
                 )
                 file.write(
                     f'{{"topic":"bench","partition":0,"offset":{offset},"tstype":"create","ts":1767225600000,'
                     f'"broker":0,"key":null,"payload":"{payload}"}}\n'
                 )
+
+
+def _note(key: int) -> str:
+    """Of a newer version; `standing` makes those of the older ones."""
+    return "".join(hashlib.md5(f"2-{part}-{key}".encode()).hexdigest() for part in range(NOTE))  # noqa: S324
 
 
 def _day(number: int) -> str:
@@ -95,7 +102,9 @@ def standing(session: SparkSession, start: int, end: int, batch: int) -> DataFra
         F.concat(F.lit("k-"), F.lpad(key.cast("string"), 12, "0")).alias("id"),
         F.lit(1).cast("bigint").alias("seq"),
         ((key % 10007) + (key % 100) / 100).cast("decimal(18,2)").alias("amount"),
-        F.lit(NOTE).alias("note"),
+        F.concat(*(F.md5(F.concat_ws("-", F.lit(f"1-{part}"), key.cast("string"))) for part in range(NOTE))).alias(
+            "note"
+        ),
         F.timestamp_seconds(F.lit(1_767_225_600) + day * DAY).alias("at"),
     )
 

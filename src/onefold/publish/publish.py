@@ -91,6 +91,7 @@ def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch
     try:
         published = retrying(once)
     except RetryError:
+        StateTable(lake, dataset).drop_branch(f"attempt_{current[0]}")  # the next run makes another
         raise ContentionError(dataset.target.table, batch, tries) from None
     if published.attempt != current[0]:  # another driver's attempt at the batch was faster
         StateTable(lake, dataset).drop_branch(f"attempt_{current[0]}")
