@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onefold.landing.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus, size
+from onefold.landing.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus, newest_of, size
 
 RANGES = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 24)), max_size=6)
 KINDS = ("aborted", "compacted", "transactional")
@@ -140,3 +140,18 @@ def test_a_partition_is_read_back_from_its_key() -> None:
     one = TopicPartition(cluster="prod", topic="payments.entries", incarnation=2, partition=17)
     assert one.key == "prod/payments.entries/2/17"
     assert TopicPartition.of(one.key) == one
+
+
+@given(st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 24), st.integers(0, 24)).map(sorted).map(tuple)))
+def test_what_a_short_log_does_not_give_of_the_newest_the_others_do(logs: dict[int, Range]) -> None:
+    full = {name for name, (start, end) in logs.items() if end > start}
+    there = sum(logs[name][1] - logs[name][0] for name in full)
+    for count in (len(full), 17, 1000):
+        found = newest_of(logs, count)
+        assert all(start >= logs[name][0] and end == logs[name][1] for name, (start, end) in found.items())
+        assert set(found) == full, "each has a say"
+        assert size(found.values()) == min(there, max(count, len(full)))
+
+
+def test_one_long_log_among_empty_ones_gives_all() -> None:
+    assert newest_of({0: (0, 0), 1: (5, 205), 2: (7, 7)}, 100) == {1: (105, 205)}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from onefold.draft.sample import LARGEST, Sample, sample_of
 from onefold.errors import NoDraftError
 from onefold.landing.cluster import Cluster, Partition
+from onefold.landing.offsets import newest_of
 from onefold.landing.record import Record
 
 
@@ -20,24 +21,12 @@ def newest_of_topics(name: str, cluster: Cluster, topics: Sequence[str], count: 
     place = f"{cluster.connection}: {', '.join(topics)}"
     partitions = [(topic.name, number) for topic in cluster.topics(topics) for number in topic.partitions]
     starts, ends = cluster.starts(partitions), cluster.stable_ends(partitions)
-    wanted = _shares({where: (starts[where], ends[where]) for where in partitions}, count)
+    wanted = newest_of({where: (starts[where], ends[where]) for where in partitions}, count)
     sample = sample_of(place, _read(cluster, wanted))
     if not sample.records:
         problem = "no committed record is there" if wanted else "the topic is empty"
         raise NoDraftError(name, place, problem, "Send something first, or name another topic.")
     return sample
-
-
-def _shares(logs: dict[Partition, tuple[int, int]], count: int) -> dict[Partition, tuple[int, int]]:
-    """The newest offsets of each log, `count` in all; what a short log does not need goes to the others."""
-    by_length = sorted(logs.items(), key=lambda one: one[1][1] - one[1][0])
-    found: dict[Partition, tuple[int, int]] = {}
-    for number, (where, (start, end)) in enumerate(by_length):
-        share = max(1, count // (len(by_length) - number))
-        if end > start:
-            found[where] = max(start, end - share), end
-            count -= end - found[where][0]
-    return found
 
 
 def _read(cluster: Cluster, wanted: dict[Partition, tuple[int, int]]) -> Iterator[Record]:

@@ -26,7 +26,7 @@ from onefold.landing.epochs import Epochs, cut_since, marked, suspected
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Hole, LandedObject, in_order
-from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus
+from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus, newest_of
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
 from onefold.landing.spans import text
@@ -207,12 +207,12 @@ class LiveSource:
         return {key: ends[where.topic, where.partition] for key, where in self._partitions.items()}
 
     def newest(self, count: int) -> RangesPlan:
-        """About the newest `count` offsets, an equal share of each partition."""
-        starts, share = self.log_starts(), max(1, count // max(1, len(self._partitions)))
+        """About the newest `count` offsets; what a short partition does not have the others give."""
+        starts = self.log_starts()
+        found = newest_of({key: (starts[key], self._stable_ends[key]) for key in self._partitions}, count)
         ranges = [
-            OffsetRange(topic_partition=where, start=max(starts[key], end - share), end=end)
-            for key, where in sorted(self._partitions.items())
-            if (end := self._stable_ends[key]) > starts[key]
+            OffsetRange(topic_partition=self._partitions[key], start=start, end=end)
+            for key, (start, end) in sorted(found.items())
         ]
         return RangesPlan(source=self.dataset.source_id, ranges=ranges)
 

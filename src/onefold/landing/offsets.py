@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Range = tuple[int, int]
 """`(start, end)`: start in, end out."""
+
+K = TypeVar("K")
 
 HoleKind = Literal["control", "aborted", "transactional", "compacted", "retention", "truncated", "deleted", "log_gap"]
 LOST: tuple[HoleKind, ...] = ("retention", "truncated", "deleted")
@@ -57,6 +59,18 @@ def meet(ranges: Iterable[Range], others: Iterable[Range]) -> list[Range]:
 def size(ranges: Iterable[Range]) -> int:
     """How many offsets there are."""
     return sum(end - start for start, end in ranges)
+
+
+def newest_of(logs: Mapping[K, Range], count: int) -> dict[K, Range]:
+    """The newest offsets of each log, `count` in all; what a short log does not need goes to the others."""
+    by_length = sorted(logs.items(), key=lambda one: one[1][1] - one[1][0])
+    found: dict[K, Range] = {}
+    for number, (where, (start, end)) in enumerate(by_length):
+        share = max(1, count // (len(by_length) - number))
+        if end > start:
+            found[where] = max(start, end - share), end
+            count -= end - found[where][0]
+    return found
 
 
 class TopicPartition(BaseModel):
