@@ -21,22 +21,15 @@ class Reports:
         """The application, with Airflow's login and rights."""
         from airflow.api_fastapi.app import get_auth_manager
         from airflow.api_fastapi.core_api.security import GetUserDep
-        from airflow.models.xcom import XComModel
-        from airflow.utils.session import create_session
 
         from onefold.lake import Lake
+        from onefold.orchestration.runs import batch_of
         from onefold.settings import load_settings
         from onefold.ui.reports import reports_app
 
         def readable(user: GetUserDep) -> set[str]:
             """The DAGs that the user may read; 401 where nobody is logged in."""
             return set(get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
-
-        def batch_of(dag_id: str, run_id: str) -> str | None:
-            query = XComModel.get_many(run_id=run_id, dag_ids=dag_id, task_ids="plan", key="return_value")
-            with create_session() as session:
-                found = session.scalars(query).first()
-                return str(XComModel.deserialize_value(found)) if found else None
 
         lake = Lake(load_settings())  # one for all requests: a bucket's client is dear to make
         return reports_app(lambda: lake, readable, batch_of)

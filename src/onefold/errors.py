@@ -615,11 +615,14 @@ class SparkLostError(TransientError):
 
     step: str
     batch: str
+    last: tuple[str, ...] = ()
 
     def sentence(self) -> str:
+        said = "".join(f"\n  {line}" for line in self.last)
         return (
             f"batch {self.batch}: the Spark process of {self.step} ended without leaving a result (killed, out of "
-            "memory, or its master is gone: see its log). The published table is as it was; the step can be run again."
+            "memory, or its master is gone). The published table is as it was; the step can be run again. "
+            f"{f'Its last lines:{said}' if said else 'Its log may tell why.'}"
         )
 
 

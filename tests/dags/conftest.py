@@ -5,12 +5,14 @@ No other test gets airflow imported by these: everything runs in `probe.py`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,25 @@ def probe(airflow_environ: dict[str, str]) -> Probe:
         return json.loads(done.stdout.splitlines()[-1]) | {"log": done.stdout + done.stderr}
 
     return run
+
+
+@pytest.fixture
+def statsd() -> Iterator[tuple[dict[str, str], Callable[[], dict[str, float]]]]:
+    """Airflow's settings for a StatsD server, and what that server has received of Onefold's gauges."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.setblocking(False)
+        where = {"STATSD_ON": "True", "STATSD_HOST": "127.0.0.1", "STATSD_PORT": str(server.getsockname()[1])}
+
+        def received() -> dict[str, float]:
+            said: list[str] = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    said += server.recv(65536).decode().splitlines()
+            gauges = (line.split(":") for line in said if line.startswith("airflow.onefold.") and line.endswith("|g"))
+            return {name.removeprefix("airflow.onefold."): float(value.split("|")[0]) for name, value in gauges}
+
+        yield {f"AIRFLOW__METRICS__{name}": value for name, value in where.items()}, received
 
 
 @pytest.fixture

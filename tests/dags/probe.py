@@ -81,6 +81,7 @@ def _facts(dag: Any) -> dict[str, Any]:
         "described": [name for name in dag.params if dag.params.get_param(name).description],
         "enums": {name: param.get("enum") for name in dag.params if (param := dag.params.get_param(name).schema)},
         "tasks": [task.task_id for task in dag.topological_sort()],
+        "links": {task.task_id: [one.name for one in task.operator_extra_links] for task in dag.tasks},
         "edges": sorted(f"{task.task_id}>{below}" for task in dag.tasks for below in task.downstream_task_ids),
         "pools": {task.task_id: task.pool for task in dag.tasks},
         "timeouts": sorted({task.execution_timeout.total_seconds() for task in dag.tasks}),
@@ -173,7 +174,7 @@ def messages() -> dict[str, Any]:
     ends: dict[str, BaseException | None] = {
         "red": errors.GateRedError("accounts", "b_1", checks, "/lake/report.html"),
         "loss": errors.DataLossError("accounts", "b_1", checks[:1], "/lake/report.html"),
-        "lost": errors.SparkLostError("dedup", "b_1"),
+        "lost": errors.SparkLostError("dedup", "b_1", ("no more memory", "<end>")),
         "other": ValueError("a & b"),
         "killed": None,
     }
@@ -417,12 +418,15 @@ def decide(conf: str, answer: str) -> dict[str, Any]:
         "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
         "events": _events(done),
         "main": _main(json.loads(conf)["dataset"]),
-        "shown": json.loads(said.splitlines()[-1])["shown"],
+        **json.loads(said.splitlines()[-1]),
     }
 
 
 def respond(answer: str) -> dict[str, Any]:
-    """Answer whatever is asked by Airflow's API as the user ada, until the input ends; what was shown."""
+    """Answer whatever is asked by Airflow's API as the user ada, until the input ends; what was shown.
+
+    Then also what the runs' tab shows, and where the buttons of their tasks lead.
+    """
     from airflow.api_fastapi.app import create_app
     from fastapi.testclient import TestClient
 
@@ -436,7 +440,48 @@ def respond(answer: str) -> dict[str, Any]:
                 place = f"{runs}/{of['dag_run_id']}/taskInstances/{of['task_id']}/-1/hitlDetails"
                 said = client.patch(place, json={"chosen_options": [answer], "params_input": {}})
                 shown.append(one | {"status": said.status_code})
-    return {"shown": shown}
+        of_runs = [one["task_instance"]["dag_run_id"] for one in shown]
+        tabs = [client.get(f"/onefold/runs/onefold_decide/{run_id}").text for run_id in of_runs]
+        links = [
+            {task: client.get(f"{runs}/{run_id}/taskInstances/{task}/links").json() for task in ("gate", "publish")}
+            for run_id in of_runs
+        ]
+    return {"shown": shown, "tabs": tabs, "links": links}
+
+
+def submitted(folder: str, *connections: str) -> dict[str, Any]:
+    """What spark-submit is started with through each of these connections, and the error that the launch ends with.
+
+    The spark-submit on PATH leaves what it was given in `folder`. What is not of it: Kubernetes' client, which the
+    provider wants installed, but only asks to end a pod.
+    """
+    from airflow.providers.apache.spark.hooks import spark_submit
+
+    from onefold.errors import OnefoldError
+    from onefold.lake import Lake
+    from onefold.orchestration.spark_step import SparkLauncher
+    from onefold.settings import load_settings
+
+    spark_submit.kube_client = object()
+    lake, given, found = Lake(load_settings()), Path(folder, "given.json"), []
+    for connection in connections:
+        os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = connection
+        before, ended = dict(os.environ), None
+        try:
+            SparkLauncher(task_id="maintain", dataset="things", batch="all").launch({}, lake, "maintain", "all", "a_1")
+        except OnefoldError as error:
+            ended = error
+        found.append(
+            {
+                "error": type(ended).__name__,
+                "said": str(ended),
+                "cause": type(ended.__cause__).__name__ if ended else None,
+                "started": json.loads(given.read_text()) if given.exists() else None,
+                "left": sorted(name for name, _ in set(before.items()) ^ set(os.environ.items())),
+            }
+        )
+        given.unlink(missing_ok=True)
+    return {"found": found}
 
 
 def _token(username: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onefold.decisions import log_of
 from onefold.lake import STAGING
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
-from tests.process.project import THINGS, Project, thing
+from tests.process.project import THINGS, Project, line, thing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefixtures("airflow_database")]
 STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")
@@ -48,16 +49,20 @@ def run_red(project: Project, name: str, lines: list[bytes]) -> str:
 def decide(probe: Any, project: Project) -> Callable[..., Any]:
     """Triggers the decision of a batch, with an answer to give when it is asked for."""
 
-    def once(answer: str, batch: str, decision: str, *waivers: str) -> Any:
+    def once(answer: str, batch: str, decision: str, *waivers: str, **environ: str) -> Any:
         asked = {"dataset": "things", "batch": batch, "decision": decision, "waivers": list(waivers)}
         conf = asked | {"reason": "a known retry\n\n**Red checks**: `none`"}
-        return probe("decide", json.dumps(conf), answer, **home_of(project))
+        return probe("decide", json.dumps(conf), answer, **home_of(project), **environ)
 
     return once
 
 
 def home_of(project: Project) -> dict[str, str]:
     return {"ONEFOLD_HOME": str(project.home), "ONEFOLD_LAKE": str(project.home / ".lake")}
+
+
+def page_of(batch: str) -> str:
+    return f"/onefold/reports/things/{batch}"
 
 
 def rows(project: Project) -> list[tuple[str, int]]:
@@ -95,11 +100,15 @@ def test_rejected_nothing_is_decided(decide: Callable[..., Any], project: Projec
     assert (shown["options"], shown["defaults"]) == (["Approve", "Reject"], ["Reject"])
     assert "- `duplicate rate`: found `0.5`, wanted `at most 0.4` (waived)" in shown["body"]
     assert "> `a known retry`\n> `**Red checks**: 'none'`" in shown["body"], "a reason cannot pass for a check"
-    assert shown["body"].endswith(f"/onefold/reports/things/{red})")
+    assert shown["body"].endswith(f"{page_of(red)})")
+    [tab], [links] = found["tabs"], found["links"]
+    assert "<title>things" in tab, "the run's tab has the report of the batch that it is about"
+    assert red in tab
+    assert links["publish"]["extra_links"] == {"Report": None}, "it did not run"
 
 
 def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
-    path = f"/onefold/reports/things/{red}"
+    path = page_of(red)
 
     found = probe("pages", path, **home_of(project))
 
@@ -107,9 +116,10 @@ def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) ->
 
 
 def test_approved_it_is_published_under_the_name_of_whoever_approved(
-    decide: Callable[..., Any], project: Project, red: str
+    decide: Callable[..., Any], project: Project, red: str, statsd: Any
 ) -> None:
-    found = decide("Approve", red, "release", RATE)
+    metrics, received = statsd
+    found = decide("Approve", red, "release", RATE, **metrics)
 
     assert found["state"] == "success", found["log"][-5000:]
     assert set(found["tasks"].values()) == {"success"}
@@ -123,6 +133,12 @@ def test_approved_it_is_published_under_the_name_of_whoever_approved(
     assert (event["extra"]["batch"], event["extra"]["already"]) == (red, False)
     assert (event["extra"]["snapshot"], event["extra"]["counts"]["applied"]) == (found["main"], {"insert": 1})
     assert "Released" in Path(event["extra"]["report"]).read_text()
+    gauges = received()
+    assert (gauges["things.red"], gauges["things.applied"]) == (0, 1)
+    assert gauges["things.age"] > 0, "this run has published it"
+    [tab], [links] = found["tabs"], found["links"]
+    assert "Released" in tab
+    assert [links[task]["extra_links"] for task in ("gate", "publish")] == [{"Report": page_of(red)}] * 2
 
 
 def test_decided_twice_it_is_published_once_and_the_asset_has_no_second_event(
@@ -177,3 +193,45 @@ def test_discarded_nothing_is_run_and_the_report_says_so(decide: Callable[..., A
         "discarded" in (project.lake.storage.read(project.lake.report("things", batch, "html")) or b"").decode().lower()
     )
     assert rows(project) == [("a", 1)]
+
+
+@pytest.mark.nightly
+def test_skipped_it_is_covered_and_nothing_of_it_is_used(decide: Callable[..., Any], project: Project) -> None:
+    [second] = [plan for plan in project.onefold("batches", "things", "--json").json if not plan["published"]]
+
+    before = datetime.now(UTC)
+    found = decide("Approve", second["batch"], "skip")
+
+    assert (found["state"], set(found["tasks"].values())) == ("success", {"success"}), found["log"][-5000:]
+    made = decisions_of(project.lake, project.dataset())[-1]
+    assert (made["batch"], made["decision"], made["by"]) == (second["batch"], "skip", "ada")
+    assert made["state"] == "published"
+    assert made["reason"].startswith("a known retry")
+    assert before <= datetime.fromisoformat(made["at"]) <= datetime.now(UTC)
+    assert rows(project) == [("a", 1)]
+    [event] = found["events"]
+    assert event["extra"]["counts"] == {"skipped": {"decision": 2}}
+
+
+@pytest.mark.nightly
+def test_replayed_the_batch_that_folds_its_quarantine_again_is_the_one_that_is_run_and_shown(
+    decide: Callable[..., Any], project: Project
+) -> None:
+    project.put("things/3.jsonl", [thing(4, "c", 3), line(5, "#")])
+    [third] = project.onefold("run", "things", "--json").json
+
+    before = datetime.now(UTC)
+    found = decide("Approve", third["batch"], "replay")
+
+    assert (found["state"], set(found["tasks"].values())) == ("success", {"success"}), found["log"][-5000:]
+    made = decisions_of(project.lake, project.dataset())[-1]
+    assert (made["decision"], made["by"], made["state"]) == ("replay", "ada", "published")
+    assert made["reason"].startswith("a known retry")
+    assert before <= datetime.fromisoformat(made["at"]) <= datetime.now(UTC)
+    assert made["batch"] != third["batch"]
+    [event] = found["events"]
+    assert (event["extra"]["batch"], event["extra"]["counts"]) == (made["batch"], {"rejected": {"undecodable": 1}})
+    [tab], [links] = found["tabs"], found["links"]
+    assert made["batch"] in tab
+    assert links["publish"]["extra_links"] == {"Report": page_of(made["batch"])}
+    assert rows(project) == [("a", 1), ("c", 3)]

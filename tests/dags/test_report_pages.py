@@ -14,7 +14,7 @@ from onefold.lake import Lake
 from onefold.settings import load_settings
 from onefold.ui.reports import reports_app
 
-ALLOWED = {"accounts", "~bad"}
+ALLOWED = {"accounts", "onefold_decide", "~bad"}
 
 
 @pytest.fixture
@@ -23,7 +23,12 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
     for dataset, batch in (("accounts", "export_a"), ("accounts", "export_b"), ("salaries", "export_c")):
         lake.storage.write(lake.report(dataset, batch, "html"), f"<body><p>{dataset} {batch}</p></body>".encode())
     lake.storage.write("secret.html", b"out of reach")
-    runs = {("accounts", "manual__2026-01-01T00:00:00+00:00"): "export_b"}
+    runs = {
+        ("accounts", "manual__2026-01-01T00:00:00+00:00"): ("accounts", "export_b"),
+        ("onefold_decide", "one"): ("accounts", "export_a"),
+        ("onefold_decide", "other"): ("salaries", "export_c"),
+        ("onefold_decide", "third"): ("accounts", "<i>none</i>"),
+    }
     app = reports_app(lambda: lake, lambda: ALLOWED, lambda dataset, run: runs.get((dataset, run)))
     with TestClient(app) as client:
         yield client
@@ -101,6 +106,17 @@ def test_a_run_shows_its_batch_or_says_why_there_is_none(client: TestClient) -> 
     assert 'href="/datasets/accounts"' in page
     assert "has planned no batch" in client.get("/runs/accounts/other").text
     assert client.get("/runs/salaries/other").status_code == 403
+
+
+def test_a_run_that_decides_shows_the_batch_of_its_dataset_to_whoever_may_read_that(client: TestClient) -> None:
+    page = client.get("/runs/onefold_decide/one").text
+
+    assert "<p>accounts export_a</p>" in page
+    assert 'href="/datasets/accounts"' in page
+    assert client.get("/runs/onefold_decide/other").status_code == 403
+    assert "Batch <code>&lt;i&gt;none&lt;/i&gt;</code> of accounts has no report" in (
+        client.get("/runs/onefold_decide/third").text
+    )
 
 
 def test_nothing_is_shown_to_whoever_is_not_logged_in(tmp_path: Path) -> None:

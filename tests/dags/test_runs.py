@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,25 +41,6 @@ def run(probe: Any, home: Path) -> Callable[..., Any]:
     return once
 
 
-@pytest.fixture
-def statsd() -> Iterator[tuple[dict[str, str], Callable[[], dict[str, float]]]]:
-    """Airflow's settings for a StatsD server, and what that server has received of Onefold's gauges."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(("127.0.0.1", 0))
-        server.setblocking(False)
-        where = {"STATSD_ON": "True", "STATSD_HOST": "127.0.0.1", "STATSD_PORT": str(server.getsockname()[1])}
-
-        def received() -> dict[str, float]:
-            said: list[str] = []
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    said += server.recv(65536).decode().splitlines()
-            gauges = (line.split(":") for line in said if line.startswith("airflow.onefold.") and line.endswith("|g"))
-            return {name.removeprefix("airflow.onefold."): float(value.split("|")[0]) for name, value in gauges}
-
-        yield {f"AIRFLOW__METRICS__{name}": value for name, value in where.items()}, received
-
-
 def notifier(told: Path) -> dict[str, str]:
     """One that writes to a file."""
     words = {"subject": "{{ onefold.subject }}", "body": "{{ onefold.html }}"}
@@ -89,6 +68,7 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     dry = run("accounts", '{"dry_run": true}')
     assert (dry["state"], set(dry["tasks"].values())) == ("success", {"skipped"}), dry["log"][-5000:]
     assert 'accounts: would read {"batch": "export_' in dry["log"].replace('\\"', '"')
+    assert "--reprocess-behavior completed --dag-run-conf '{\"dry_run\": false}'" in dry["log"].replace('\\"', '"')
     assert not (home / "lake/sources").exists(), "a dry run writes nothing"
 
     first = run("accounts", **told)
@@ -163,6 +143,8 @@ def test_a_spark_process_that_was_killed_is_lost_and_may_be_tried_again(run: Cal
     assert found["tasks"]["dedup"] == "failed"
     assert "SparkLostError" in found["log"]
     assert "trying again may help" in found["log"]
+    assert "Its last lines:" in found["log"]
+    assert "AirflowException: Cannot execute: " in found["log"], "the provider's own error, as its cause"
 
 
 def test_a_killed_task_leaves_no_spark_behind_its_next_try_ends_right_and_figures_are_sent(

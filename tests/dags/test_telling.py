@@ -29,6 +29,8 @@ def test_a_red_gate_and_a_loss_are_told_with_batch_checks_values_and_the_reports
 def test_any_other_failure_is_told_with_its_own_sentence(messages: Any) -> None:
     assert messages["lost"]["subject"] == "accounts: task dedup failed"
     assert "the Spark process of dedup ended without leaving a result" in messages["lost"]["text"]
+    assert "Its last lines:\n  no more memory\n  <end>" in messages["lost"]["text"]
+    assert "Its last lines:<br>  no more memory<br>  &lt;end&gt;</p>" in messages["lost"]["html"]
     assert messages["lost"]["text"].endswith("/onefold/reports/accounts/b_1")
     assert "\na & b\n" in messages["other"]["text"]
     assert "ended without saying why" in messages["killed"]["text"]

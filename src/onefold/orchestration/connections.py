@@ -9,7 +9,9 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
+from onefold.origins import speaks_of_secret
 from onefold.settings import Settings, load_settings
+from onefold.spark.settings import secret_settings
 from onefold.upsert.generation import settle
 
 
@@ -35,3 +37,10 @@ def _connected(settings: Settings, dataset: Dataset) -> Settings:
 def kafka_environment(settings: Settings) -> dict[str, str]:
     """The clusters' settings for a process that is started."""
     return {"ONEFOLD_KAFKA": json.dumps(settings.kafka)} if settings.kafka else {}
+
+
+def secrets_of(lake: Lake) -> list[str]:
+    """The settings' values that neither a log nor an error may repeat."""
+    clusters = [pair for given in lake.settings.kafka.values() for pair in given.items()]
+    named = [value for name, value in clusters if isinstance(value, str) and speaks_of_secret(name)]
+    return [*named, *secret_settings(lake).values()]

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException, AirflowTimetableInvalid
 
 from onefold.dataset import Dataset, load_dataset
 from onefold.errors import InvalidDatasetError
+from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.preview import planned as preview
 from onefold.orchestration.connections import open_dataset
@@ -69,7 +70,15 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
 
 
 EXPORT = "A folder (or s3://bucket/prefix) to read instead of what is new in the dataset's own place."
-DRY_RUN = "Say in the log of the task plan what would be read, write nothing, and skip the rest."
+DRY_RUN = (
+    "Say in the log of the task plan what would be read, write nothing, and skip the rest. To Airflow such a run has "
+    "succeeded: a later backfill passes its interval over, unless it is for All Runs and overrides their parameters."
+)
+AFTER_DRY_RUN = (
+    "To Airflow this run has succeeded: if it has an interval, a backfill passes that over, unless it is told "
+    """--reprocess-behavior completed --dag-run-conf '{"dry_run": false}'"""
+)
+"""Both: without the second, the runs that a backfill takes up again keep their parameters, this one too."""
 
 
 def asset_of(dataset: Dataset) -> Asset:
@@ -88,6 +97,7 @@ def plan(name: str) -> str:
     planned = plan_batch(lake, dataset, interval_of(context), params.get("export"), dry_run=dry_run)
     if dry_run:
         print(f"{name}: would read {json.dumps(preview(planned))}")
+        print(f"{name}: {AFTER_DRY_RUN}")
         raise AirflowSkipException(f"{name}: a dry run, nothing was written")
     for said in getattr(planned, "notes", []):  # also where they say why there is nothing
         print(f"{name}: {said}")
@@ -105,14 +115,18 @@ def land(name: str, batch: str) -> int:
 @task
 def report(name: str) -> str:
     """Write the batch's report and send its figures, whatever became of the batch; where the report lies."""
-    from onefold.orchestration.metrics import send_figures
-    from onefold.report import report_batch
-
     pull = get_current_context()["ti"].xcom_pull
     batch, done = pull(task_ids="plan"), pull(task_ids="publish")
     if not batch:
         raise AirflowSkipException(f"{name}: no batch was planned")
-    lake, dataset = open_dataset(name)
+    return report_of(*open_dataset(name), batch, done)
+
+
+def report_of(lake: Lake, dataset: Dataset, batch: str, done: dict[str, Any] | None) -> str:
+    """Write a batch's report and send its figures; where the report lies. `done` is what the task publish left."""
+    from onefold.orchestration.metrics import send_figures
+    from onefold.report import report_batch
+
     place = report_batch(lake, dataset, batch)
     print(f"Report: {place}")
     just_published = datetime.fromisoformat(done["at"]) if done and not done["already"] else None

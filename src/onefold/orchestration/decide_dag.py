@@ -13,8 +13,9 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.orchestration.connections import open_dataset
-from onefold.orchestration.dataset_dag import UNSCHEDULED_START, asset_of
+from onefold.orchestration.dataset_dag import UNSCHEDULED_START, asset_of, report_of
 from onefold.orchestration.retries import task_defaults
+from onefold.orchestration.runs import DECIDE
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
 from onefold.settings import load_settings
 
@@ -53,7 +54,7 @@ def decide_dag(names: list[str]) -> DAG:
     """The DAG, for datasets of these names."""
     settings = load_settings()
     with DAG(
-        dag_id="onefold_decide",
+        dag_id=DECIDE,
         description="Decide a red batch: release, discard or skip it, or replay what it quarantined.",
         doc_md=_DOC,
         schedule=None,
@@ -124,7 +125,6 @@ def look_up() -> dict[str, Any]:
 def decide() -> str:
     """Record what was approved, under the name of whoever did; the batch to run, or nothing after a discard."""
     from onefold.publish.requests import Shown, carry
-    from onefold.report import report_batch
 
     lake, dataset, request = _asked()
     pull = get_current_context()["ti"].xcom_pull
@@ -133,22 +133,19 @@ def decide() -> str:
     print(f"{dataset.name}: batch {made.batch}: {made.sentence}")
     if made.kind != "discard":
         return made.batch
-    print(f"Report: {report_batch(lake, dataset, made.batch)}")
+    report_of(lake, dataset, made.batch, None)
     return ""
 
 
 @task
 def report() -> str:
-    """Write the report of the batch that was run, whatever became of it; where it lies."""
-    from onefold.report import report_batch
-
+    """Write the report of the batch that was run and send its figures, whatever became of it; where it lies."""
     context = get_current_context()
-    batch = context["ti"].xcom_pull(task_ids="decide")
+    pull = context["ti"].xcom_pull
+    batch, done = pull(task_ids="decide"), pull(task_ids="publish")
     if not batch:
         raise AirflowSkipException("no batch was run")
-    place = report_batch(*open_dataset(context["params"]["dataset"]), batch)
-    print(f"Report: {place}")
-    return place
+    return report_of(*open_dataset(context["params"]["dataset"]), batch, done)
 
 
 class PublishDecidedOperator(PublishOperator):

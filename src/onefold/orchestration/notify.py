@@ -42,7 +42,8 @@ class Message:
         listed = f"<ul>{''.join(f'<li>{escape(check)}</li>' for check in self.checks)}</ul>" if self.checks else ""
         advice = f"<p>{escape(self.advice)}</p>" if self.advice else ""
         link = f'<p><a href="{escape(self.link)}">{escape(self.link)}</a></p>'
-        return f"<p>{escape(self.subject)}</p><p>{escape(self.happened)}</p>{listed}{advice}{link}"
+        happened = escape(self.happened).replace("\n", "<br>")
+        return f"<p>{escape(self.subject)}</p><p>{happened}</p>{listed}{advice}{link}"
 
 
 def tell_failure(context: Mapping[str, Any]) -> None:

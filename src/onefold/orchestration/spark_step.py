@@ -8,12 +8,15 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped]
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import mask_secret, redact
 from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
@@ -21,7 +24,9 @@ from onefold.dataset import Dataset, find_dataset
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.plan import find_plan
-from onefold.orchestration.connections import kafka_environment, open_dataset
+from onefold.orchestration.connections import kafka_environment, open_dataset, secrets_of
+from onefold.orchestration.links import ReportLink
+from onefold.settings import Settings
 from onefold.spark.result import result_key, result_of
 from onefold.spark.settings import session_settings
 
@@ -35,6 +40,9 @@ NO_BATCH = "all"
 """What stands for a batch where a job is of the whole table."""
 _GONE_WITHIN = 10.0
 """Seconds that are waited for a killed process: it has no say, the system only clears up behind it."""
+
+_LAST_LINES, _LONGEST = 20, 300
+"""How much of a lost process's output its error repeats: lines, and characters of each."""
 
 
 class SparkLauncher(SparkSubmitOperator):
@@ -54,6 +62,7 @@ class SparkLauncher(SparkSubmitOperator):
         super().__init__(conn_id=conn_id, **kwargs)
         self.dataset, self.batch, self.attempt = dataset, batch, attempt
         self.given_conf = dict(self.conf or {})
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
 
     def launch(self, context: Context, lake: Lake, step: str, batch: str, attempt: str, *more: str) -> dict[str, Any]:
         """Run a step, with `more` arguments if it takes any; its document.
@@ -71,14 +80,28 @@ class SparkLauncher(SparkSubmitOperator):
         self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
         self.conf = {**session_settings(lake, self._small(lake, step, batch)), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
-        self.env_vars = {**(python_environment(connection) or {}), **(kafka_environment(lake.settings))} or None
+        environment = python_environment(connection) | secret_environment(connection, lake.settings)
+        for secret in secrets_of(lake):
+            mask_secret(secret)
         self._hook = None  # one hook a submission: it keeps what on_kill must end
         try:
-            super().execute(context)
-        except AirflowException:
+            with in_environment(environment):
+                super().execute(context)
+        except AirflowException as error:
             if lake.storage.stat(key) == before:  # an older result is not this process's
-                raise SparkLostError(step, batch) from None
+                raise SparkLostError(step, batch, tuple(_shown(line) for line in self._last)) from error
         return result_of(lake, self.dataset, batch, attempt, step)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        """The provider's, of whose process the last lines are kept as it reads them.
+
+        Airflow's loggers are no place to listen: in a task they write to its log themselves, past any handler.
+        """
+        hook = super()._get_hook()
+        read = hook._process_spark_submit_log
+        self._last.clear()
+        setattr(hook, read.__name__, lambda lines: read(_noted(lines, self._last)))
+        return hook
 
     def _small(self, lake: Lake, step: str, batch: str) -> bool:
         """Whether the step is over before a JVM has warmed up; maintenance reads whole tables."""
@@ -124,6 +147,7 @@ class SparkStepOperator(SparkLauncher):
     """One step of one batch in Spark; the attempt it made is its XCom."""
 
     ui_color = "#fdf1e3"
+    operator_extra_links = (ReportLink(),)
 
     def __init__(self, *, step: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -151,6 +175,7 @@ class PublishOperator(SparkLauncher):
     """Moves `main` to the audited head. Spark starts only where `main` has moved since upsert."""
 
     ui_color = "#e3f5e6"
+    operator_extra_links = (ReportLink(),)
     published: Published | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
@@ -197,6 +222,19 @@ class PublishOperator(SparkLauncher):
         context["outlet_events"][outlet].extra = extra
 
 
+def _noted(lines: Iterable[str], last: deque[str]) -> Iterator[str]:
+    """The lines, each kept that is not empty."""
+    for line in lines:
+        if line.strip():
+            last.append(line.strip())
+        yield line
+
+
+def _shown(line: str) -> str:
+    """A line of output as an error may repeat it, to whoever is told."""
+    return str(redact(line))[:_LONGEST]
+
+
 def _family(pid: int) -> list[psutil.Process]:
     """A process and all that descend from it."""
     try:
@@ -221,10 +259,49 @@ def spark_binary(connection: Connection) -> str | None:
     return str(Path(sysconfig.get_path("scripts")) / "spark-submit")
 
 
-def python_environment(connection: Connection) -> dict[str, str] | None:
+def python_environment(connection: Connection) -> dict[str, str]:
     """The driver's Python, where the driver runs on this machine: this one."""
-    elsewhere = connection.extra_dejson.get("deploy-mode") == "cluster"
     master = f"{connection.conn_type} {connection.host or ''}"
-    if elsewhere or "yarn" in master or "k8s" in master:
-        return None
+    if _elsewhere(connection) or "yarn" in master or "k8s" in master:
+        return {}
     return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+
+
+def secret_environment(connection: Connection, settings: Settings) -> dict[str, str]:
+    """How a driver on this machine is told the clusters' settings. One on another machine would be told by the command
+    line, which everybody may read.
+
+    Raises:
+        UsageError: the driver runs on another machine, and no secret of Kubernetes tells it.
+    """
+    given = kafka_environment(settings)
+    if given and _elsewhere(connection):
+        told = [f"spark.kubernetes.driver.secretKeyRef.{name}" for name in given]
+        if not all(name in settings.spark_conf for name in told):
+            raise UsageError(
+                f"the Airflow connection {connection.conn_id!r} says deploy-mode cluster: Kafka's settings, passwords "
+                "too, would stand in spark-submit's command line. Nothing was started. Use deploy-mode client, or, on "
+                f"Kubernetes, keep them in a secret and name it in spark_conf: {', '.join(told)}."
+            )
+        return {}
+    return given
+
+
+@contextlib.contextmanager
+def in_environment(given: Mapping[str, str]) -> Iterator[None]:
+    """Processes that are started meanwhile inherit what is given. (The operator's `env_vars` are no secrets: on YARN
+    and Kubernetes the provider writes them into the command line.)"""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = was
+
+
+def _elsewhere(connection: Connection) -> bool:
+    return connection.extra_dejson.get("deploy-mode") == "cluster"

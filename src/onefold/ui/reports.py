@@ -43,12 +43,12 @@ _BATCH = re.compile(r"[A-Za-z0-9_-]{1,128}")
 def reports_app(
     open_lake: Callable[[], Lake],
     readable: Callable[..., set[str]],
-    batch_of: Callable[[str, str], str | None],
+    batch_of: Callable[[str, str], tuple[str, str] | None],
 ) -> FastAPI:
     """The pages, as an application to mount.
 
     `readable` is a FastAPI dependency: the names of the datasets that whoever asks may read; it raises where
-    nobody is logged in. `batch_of` gives the batch of an Airflow run.
+    nobody is logged in. `batch_of` gives the dataset and the batch of an Airflow run, by its DAG and its id.
     """
     app = FastAPI(title="Onefold reports", docs_url=None, redoc_url=None, openapi_url=None)
     histories = Histories()
@@ -91,10 +91,11 @@ def reports_app(
             raise HTTPException(404, "no such report")
         return _report(request, page, dataset, batch)
 
-    @app.get("/runs/{dataset}/{run_id:path}")
-    def run(request: Request, dataset: str, run_id: str, allowed: Readable) -> HTMLResponse:
-        _refuse(dataset, allowed)
-        batch = batch_of(dataset, run_id)
+    @app.get("/runs/{dag}/{run_id:path}")
+    def run(request: Request, dag: str, run_id: str, allowed: Readable) -> HTMLResponse:
+        _refuse(dag, allowed)
+        dataset, batch = batch_of(dag, run_id) or (dag, None)
+        _refuse(dataset, allowed)  # a DAG may be for all datasets
         page = page_of(open_lake(), dataset, batch) if batch else None
         if page is None or batch is None:
             return _page(request, "no_report.html", dataset=dataset, batch=batch)

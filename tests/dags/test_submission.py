@@ -1,0 +1,81 @@
+"""What a Spark step is submitted with: by the provider's own hook, to a spark-submit that leaves what it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PASSWORD = "sw0rdfish-of-the-broker"
+CLUSTER = {"conn_type": "spark", "host": "k8s://https://h", "extra": {"deploy-mode": "cluster"}}
+SPARK_SUBMIT = f"""\
+#!{sys.executable}
+import json, os, pathlib, sys
+given = {{"arguments": sys.argv[1:], "environment": dict(os.environ)}}
+(pathlib.Path(__file__).parent / "given.json").write_text(json.dumps(given))
+print("0 is too long ago")
+for number in range(1, 20):
+    print(f"{{number}} of what it said\\n")
+print("SASL refused", json.loads(os.environ.get("ONEFOLD_KAFKA", "0")), flush=True)
+sys.exit(1)
+"""
+
+
+@pytest.fixture
+def submit(probe: Any, tmp_path: Path) -> Any:
+    """Launches a step through each connection, with Kafka settings that hold a password."""
+    program = tmp_path / "spark-submit"
+    program.write_text(SPARK_SUBMIT)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    where = {"PATH": path, "ONEFOLD_LAKE": str(tmp_path / "lake"), "ONEFOLD_KAFKA": None}
+
+    def once(*connections: dict[str, str], **environ: str) -> list[dict[str, Any]]:
+        words = [json.dumps(connection) for connection in connections]
+        (tmp_path / "onefold.toml").write_text(f'[kafka.kafka_default]\n"sasl.password" = "{PASSWORD}"\n')
+        return list(probe("submitted", str(tmp_path), *words, ONEFOLD_HOME=str(tmp_path), **where | environ)["found"])
+
+    return once
+
+
+def test_on_every_master_a_password_is_in_the_environment_of_a_driver_of_this_machine_and_in_no_argument(
+    submit: Any,
+) -> None:
+    masters = ("local[*]", "spark://h:7077", "yarn", "k8s://https://h")
+
+    for master, found in zip(masters, submit(*({"conn_type": "spark", "host": one} for one in masters)), strict=True):
+        arguments, environment = found["started"]["arguments"], found["started"]["environment"]
+        assert arguments[arguments.index("--master") + 1] == master
+        assert not [one for one in arguments if PASSWORD in one or "ONEFOLD_KAFKA" in one]
+        assert json.loads(environment["ONEFOLD_KAFKA"])["kafka_default"]["sasl.password"] == PASSWORD
+        assert found["left"] == [], "the task's own environment is as it was"
+
+
+def test_a_driver_on_another_machine_is_told_by_a_secret_of_kubernetes_or_not_started(submit: Any) -> None:
+    secret = "spark.kubernetes.driver.secretKeyRef.ONEFOLD_KAFKA"
+
+    [refused] = submit(CLUSTER)
+    [started] = submit(CLUSTER, ONEFOLD_SPARK_CONF=json.dumps({secret: "onefold-kafka:settings"}))
+
+    assert (refused["error"], refused["started"], refused["left"]) == ("UsageError", None, [])
+    assert "says deploy-mode cluster" in refused["said"]
+    assert f"name it in spark_conf: {secret}." in refused["said"]
+    assert PASSWORD not in refused["said"]
+    assert f"{secret}=onefold-kafka:settings" in started["started"]["arguments"]
+    assert PASSWORD not in json.dumps(started["started"])
+    assert started["left"] == []
+
+
+def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without_a_password(submit: Any) -> None:
+    [found] = submit({"conn_type": "spark", "host": "local[*]"})
+
+    assert (found["error"], found["cause"]) == ("SparkLostError", "AirflowException")
+    sentence, *lines = found["said"].splitlines()
+    assert sentence.endswith("Its last lines:")
+    said = [f"  {number} of what it said" for number in range(1, 20)]
+    assert lines == [*said, "  SASL refused {'kafka_default': {'sasl.password': '***'}}"]
