@@ -6,12 +6,12 @@ import json
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import BatchRun, run_batch, unfinished
@@ -23,7 +23,6 @@ from onefold.landing.plan import find_plan
 from onefold.publish.replay import plan_replay, replay
 from onefold.publish.rollback import roll_back
 from onefold.records import envelope as E
-from onefold.records.decode import decode
 from onefold.records.within import mark_lines, mark_positions
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, explain_position, offsets_of, records_of, rows_of, verdicts_of
@@ -32,6 +31,7 @@ from tests import oracle
 from tests.spark import layouts as L
 from tests.spark.envelopes import envelope, record
 from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
+from tests.spark.pipeline import mend as install
 
 BROKEN = b"~"
 """What a producer's serializer put before its values, and the decoder did not know until it was mended."""
@@ -39,24 +39,8 @@ BROKEN = b"~"
 
 @pytest.fixture
 def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Installs another decoder: values that begin with one of some letters are read behind it."""
-
-    def mend(letters: str) -> None:
-        def behind(records: DataFrame, dataset: Dataset) -> DataFrame:
-            value = F.col(E.VALUE_BYTES)
-            marked = F.substring(value, 1, 1).isin(*(F.lit(letter.encode()) for letter in letters))
-            return decode(
-                records.withColumn(
-                    E.VALUE_BYTES, F.when(marked, F.expr(f"substring({E.VALUE_BYTES}, 2)")).otherwise(value)
-                ),
-                dataset,
-            )
-
-        monkeypatch.setattr("spark_jobs.dedup.decode", behind)
-        for room in ("dedup.documents", "dedup.staging", "publish.publish"):
-            monkeypatch.setattr(f"onefold.{room}.code_digest", lambda: f"mended {letters}")
-
-    return mend
+    """`tests.spark.pipeline.mend`, for one test."""
+    return partial(install, monkeypatch)
 
 
 def press(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, **chosen: Any) -> BatchRun | None:
