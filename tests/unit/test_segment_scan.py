@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import zlib
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onefold.landing import segments
+from onefold.landing import record_batches, segments
+from onefold.landing.record_batches import header_at, last_record
 from onefold.landing.segments import Scan, scan
 from onefold.records.batches import parse
 from tests.batches import CODECS, altered, batch, emptied, marker, placed, values
@@ -24,6 +26,8 @@ PARTS = [
     batch(50, [(b"k", b"w" * 90, [])] * 4, codec="gzip"),
     values(54, "c"),
     values(55, "d", "e", "f", codec="zstd"),
+    batch(58, [(b"k", b"x" * 40, [])] * 3, codec="snappy"),
+    batch(61, [(None, b"", [])] * 90, codec="gzip"),  # more records than bytes
 ]
 GOOD = b"".join(PARTS)
 
@@ -58,13 +62,20 @@ PLACED = _placed()
 
 def test_a_good_segment_is_told_whole() -> None:
     found = scanned(GOOD)
-    assert found.runs == [(40, 58)]
+    assert found.runs == [(40, 151)]
     assert found.spans == [(7, 0, 48, 49)]
     assert found.markers == [(7, 0, 49, False)]
     assert (found.damage, found.lost, found.open_end, found.at) == ([], [], False, len(GOOD))
-    assert [(one.first, one.last) for one in found.chunks] == [(40, 42), (42, 48), (48, 50), (50, 55), (55, 58)]
+    assert [(one.first, one.last) for one in found.chunks] == [
+        (40, 42),
+        (42, 48),
+        (48, 50),
+        (50, 55),
+        (55, 61),
+        (61, 151),
+    ]
     assert [one.start for one in found.chunks[1:]] == [one.end for one in found.chunks[:-1]]
-    assert sum(one.records for one in found.chunks) == 18
+    assert sum(one.records for one in found.chunks) == 111
     assert rows(GOOD, found) == [row for one in PLACED for row in one.rows]
 
 
@@ -138,7 +149,197 @@ def test_records_that_cannot_be_read_though_the_checksum_is_right_are_as_many_as
     for row in told:
         assert row["unreadable"] is None or "cannot be read" in row["unreadable"]
     if not found.chunks:
-        assert "marker cannot be read" in found.damage[0].what
+        [one] = found.damage
+        assert (one.start, one.end) == (0, len(data))
+        assert any(said in one.what for said in ("marker cannot be read", "records cannot be told", "records in"))
+
+
+COUNTS = st.one_of(
+    st.integers(-3, 200), st.sampled_from([1 << 20, 1 << 30, (1 << 31) - 1, -(1 << 31)]), st.integers(0, (1 << 31) - 1)
+)
+
+
+@settings(max_examples=600)
+@given(st.integers(0, len(PARTS) - 1), COUNTS, COUNTS, st.booleans())
+def test_a_header_that_lies_under_a_right_checksum_costs_its_own_batch_alone(
+    which: int, records: int, last: int, dense: bool
+) -> None:
+    fields = {"records": records, "last_delta": records - 1 if dense else last}
+    if fields["last_delta"] < -(1 << 31):
+        return
+    liar, place = altered(PARTS[which], **fields), PLACED[which]
+    data = GOOD[: place.start] + liar + GOOD[place.end :]
+    found = scanned(data)
+    told = [
+        (row["offset"], row["value"], row["unreadable"] is not None)
+        for chunk in found.chunks
+        for part in parse(data[chunk.start : chunk.end])
+        for row in part.to_pylist()
+    ]
+    assert len(told) == sum(one.records for one in found.chunks) < len(data)
+    readable = [(offset, value) for offset, value, unread in told if not unread]
+    assert set(readable) <= {row for one in PLACED for row in one.rows}, "a record that is not the log's"
+    others = [row for one in PLACED if one is not place for row in one.rows]
+    assert set(others) <= set(readable), "a good batch is lost"
+    if liar == PARTS[which]:
+        assert len(readable) == len(others) + len(place.rows)
+    elif found.damage:
+        [one] = found.damage
+        assert (one.start, one.end) == (place.start, place.end)
+        first, behind = place.rows[0][0], place.rows[-1][0] + 1
+        [lost] = found.lost
+        assert lost[0] == first
+        assert lost[1] == behind or which == len(PARTS) - 1
+    else:  # it cannot be read, or the log ends with it and compaction may have taken what it counts beyond
+        unread = any(offset >= place.rows[0][0] for offset, _, unread in told if unread)
+        assert unread or (which == len(PARTS) - 1 and set(place.rows) <= set(readable))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_that_are_no_more_than_zeros_are_not_believed_to_be_many(codec: str) -> None:
+    """Zeros decompress to enough bytes for each of the records that the header counts."""
+    zeros = compressed(codec, b"\0" * (32 << 20))
+    head = altered(PARTS[0], attributes=CODECS[codec])[:61]
+    data = altered(head + zeros, length=49 + len(zeros), records=4_000_000, last_delta=3_999_999)
+    for behind, runs, lost in ((b"", [], [(40, 4_000_040)]), (placed(PARTS[1], 42), [(42, 48)], [(40, 42)])):
+        found = scanned(data + behind)
+        [one] = found.damage
+        assert (one.start, one.end, one.claimed) == (0, len(data), (40, 4_000_040))
+        assert one.what == "a damaged record batch: its records cannot be told: one is 0 bytes long"
+        assert (found.runs, found.lost) == (runs, lost)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_is_not_decompressed_beyond_a_bound(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = batch(START, [(None, b"v" * 100, [])] * 4, codec=codec)
+    [part] = parse(good)
+    assert part.column("value").to_pylist() == [b"v" * 100] * 4
+    monkeypatch.setattr(record_batches, "LARGEST", 400)
+    told = [row for part in parse(good + values(44, "a")) for row in part.to_pylist()]
+    assert [(row["offset"], row["value"]) for row in told if not row["unreadable"]] == [(44, b"a")]
+    assert [row["offset"] for row in told if row["unreadable"]] == [40, 41, 42, 43]
+    wanted = "claims to hold" if codec == "snappy" else "decompressed it is more than 400 bytes"
+    assert wanted in told[0]["unreadable"]
+
+
+@pytest.mark.parametrize("xerial", [False, True])
+def test_a_snappy_block_that_claims_to_be_large_takes_no_memory(xerial: bool) -> None:
+    block = b"\xff\xff\xff\xff\x03" + b"\0" * 40
+    body = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2 + struct.pack(">i", len(block)) + block if xerial else block
+    head = altered(PARTS[0], attributes=CODECS["snappy"])[:61]
+    [part] = parse(altered(head + body, length=49 + len(body)))
+    said = "it cannot be decompressed: a block of 45 bytes claims to hold 1,073,741,823"
+    assert part.column("unreadable").to_pylist() == [f"a record batch of offsets 40 to 42 cannot be read: {said}"] * 2
+
+
+def compressed(codec: str, data: bytes) -> bytes:
+    import lz4.frame
+    import snappy
+    import zstandard
+
+    how = {
+        "gzip": gzip.compress,
+        "snappy": snappy.compress,
+        "lz4": lz4.frame.compress,
+        "zstd": zstandard.ZstdCompressor().compress,
+    }
+    return bytes(how[codec](data))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
+def test_what_is_decompressed_in_pieces_is_whole(codec: str) -> None:
+    """Records across pieces, and told from each other across them, too."""
+    given = [(None, bytes([n % 251]) * 70_001, []) for n in range(60)]
+    data = batch(START, given, codec=codec)
+    header, body = header_at(data), data[61:]
+    assert last_record(header, body) == 59
+    assert [row["value"] for part in parse(data) for row in part.to_pylist()] == [value for _, value, _ in given]
+    for wrong, said in (
+        ({"records": 59}, "more than 59"),
+        ({"records": 61, "last_delta": 60}, "there are 60, not 61"),
+        ({"last_delta": 58, "records": 60}, "their offsets are not the batch's"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            last_record(header._replace(**wrong), body)
+
+
+def test_gzip_may_be_written_in_members_and_padded() -> None:
+    plain = batch(START, [(None, b"v" * 100, [])] * 4)
+    body = gzip.compress(plain[61:200]) + b"\0" * 5 + gzip.compress(plain[200:])
+    data = altered(plain[:61] + body, attributes=CODECS["gzip"], length=49 + len(body))
+    assert [row["value"] for part in parse(data) for row in part.to_pylist()] == [b"v" * 100] * 4
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4"])
+def test_what_is_compressed_and_cut_off_is_not_taken_for_whole(codec: str) -> None:
+    data = batch(START, [(None, b"v" * 100, [])] * 4, codec=codec)[:-3]
+    [part] = parse(altered(data, length=len(data) - 12))
+    assert all("it ends within what is compressed" in one for one in part.column("unreadable").to_pylist())
+
+
+def test_many_records_that_cannot_be_read_are_given_out_some_at_a_time() -> None:
+    junk = b"\0" * 700_000
+    data = altered(PARTS[0][:61] + junk, length=49 + len(junk), records=100_000, last_delta=99_999)
+    parts = [part.num_rows for part in parse(PARTS[0] + placed(data, 42) + placed(PARTS[0], 100_042))]
+    assert parts == [2, 20_000, 20_000, 20_000, 20_000, 20_000, 2]
+    told = [row for part in parse(placed(data, 42)) for row in part.to_pylist()]
+    assert [row["offset"] for row in told] == list(range(42, 100_042))
+    assert [len(row["value"]) for row in told if row["value"] is not None] == [64 << 10]
+
+
+LONGEST = b"\xff" * 9 + b"\x7f"
+"""A number of ten bytes, the most that are read: beyond 64 bits."""
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [(1, "a record's timestamp is more than 64 bits"), (2, "a record's offset is not the batch's")],
+)
+def test_a_number_that_no_column_holds_is_told_and_costs_its_own_batch(place: int, said: str) -> None:
+    parts = [b"\0", b"\0", b"\0", b"\x01", b"\x01", b"\0"]  # attributes, timestamp, offset, key, value, headers
+    parts[place] = LONGEST
+    first = bytes([2 * len(b"".join(parts))]) + b"".join(parts)
+    other = bytes([12, 0, 0, 2, 1, 1, 0])
+    body = first + other
+    data = altered(PARTS[0][:61] + body, length=49 + len(body))
+    told = [row for part in parse(data + PARTS[1]) for row in part.to_pylist()]
+    assert [row["offset"] for row in told] == list(range(40, 48))
+    assert [row["unreadable"] is not None for row in told] == [True] * 2 + [False] * 6
+    assert said in told[0]["unreadable"]
+
+
+@pytest.mark.parametrize(("end", "lies"), [(44, True), (47, True), (48, False)])
+def test_a_last_offset_that_reaches_into_the_next_batches_is_damage_where_compaction_leaves_some(
+    end: int, lies: bool
+) -> None:
+    """The batch holds records up to 43; what follows stands at `end`, and goes on behind it."""
+    held = altered(values(40, "a", "b", "c", "d"), last_delta=7)
+    data = held + values(end, "e", "f") + values(end + 2, "g")
+    found = scanned(data)
+    told = [offset for offset, _ in rows(data, found)]
+    assert told == ([] if lies else [40, 41, 42, 43]) + [end, end + 1, end + 2]
+    assert [one.what.split(": ")[1] for one in found.damage] == (
+        [f"its offsets up to 48 reach past {end}, where the next batch begins"] if lies else []
+    )
+
+
+def test_an_offset_that_reaches_back_into_what_compaction_took_is_the_next_batchs_fault() -> None:
+    held = altered(values(40, "a", "b", "c", "d"), last_delta=7)
+    data = held + placed(values(48, "e", "f"), 45) + values(50, "g")
+    found = scanned(data)
+    assert [offset for offset, _ in rows(data, found)] == [40, 41, 42, 43, 50]
+    assert [(one.start, one.what.split(": ")[1]) for one in found.damage] == [
+        (len(held), "its offset 45 is out of order behind 48")
+    ]
+
+
+def test_what_is_said_to_be_emptied_and_holds_bytes_is_damage() -> None:
+    """Else six records would be gone without a word."""
+    data = PARTS[0] + altered(PARTS[1], records=0) + PARTS[2]
+    found = scanned(data)
+    [one] = found.damage
+    assert one.what == f"not a record batch: 0 records in {len(PARTS[1]) - 61} bytes"
+    assert found.lost == [(42, 48)]
 
 
 def test_damage_says_its_bytes_and_claims_and_its_offsets_are_lost() -> None:
@@ -150,7 +351,7 @@ def test_damage_says_its_bytes_and_claims_and_its_offsets_are_lost() -> None:
     assert (one.start, one.end, one.claimed) == (second.start, second.end, (42, 48))
     assert one.what == "a damaged record batch: its checksum is wrong"
     assert found.lost == [(42, 48)]
-    assert found.runs == [(40, 42), (48, 58)]
+    assert found.runs == [(40, 42), (48, 151)]
 
 
 def test_two_damaged_batches_are_two() -> None:
@@ -176,7 +377,7 @@ def test_a_batch_that_is_not_written_to_its_end_is_not_there_yet() -> None:
         found = scanned(data)
         assert (found.damage, found.lost, found.open_end) == ([], [], True), cut
         assert found.at == PLACED[-1].start
-        assert found.runs == [(40, 55)]
+        assert found.runs == [(40, 61)]
 
 
 def test_room_kept_for_more_is_not_damage() -> None:

@@ -47,6 +47,9 @@ def activity_of(settings: ClientSettings, partitions: Sequence[Where], *, groups
     try:
         producers = asked("producers", lambda: _producers(client, partitions))
         transactions = asked("transactions", lambda: _transactions(client, producers or ()))
+        if any(one.open_from is not None for one in producers or ()):
+            # What was ended between the two answers is not open, though no coordinator knows it any more.
+            producers = asked("producers", lambda: _producers(client, partitions))
         told = asked("groups", lambda: _groups(client, partitions)) if groups else None
     finally:
         client.close()
@@ -84,6 +87,7 @@ def _transactions(client: Any, producers: Iterable[ProducerCondition]) -> tuple[
             state=str(one.state.value),
             timeout=timedelta(milliseconds=one.transaction_timeout_ms),
             since=_instant(one.transaction_start_time_ms),
+            holds=frozenset((where.topic, where.partition) for where in one.topic_partitions),
         )
         for name, one in sorted(told.items())
     )

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 Where = tuple[str, int]
 """(topic, partition number)"""
+ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
+"""States of a transactional producer that has no transaction open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,8 @@ class TransactionCondition:
     timeout: timedelta | None = None
     """Its own transaction.timeout.ms."""
     since: datetime | None = None
+    holds: frozenset[Where] | None = None
+    """The partitions that it will end the transaction in; None: not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,16 @@ class Opener:
     @property
     def since(self) -> datetime | None:
         """When it was opened, by the coordinator's clock."""
-        return self.transaction.since if self.transaction else None
+        return self.transaction.since if self.transaction and not self.forgotten else None
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether its coordinator knows the producer, but of no transaction that is open here: none will be ended.
+
+        As `kafka-transactions.sh find-hanging` has it (KIP-664).
+        """
+        one, where = self.transaction, (self.producer.topic, self.producer.partition)
+        return one is not None and (one.state in ENDED or (one.holds is not None and where not in one.holds))
 
 
 @dataclass(frozen=True, slots=True)

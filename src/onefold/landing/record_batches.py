@@ -18,9 +18,11 @@ Source: Kafka's protocol guide, "Record Batch", "Record" and "Control Batches" (
 
 from __future__ import annotations
 
-import gzip
 import io
 import struct
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -34,6 +36,16 @@ _RELATIVE = 1 << 31
 _LAST_CODEC = 4
 _XERIAL = b"\x82SNAPPY\0"
 _ATTRIBUTES = 0x7F
+SMALLEST_RECORD = 7
+"""Bytes: length, attributes, timestamp, offset, key, value and number of headers, each of one."""
+LARGEST = 1 << 30
+"""Bytes of a batch's records, decompressed. A producer's buffer is smaller by far (max.request.size, 1 MiB by default;
+librdkafka's message.max.bytes is at most 10⁹), and an Arrow column of bytes holds no 2³¹."""
+_PIECE = 1 << 20
+_SNAPPY_RATIO = 22
+"""More than snappy's format can: three bytes stand for 64 at most."""
+_HEAD = 31
+"""Bytes of three numbers of ten bytes each and the attributes: a record up to its offset."""
 
 
 class Header(NamedTuple):
@@ -74,6 +86,16 @@ class Header(NamedTuple):
         return bool(self.attributes & 0x20)
 
     @property
+    def codec(self) -> int:
+        """How its records are compressed; 0: they are not."""
+        return self.attributes & 7
+
+    @property
+    def crowded(self) -> bool:
+        """Whether its records are more than its bytes could hold if they were not compressed."""
+        return self.records * SMALLEST_RECORD > self.length - _SMALLEST
+
+    @property
     def append_time(self) -> bool:
         """Whether the broker's clock stamped it, all records alike with the maximum timestamp."""
         return bool(self.attributes & 0x08)
@@ -84,12 +106,17 @@ class Header(NamedTuple):
             return f"its format version is {self.magic}"
         if self.length < _SMALLEST:
             return f"its length is {self.length}"
-        if not 0 <= self.records <= self.last_delta + 1:
+        if self.last_delta < 0 or not 0 <= self.records <= self.last_delta + 1:
             return f"{self.records} records in {self.last_delta + 1} offsets"
-        if self.attributes & ~_ATTRIBUTES or self.attributes & 7 > _LAST_CODEC:
+        if self.attributes & ~_ATTRIBUTES or self.codec > _LAST_CODEC:
             return f"its attributes are {self.attributes:#x}"
+        # What compaction has emptied ends with its header.
+        if (self.crowded and not self.codec) or (not self.records and self.length > _SMALLEST):
+            return f"{self.records} records in {self.length - _SMALLEST} bytes"
         if not floor <= self.base < start + _RELATIVE:
             return f"its offset {self.base} is out of order behind {floor}"
+        if self.end > start + _RELATIVE:
+            return f"its offsets up to {self.end} are more than a segment's"
         return None
 
 
@@ -102,47 +129,139 @@ def decompressed(header: Header, body: bytes) -> bytes:
     """The records of a batch, from what follows its header.
 
     Raises:
-        ValueError: it is not what the codec writes.
+        ValueError: it is not what the codec writes, or more than `LARGEST` bytes.
     """
-    codec = header.attributes & 7
-    if codec == 0:
-        return body
+    return b"".join(_pieces(header, body)) if header.codec else body
+
+
+def _pieces(header: Header, body: bytes) -> Iterator[bytes]:
+    """The records of a batch in pieces of about a MiB, so that damage costs no more memory than is asked for."""
+    size = 0
+    for piece in _decompress(header.codec, body):
+        size += len(piece)
+        if header.codec and size > LARGEST:
+            raise ValueError(f"decompressed it is more than {LARGEST:,} bytes")
+        yield piece
+
+
+def _decompress(codec: int, body: bytes) -> Iterator[bytes]:
     try:
-        return (_gzip, _snappy, _lz4, _zstd)[codec - 1](body)
+        yield from _READERS[codec](body) if body else ()
     except Exception as error:  # each codec's library has errors of its own
         raise ValueError(f"it cannot be decompressed: {error}") from error
 
 
-def _gzip(body: bytes) -> bytes:
-    return gzip.decompress(body)
+def _plain(body: bytes) -> Iterator[bytes]:
+    yield body
 
 
-def _snappy(body: bytes) -> bytes:
+def _gzip(body: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(body):
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            given = member.unconsumed_tail
+            if not given:
+                given, at = body[at : at + _PIECE], at + _PIECE
+            piece = member.decompress(given, _PIECE)
+            if not (given or piece or member.eof):
+                raise ValueError("it ends within what is compressed")
+            yield piece
+        at = min(at, len(body)) - len(member.unused_data)
+        while body[at : at + 1] == b"\0":  # gzip lets a member be padded
+            at += 1
+
+
+def _snappy(body: bytes) -> Iterator[bytes]:
     """Of librdkafka plain; Java's library writes blocks behind a header of 16 bytes, each with its length before it."""
-    import snappy
-
     if not body.startswith(_XERIAL):
-        return bytes(snappy.uncompress(body))
-    blocks, at = [], 16
+        yield _snappy_block(body)
+        return
+    at = 16
     while at < len(body):
         end = at + 4 + int.from_bytes(body[at : at + 4], "big")
-        blocks.append(snappy.uncompress(body[at + 4 : end]))
+        yield _snappy_block(body[at + 4 : end])
         at = end
-    return b"".join(blocks)
 
 
-def _lz4(body: bytes) -> bytes:
+def _snappy_block(block: bytes) -> bytes:
+    """A block in one piece: its size stands at its start, and the library takes the memory for it first."""
+    import snappy
+
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > min(LARGEST, _SNAPPY_RATIO * len(block)):
+        raise ValueError(f"a block of {len(block):,} bytes claims to hold {size:,}")
+    return bytes(snappy.uncompress(block))
+
+
+def _lz4(body: bytes) -> Iterator[bytes]:
     import lz4.frame
 
-    return bytes(lz4.frame.decompress(body))
+    frame = lz4.frame.LZ4FrameDecompressor()
+    yield frame.decompress(body, _PIECE)
+    while not frame.eof:
+        if frame.needs_input:
+            raise ValueError("it ends within what is compressed")
+        yield frame.decompress(b"", _PIECE)
 
 
-def _zstd(body: bytes) -> bytes:
+def _zstd(body: bytes) -> Iterator[bytes]:
     """Streamed: Java's library does not write the size of what it has compressed."""
     import zstandard
 
     with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(body), read_across_frames=True) as reader:
-        return reader.read()
+        while piece := reader.read(_PIECE):
+            yield piece
+
+
+_READERS: tuple[Callable[[bytes], Iterator[bytes]], ...] = (_plain, _gzip, _snappy, _lz4, _zstd)
+
+
+def last_record(header: Header, body: bytes) -> int:
+    """The offset delta of a batch's last record; -1: it has none. Its records are told from each other, not read.
+
+    Raises:
+        ValueError: they are not as many as the header says, or at other offsets.
+    """
+    count, last = 0, -1
+    for delta in _deltas(header, body):
+        count += 1
+        if count > header.records:
+            raise ValueError(f"there are more than {header.records}")
+        if not last < delta <= header.last_delta:
+            raise ValueError("their offsets are not the batch's")
+        last = delta
+    if count < header.records:
+        raise ValueError(f"there are {count}, not {header.records}")
+    return last
+
+
+def _deltas(header: Header, body: bytes) -> Iterator[int]:
+    """The offset delta of each record, without holding them all."""
+    data, at = b"", 0
+    for piece in chain(_pieces(header, body), [None]):
+        if piece is not None:  # the place may lie behind what is there
+            data, at = (data[at:] + piece, 0) if at < len(data) else (piece, at - len(data))
+        needed = 1 if piece is None else _HEAD
+        while at + needed <= len(data):
+            try:
+                length, at = varint(data, at)
+                end = at + length
+                _, at = varint(data, at + 1)
+                delta, at = varint(data, at)
+            except IndexError as error:
+                raise ValueError("the last one is cut off") from error
+            if length < SMALLEST_RECORD - 1:
+                raise ValueError(f"one is {length} bytes long")
+            yield delta
+            at = end
+    if at != len(data):
+        raise ValueError("the last one is cut off")
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

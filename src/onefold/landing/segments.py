@@ -24,6 +24,7 @@ from onefold.landing.record_batches import (
     Header,
     commits,
     header_at,
+    last_record,
 )
 
 CHUNK = 8 << 20
@@ -174,14 +175,27 @@ class Scan:
         return why or self._misplaced(header, at) or self._unreadable(header, at)
 
     def _misplaced(self, header: Header, at: int) -> str | None:
-        """The base offset is not under the checksum: a leap that the batches behind it contradict is damage."""
-        after = self._follows(at + header.size) if header.base > self.floor else None
-        if after is None or not self.floor <= after.base < header.end:
+        """A batch whose offsets the batches behind it contradict: of the two, which one is damaged?
+
+        A base offset is not under the checksum, so it is the likelier to be. But the last offset may be wrong, too,
+        from before the checksum was made.
+        """
+        end = at + header.size
+        after = self._header(end)
+        if after is None or not self.floor <= after.base < header.end or self._follows(end) is None:
             return None
-        third = self._follows(at + header.size + after.size)
+        try:
+            behind = header.base + last_record(header, self._body(header, at)) + 1
+        except ValueError as error:
+            return f"its records cannot be told: {error}"
+        third = self._follows(end + after.size)
+        if after.base == behind or (after.base > behind and third is not None and third.base == after.end):
+            return f"its offsets up to {header.end} reach past {after.base}, where the next batch begins"
+        if header.base == self.floor:
+            return None  # it is the next batch that is out of order
         contiguous = after.base == self.floor + header.last_delta + 1
         if third is not None and third.base >= header.end and not contiguous:
-            return None  # it is the next batch that is out of order
+            return None  # the next one again
         return f"its offset {header.base} is out of order before {after.base}"
 
     def _follows(self, at: int) -> Header | None:
@@ -192,12 +206,14 @@ class Scan:
         return header if self._crc(at + CRC_START, at + header.size) == header.crc else None
 
     def _unreadable(self, header: Header, at: int) -> str | None:
-        if not header.control:
-            return None
+        """Markers are read here; of other batches only those that have more records than their bytes suggest."""
         try:
-            commits(header, self._body(header, at))
+            if header.control:
+                commits(header, self._body(header, at))
+            if header.crowded:
+                last_record(header, self._body(header, at))
         except ValueError as error:
-            return f"its marker cannot be read: {error}"
+            return f"its {'marker cannot be read' if header.control else 'records cannot be told'}: {error}"
         return None
 
     def _take(self, header: Header) -> None:

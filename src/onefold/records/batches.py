@@ -130,10 +130,13 @@ def parse(data: bytes) -> Iterator[pa.RecordBatch]:
             else:
                 _read(records, header.records, header.last_delta, columns)
             columns.size += len(records)
+            columns.batches.append((header, header.records))
         except (IndexError, ValueError) as error:
             columns.cut(before)
-            _give_up(header, body, str(error) or "it ends within a record", columns)
-        columns.batches.append((header, header.records))
+            for unread in _unread(header, body, str(error) or "it ends within a record"):
+                if columns.deltas:
+                    yield columns.table()
+                columns = unread
         at += header.size
         if len(columns.deltas) >= _ROWS or columns.size >= FULL:
             yield columns.table()
@@ -142,13 +145,19 @@ def parse(data: bytes) -> Iterator[pa.RecordBatch]:
         yield columns.table()
 
 
-def _give_up(header: Header, body: bytes, why: str, columns: _Columns) -> None:
-    before, said = len(columns.deltas), f"a record batch of offsets {header.base} to {header.end} cannot be read: {why}"
-    columns.deltas += range(header.records)
-    columns.stamps += [0] * header.records
-    columns.keys += [None] * header.records
-    columns.values += [body[:_SHOWN], *[None] * header.records][: header.records]
-    columns.unreadable |= dict.fromkeys(range(before, before + header.records), said)
+def _unread(header: Header, body: bytes, why: str) -> Iterator[_Columns]:
+    """A row for each record that the header counts, some at a time: the count may be what is damaged."""
+    said = f"a record batch of offsets {header.base} to {header.end} cannot be read: {why}"
+    for start in range(0, header.records, _ROWS):
+        rows = min(_ROWS, header.records - start)
+        yield _Columns(
+            deltas=list(range(start, start + rows)),
+            stamps=[0] * rows,
+            keys=[None] * rows,
+            values=[None if start else body[:_SHOWN], *[None] * (rows - 1)],
+            unreadable=dict.fromkeys(range(rows), said),
+            batches=[(header, rows)],
+        )
 
 
 def _read_markers(records: bytes, header: Header, columns: _Columns) -> None:
@@ -188,6 +197,8 @@ def _read(data: bytes, count: int, last: int, columns: _Columns) -> None:  # noq
             stamps((byte >> 1) ^ -(byte & 1))
         else:
             number, at = varint(data, at)
+            if number.bit_length() > 63:
+                raise ValueError("a record's timestamp is more than 64 bits")
             stamps(number)
         byte = data[at]
         if byte < 0x80:
@@ -200,6 +211,8 @@ def _read(data: bytes, count: int, last: int, columns: _Columns) -> None:  # noq
                 deltas(((byte & 0x7F) | (byte2 << 7)) >> 1)
             else:
                 number, at = varint(data, at)
+                if not 0 <= number <= last:
+                    raise ValueError("a record's offset is not the batch's")
                 deltas(number)
         byte = data[at]
         if byte < 0x80:
