@@ -85,7 +85,7 @@ def generate(folder: Path, batch: int, table: int, *, newest: bool) -> None:
 
 def _note(key: int) -> str:
     """Of a newer version; `standing` makes those of the older ones."""
-    return "".join(hashlib.md5(f"2-{part}-{key}".encode()).hexdigest() for part in range(NOTE))  # noqa: S324
+    return "".join(hashlib.md5(f"2-{part}-{key}".encode()).hexdigest() for part in range(NOTE))
 
 
 def _day(number: int) -> str:

@@ -134,7 +134,8 @@ def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], 
     if record.filtered:
         return Verdict("filtered", "filter")
     if (number, record) not in standing:
-        return Verdict("conflict", "inconsistent_position")
+        there = [one for _, one in standing if one.position == record.position]
+        return Verdict("conflict", "inconsistent_position", min(one.order for one in there))
     before = [
         one
         for place, one in standing

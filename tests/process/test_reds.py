@@ -128,6 +128,7 @@ def test_an_unexplained_hole_is_data_loss(begun: Project, session: SparkSession)
     assert ended.red.exit_code == 4
     check = check_of(begun, ended.batch, "no unexplained offset")
     assert (check.observed, check.law, check.waivable) == ("2", "L2", False)
+    assert check.first == ["things, partition 0: [11, 13)"]
     dataset, attempt = begun.dataset(), begun.lake.get(begun.lake.latest(begun.dataset(), ended.batch), Upserted)
     assert attempt is not None
     with pytest.raises(DataLossError):  # the step alone says the same

@@ -171,7 +171,7 @@ def test_a_hole_ends_with_4_and_a_red_gate_with_3_and_readers_see_nothing_of_it(
     hole = project.onefold("run", "things", "--export", "exports/hole", "--json")
     assert hole.code == 4, hole
     assert [one["state"] for one in hole.json] == ["red"]
-    assert "no unexplained offset: found 2" in " ".join(hole.err.split())
+    assert "no unexplained offset: found 2 (first: things, partition 0: [11, 13))" in " ".join(hole.err.split())
     red = project.onefold("run", "things", "--export", "exports/red")
     assert red.code == 3, red
     assert "conflicts: found 1, wanted at most 0" in " ".join(red.err.split())

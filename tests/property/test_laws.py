@@ -193,7 +193,7 @@ def test_L7_verdicts_of_a_batch_do_not_follow_row_order_or_partitions(
 def test_L7_of_two_contents_at_one_position_the_smaller_stands_in_any_row_order(
     plain: SparkSession, dataset: MakeDataset, kind: str, drawn: Cases
 ) -> None:
-    """`fold_positions` and the windows behind it give the oracle's survivors and conflicts."""
+    """`fold_positions` and the windows behind it give the oracle's survivors, conflicts and winners."""
     varied(drawn)
     made, rules = dataset(**KINDS[kind]), rules_of(dataset(**KINDS[kind]))
     batches = {str(n): with_second_contents(log_of(log, made), seed) for n, (log, seed) in enumerate(drawn)}
@@ -204,7 +204,7 @@ def test_L7_of_two_contents_at_one_position_the_smaller_stands_in_any_row_order(
         case: (
             {key_of(case, one): (one.order, one.content) for one in oracle.rows(batch, rules).values()},
             Counter(
-                (one.order, one.content, *verdict[:2])
+                (one.order, one.content, *verdict)
                 for one, verdict in zip(batch, oracle.verdicts(batch, rules), strict=True)
             ),
         )
@@ -216,7 +216,8 @@ def test_L7_of_two_contents_at_one_position_the_smaller_stands_in_any_row_order(
         for case, batch in batches.items():
             mine = [row for row in judged if row[CASE] == case]
             survivors = {row[C.KEY]: (order_of(row), row[CONTENT]) for row in mine if row[C.SURVIVOR]}
-            found = Counter((order_of(row), row[CONTENT], row[C.VERDICT], row[C.REASON]) for row in mine)
+            told = (CONTENT, C.VERDICT, C.REASON)
+            found = Counter((order_of(row), *(row[name] for name in told), order_of(row, C.WINNER)) for row in mine)
             if (survivors, found) != expected[case]:
                 wrong.append((batch, expected[case], (survivors, found)))
         _none_wrong(wrong)

@@ -83,11 +83,18 @@ SECOND = {
     ]
 }
 THIRD = {"d": [Line(10, "till-1", 6, "m11", "e11"), Line(11, "till-1", 9, "m12", "e12")]}  # counts from 6 again
+FOURTH = {
+    "e": [
+        Line(12, "till-1", 7, "m7", "e7"),  # the broker has forgotten till-1, and takes 7 again
+        Line(13, "till-1", 10, "m13", "e13"),
+        Line(14, "till-1", 10, "m13", "e13"),  # a lost acknowledgement, as above
+    ]
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Two batches of the lake, and their reports."""
+    """Four batches of the lake, and their reports."""
 
     lake: Lake
     dataset: Dataset
@@ -113,7 +120,7 @@ def told(
         target={"table": "tests.entries", "buckets": 4},
     )
     session, reports = session_on(lake), []
-    for name, files in (("first", FIRST), ("second", SECOND), ("third", THIRD)):
+    for name, files in (("first", FIRST), ("second", SECOND), ("third", THIRD), ("fourth", FOURTH)):
         done = run(session, lake, made, put(folder / name, **files))
         assert done.red is None, done.red
         reports.append(describe(lake, made, done.batch))
@@ -126,7 +133,7 @@ def test_duplicates_have_the_reason_of_the_narrowest_level(told: Told) -> None:
 
 
 def test_each_cause_is_told_with_its_evidence(told: Told) -> None:
-    first, second, _ = (
+    first, second, _, fourth = (
         {one.cause.name: (one.records, one.seconds) for one in report.causes} for report in told.reports
     )
     assert first == {
@@ -139,6 +146,7 @@ def test_each_cause_is_told_with_its_evidence(told: Told) -> None:
         "sent again to another place": (1, (59, 59)),
     }
     assert second == {"read again": (1, (0, 0)), "sent again by the application": (1, (8, 8))}
+    assert fourth == {"accepted again under its name": (1, (6, 6)), "retry after a lost acknowledgement": (1, (1, 1))}
 
 
 def test_the_sequence_rule_is_told_and_removes_nothing(told: Told) -> None:
@@ -149,14 +157,14 @@ def test_the_sequence_rule_is_told_and_removes_nothing(told: Told) -> None:
         {"accepted": 5, "repeat": 1, "gap": 1, "fenced": 0},
         3,
     )
-    assert [len(report.come_again) for report in told.reports] == [0, 0, 1]
+    assert [len(report.come_again) for report in told.reports] == [0, 0, 1, 1]
     (stale,) = told.reports[2].come_again
     assert (stale.session.start, stale.session.lowest, stale.highest.sequence, stale.highest.offset) == (10, 6, 8, 7)
     assert told.reports[2].counts == {"applied": {"insert": 2}}
     highest = {
         one.producer: one.sequence for one in records_of(told.lake, told.dataset)[0].highest if "/0" in one.partition
     }
-    assert highest == {"till-1": 9, "till-2": 1}
+    assert highest == {"till-1": 10, "till-2": 1}
 
 
 def test_explain_tells_every_record_of_a_key_and_the_row_that_it_became(told: Told) -> None:

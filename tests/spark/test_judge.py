@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
+from onefold.dedup.positions import fold_positions
 from onefold.dedup.survivors import judge_batch
 from onefold.upsert import columns as U
 from onefold.upsert.chain import chain_columns, judge_chain
@@ -225,6 +226,23 @@ def test_a_covered_link_of_a_chain_that_the_table_knows_nothing_of_held_another_
     stood = state(spark, [_row(one) | {U.STATE: states[one.position[-1]], C.PRODUCER: None} for one in base], made)
     rows = judge_batch(_identified(spark, batch, made, (3, 10, 51, 52, 60)), made, within=(CASE,))
     assert _told(judge_chain(rows, chain_columns(stood, made), made)) == wanted(table)
+
+
+def test_a_content_that_was_beaten_at_its_position_names_the_one_that_stands_in_every_look_up(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    """Whatever the table has, and though the position is covered: it meets no key."""
+    base = [rec(50, key="a", version=1), rec(51, key="b", version=1)]
+    batch = [rec(60, "x", "a", version=1), rec(60, "y", "b", version=2), rec(61, "y", "a", version=2)]
+    for made in (append(dataset), upsert(dataset), dataset(**CHAINS["contiguous, tie conflict"])):
+        rows = judge_batch(fold_positions(_identified(spark, batch, made, (60,))), made, within=(CASE,))
+        stood = state(spark, [_row(one) | {C.PRODUCER: None} for one in base], made)
+        if made.chained:
+            told = _told(judge_chain(rows, chain_columns(stood, made), made))
+        else:
+            told = _told(judge(rows, base_columns(stood, made), made))
+        beaten: list[Expected] = [(batch[1], "conflict", "inconsistent_position", "in_batch", 60, False, None)]
+        assert [one for one in told if one[:2] == (60, "y")] == wanted(beaten), made.apply
 
 
 def _row(record: Decoded) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from onefold.dedup.positions import fold_positions, has_inconsistent_positions
 from onefold.dedup.survivors import choose_survivors, judge_batch
 from onefold.records import envelope as E
 from tests.oracle import Decoded
-from tests.property.fold import CASE, CONTENT, identified
+from tests.property.fold import CASE, CONTENT, identified, order_of
 from tests.property.generate import KINDS
 from tests.spark.literal import append, rec, upsert
 
@@ -111,14 +111,29 @@ def test_of_two_contents_at_one_position_the_smaller_hash_stands_for_it(
 ) -> None:
     made = append(dataset)
     table: list[Expected] = [
-        (rec(1, "b", "k"), "conflict", "inconsistent_position", None),
+        (rec(1, "b", "k"), "conflict", "inconsistent_position", 1),
         (rec(1, "a", "l"), None, None, None),
         (rec(1, "a", "l"), "duplicate", "position", 1),
         (rec(2, "b", "k"), None, None, None),
         (rec(3, "c", None, rejected="undecodable"), "rejected", "undecodable", None),
         (rec(3, "d", "m"), None, None, None),
+        # the conflict names what stands at its position, also where that lost to another record
+        (rec(4, "a", "n"), None, None, None),
+        (rec(5, "a", "n", message_id="1"), "duplicate", "business_key", 4),
+        (rec(5, "b", "o", message_id="1"), "conflict", "inconsistent_position", 5),
     ]
     assert judged(spark, table, made, folded=True) == wanted(table)
+
+
+def test_a_beaten_content_names_the_whole_order_of_the_one_that_stands(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    """Two exports may give one position two timestamps."""
+    made = upsert(dataset)
+    records = [rec(1, "b", "k", version=1, at=100), rec(1, "a", "l", version=1, at=200), rec(2, "c", "k", version=1)]
+    rows = judge_batch(fold_positions(identified(spark, [("", one, False) for one in records], made)), made, (CASE,))
+    found = {row[CONTENT]: (row[C.REASON], order_of(row, C.WINNER)) for row in rows.toArrow().to_pylist()}
+    assert found == {"b": ("inconsistent_position", records[1].order), "a": (None, None), "c": (None, None)}
 
 
 def test_inconsistent_positions_are_found_only_where_contents_differ(spark: SparkSession, dataset: MakeDataset) -> None:

@@ -10,7 +10,7 @@ from onefold.dedup.documents import Staged, StagedPartition
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, Manifest
 from onefold.landing.offsets import Coverage, HoleKind, TopicPartition
-from onefold.upsert.coverage import PartitionAccount, account_for
+from onefold.upsert.coverage import PartitionAccount, account_for, name_unexplained
 
 KEY = "c/t/1/0"
 WHERE = TopicPartition.of(KEY)
@@ -55,6 +55,25 @@ def test_an_exports_gap_stays_unexplained_though_the_dataset_reads_a_live_topic_
     found, own = account(dataset(**LIVE), Manifest(batch="b", source="s", attempt="a", objects=[], layout="kcat"))
     assert (found.start, found.end, found.unexplained) == (2, 6, [(4, 5)])
     assert own.partitions[KEY].covered == [(2, 4), (5, 6)]
+
+
+def test_unexplained_ranges_are_named_by_topic_and_partition_and_the_rest_counted() -> None:
+    accounts = [
+        PartitionAccount(
+            partition=f"c/t.orders/2/{number}",
+            start=0,
+            end=99,
+            distinct=90,
+            quarantined=0,
+            explained={},
+            unexplained=gone,
+        )
+        for number, gone in ((0, [(3, 7)]), (1, []), (12, [(0, 1), (5, 9)]))
+    ]
+    told = ["t.orders, partition 0: [3, 7)", "t.orders, partition 12: [0, 1)", "t.orders, partition 12: [5, 9)"]
+    assert name_unexplained(accounts, 3) == told
+    assert name_unexplained(accounts, 1) == [told[0], "and 2 more"]
+    assert name_unexplained(accounts[1:2], 3) == []
 
 
 def test_a_manifest_names_many_holes_in_few_bytes_and_reads_the_older_list() -> None:

@@ -43,7 +43,9 @@ CASES: list[tuple[Duplicates, Cause]] = [
     (group("position", causes.UNKNOWN, obj=causes.UNKNOWN), causes.CAME_TWICE),
     (group("producer", session="same_session"), causes.BROKER_FORGOT),
     (group("producer", session="same_name"), causes.LOST_ACKNOWLEDGEMENT),
+    (group("producer", session="same_name_again", obj="earlier_batch"), causes.BROKER_FORGOT_NAME),
     (group("message_id", session="same_session"), causes.SENT_AGAIN),
+    (group("message_id", session="same_name_again"), causes.SENT_AGAIN),
     (group("message_id", session="same_name"), causes.SENT_AGAIN),
     (group("message_id", session="other_epoch"), causes.RESTARTED),
     (group("message_id", session="other_producer", obj="earlier_batch"), causes.RESTARTED),
@@ -78,6 +80,20 @@ def test_every_reason_of_a_duplicate_has_a_cause_of_its_own_also_where_nothing_e
         causes.UNKNOWN_SENDER,
         causes.APPLICATION,
         causes.SAME_VERSION,
+    ]
+
+
+def test_a_broker_that_forgot_a_name_is_told_of_by_its_own_settings_and_not_by_kafkas() -> None:
+    told = [str(change) for change in causes.BROKER_FORGOT_NAME.settings]
+    assert told[:3] == [
+        "brokerDeduplicationEnabled=true (or the namespace's or topic's own deduplication)",
+        "brokerDeduplicationSnapshotIntervalSeconds=120 (or less)",
+        "brokerDeduplicationEntriesInterval=1000 (or less)",
+    ]
+    again, lost = group("producer", session="same_name_again", records=2), group("producer", session="same_name")
+    assert [(one.cause, one.records) for one in causes_of([lost, again])] == [
+        (causes.BROKER_FORGOT_NAME, 2),
+        (causes.LOST_ACKNOWLEDGEMENT, 1),
     ]
 
 

@@ -203,6 +203,29 @@ FOUND: list[Row] = [
         "min.insync.replicas=4 of 3 replicas",
         "min.insync.replicas=2",
     ),
+    *(
+        (
+            "in_sync_minimum",
+            facts(
+                topic={"min.insync.replicas": str(least)}, partition=replace(GOOD_PARTITION, replicas=of, in_sync=of)
+            ),
+            severity,
+            f"min.insync.replicas={least} of {of} replicas",
+            mend,
+        )
+        for of, least, severity, mend in (
+            (2, 1, "warning", "min.insync.replicas=2 (with 3 replicas)"),
+            (2, 2, "warning", "replication.factor=3"),
+            (4, 1, "warning", "min.insync.replicas=3"),
+            (4, 2, "info", "min.insync.replicas=3"),
+            (4, 4, "warning", "min.insync.replicas=3"),
+            (5, 1, "warning", "min.insync.replicas=4"),
+            (5, 2, "info", "min.insync.replicas=4"),
+            (5, 3, "info", "min.insync.replicas=4"),
+            (5, 5, "warning", "min.insync.replicas=4"),
+            (5, 6, "error", "min.insync.replicas=4"),
+        )
+    ),
     (
         "in_sync_now",
         facts(partition=replace(GOOD_PARTITION, in_sync=1)),
@@ -548,6 +571,15 @@ FOUND: list[Row] = [
 
 QUIET: list[tuple[str, Facts]] = [
     ("nothing is wrong", facts()),
+    *(
+        (
+            f"one copy of {of} may be away",
+            facts(
+                topic={"min.insync.replicas": str(of - 1)}, partition=replace(GOOD_PARTITION, replicas=of, in_sync=of)
+            ),
+        )
+        for of in (4, 5)
+    ),
     ("retention and compaction are off", facts(topic={"retention.ms": "-1"})),
     ("retention is exactly what is needed", facts(topic={"retention.ms": str(4 * 86_400_000 + 600_000)})),
     ("compaction lags far enough", facts(topic={"cleanup.policy": "compact", "min.compaction.lag.ms": "432000000"})),
@@ -651,6 +683,58 @@ def test_an_open_transaction_is_named_by_its_record_batch_where_no_producer_is_t
     seen = facts(partition=STALLED, record_batches=(IN_TRANSACTION, first), activity=Activity(refused={}))
     [one] = told("open_transactions", seen)
     assert one.found.startswith("offsets [90, 100) are held back by an open transaction of producer 7 (epoch 0), open")
+
+
+MINUTE = timedelta(minutes=1)
+OF_TX = TransactionCondition("tx-1", 7, "Ongoing", timeout=10 * MINUTE, holds=frozenset({("t", 0)}))
+
+
+@pytest.mark.parametrize(
+    ("transactions", "age", "severity", "why"),
+    [
+        ((OF_TX,), 12 * MINUTE, "error", "Older than its own transaction.timeout.ms=600000: it hangs"),
+        ((OF_TX,), 10.5 * MINUTE, "warning", "Nothing behind it is landed until it ends"),  # it is being ended
+        ((OF_TX,), 9 * MINUTE, "info", "Nothing behind it is landed until it ends"),
+        ((replace(OF_TX, timeout=HOUR),), 17 * MINUTE, "warning", "Nothing behind it is landed until it ends"),
+        (
+            (replace(OF_TX, timeout=None),),
+            17 * MINUTE,
+            "error",
+            "Older than transaction.max.timeout.ms=900000: it hangs",
+        ),
+        ((replace(OF_TX, state="PrepareCommit"),), 9 * MINUTE, "info", "Nothing behind it is landed until it ends"),
+        (
+            (replace(OF_TX, state="CompleteCommit"),),
+            2 * MINUTE,
+            "error",
+            "It hangs: its coordinator has no transaction",
+        ),
+        ((replace(OF_TX, state="Empty"),), 0.5 * MINUTE, "info", "Nothing behind it is landed until it ends"),
+        ((replace(OF_TX, holds=frozenset({("t", 1)})),), 2 * MINUTE, "error", "It hangs: its coordinator has no"),
+        ((replace(OF_TX, producer=8),), 2 * MINUTE, "error", "No coordinator tells of it: it hangs, or"),
+        ((), 2 * MINUTE, "error", "No coordinator tells of it: it hangs, or"),
+        ((), 0.5 * MINUTE, "info", "Nothing behind it is landed until it ends"),
+        (None, 12 * MINUTE, "warning", "Nothing behind it is landed until it ends"),
+        (None, 17 * MINUTE, "error", "Older than transaction.max.timeout.ms=900000: it hangs"),
+    ],
+)
+def test_a_transaction_hangs_behind_its_own_timeout_or_if_no_coordinator_will_end_it(
+    transactions: tuple[TransactionCondition, ...] | None, age: timedelta, severity: str, why: str
+) -> None:
+    begun = NOW - age
+    known = None if transactions is None else tuple(replace(one, since=begun) for one in transactions)
+    seen = facts(partition=replace(STALLED, stalled_since=begun), activity=Activity((OPENER,), known, ()))
+    [one] = told("open_transactions", seen)
+    assert (one.severity, one.why[: len(why)], bool(one.action)) == (severity, why, severity == "error")
+    if one.action:
+        command = "find-hanging" if why.startswith("No coordinator") else "abort"
+        assert one.action.startswith(f"kafka-transactions.sh {command} --topic t --partition 0")
+
+
+def test_the_age_of_a_transaction_that_its_coordinator_has_forgotten_is_not_that_of_its_next_one() -> None:
+    later = replace(OF_TX, since=NOW, holds=frozenset({("t", 1)}))
+    [one] = told("open_transactions", facts(partition=STALLED, activity=Activity((OPENER,), (later,), ())))
+    assert (one.severity, one.found.endswith("transactional.id tx-1), open for 2h")) == ("error", True)
 
 
 def test_writers_are_counted_by_topic_without_the_brokers_markers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -153,7 +154,7 @@ def explain_key(
         if not found:
             raise UsageError(f"--position {at!r} is no TOPIC-PARTITION@OFFSET, such as payments.entries-0@17")
         rows = explain_position(lake, dataset, found["topic"], int(found["partition"]), int(found["offset"]))
-        answer(f"{name} {at}", rows, as_json, _touched, "no published record is of this position")
+        answer(f"{name} {at}", rows, as_json, _touched(rows), "no published record is of this position")
         return
     assert key is not None
     parts = key_of(key)
@@ -162,14 +163,21 @@ def explain_key(
     else:
         digest = digest_of_key(dataset, parts)
         rows = explain(lake, dataset, digest, period_of_key(dataset, parts))
-    answer(f"{name} {key}", rows, as_json, _touched, "no published record touched this key")
+    answer(f"{name} {key}", rows, as_json, _touched(rows), "no published record touched this key")
 
 
-def _touched(row: dict[str, Any]) -> dict[str, Any]:
-    shown = {name: value for name, value in row.items() if name not in ("key", "topic", "partition", "offset", "row")}
-    stands = row["row"]
-    became = {**_verdict(shown), "won": "won" if row["won"] else "", "stands": stands["_state"] if stands else ""}
-    return {"position": _place(row) if row["topic"] is not None else "", **became}
+def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What is shown of each row; cluster and incarnation where the answer has several."""
+    several = [name for name in ("cluster", "incarnation") if len({row[name] for row in rows} - {None}) > 1]
+    hidden = ("key", "row", "cluster", "topic", "incarnation", "partition", "offset")
+
+    def shown(row: dict[str, Any]) -> dict[str, Any]:
+        place = {name: row[name] for name in several} | {"position": _place(row) if row["topic"] is not None else ""}
+        told = _verdict({name: value for name, value in row.items() if name not in hidden})
+        stands = row["row"]
+        return {**place, **told, "won": "won" if row["won"] else "", "stands": stands["_state"] if stands else ""}
+
+    return shown
 
 
 @app.command()

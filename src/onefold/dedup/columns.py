@@ -1,6 +1,7 @@
 """The columns of a staged batch, named once.
 
-A staging table has one row a record of the batch. Only survivors, and records in conflict, keep their payload.
+A staging table has one row a record of the batch. Only survivors, records in conflict, and what stands at a position
+with two contents keep their payload.
 
 | column | type | |
 | --- | --- | --- |
@@ -15,8 +16,8 @@ A staging table has one row a record of the batch. Only survivors, and records i
 | *fields* | | the key's columns, then the value's |
 | `_survivor` | boolean | it stands for its key in this batch |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
-| `_winner` | struct | order of the record that it lost to |
-| `_witness` | struct | that record's producer (name, epoch) and object |
+| `_winner` | struct | order of the record that it lost to; of a beaten content, of the one that stands there |
+| `_witness` | struct | that record's producer (name, epoch) and object; null where `_key` is |
 | `_detail` | string | why it was rejected |
 | `_object`, `_line` | string, int | where it was landed |
 | `_raw_key`, `_raw_value` | binary | rejected records only: the bytes |
@@ -30,6 +31,9 @@ LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINE
 """The identity levels that have a column of their own."""
 WITNESS = "_witness"
 DELETED = "_is_delete"
+CONTESTED = "_contested"
+"""Behind `fold_positions`, not staged: order of the record that stands at a position with two contents, on every record
+that has a key there; null elsewhere."""
 SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", "_winner", "_detail"
 REFUSED = "(_verdict = 'rejected' AND _reason <> 'forgotten')"
 """Rejected, and not covered: such a record goes to the quarantine. One that is forgotten is covered."""

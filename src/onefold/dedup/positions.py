@@ -63,14 +63,17 @@ def has_inconsistent_positions(staged: DataFrame) -> bool:
 def fold_positions(identified: DataFrame) -> DataFrame:
     """Of several contents at one position keep the smallest hash; the others are conflicts that meet no key.
 
-    Needed only where a batch holds a position with two contents, and an exchange of its own.
+    Needed only where a batch holds a position with two contents, and an exchange of its own. Adds `_contested`.
     """
     same = Window.partitionBy(*E.POSITION)
-    usable = F.when(F.col(C.KEY).isNotNull(), F.struct(C.HASH, C.KEY))
-    stands = F.min(usable).over(same)
-    beaten = F.col(E.OFFSET).isNotNull() & usable.isNotNull() & (usable != stands)
+    contents = F.when(F.col(C.KEY).isNotNull(), F.struct(C.HASH, C.KEY, C.ORDER))
+    placed = identified.withColumns({"_first": F.min(contents).over(same), "_last": F.max(contents).over(same)})
+    first, last, own = (F.struct(f"{prefix}{C.HASH}", f"{prefix}{C.KEY}") for prefix in ("_first.", "_last.", ""))
+    known = F.col(E.OFFSET).isNotNull() & F.col(C.KEY).isNotNull()
+    beaten = known & (own != first)
     return (
-        identified.withColumn("_beaten", F.coalesce(beaten, F.lit(False)))
+        placed.withColumn(C.CONTESTED, F.when(known & (first != last), F.col(f"_first.{C.ORDER}")))
+        .withColumn("_beaten", beaten)
         .withColumns(
             {
                 REJECTED: F.when(
@@ -79,5 +82,5 @@ def fold_positions(identified: DataFrame) -> DataFrame:
                 C.KEY: F.when(~F.col("_beaten"), F.col(C.KEY)),
             }
         )
-        .drop("_beaten")
+        .drop("_beaten", "_first", "_last")
     )

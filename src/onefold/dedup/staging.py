@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
@@ -36,10 +36,17 @@ def slots_for(manifest: Manifest, buckets: int) -> int:
     return max(1, math.ceil(landed / (_SLOT_BYTES * buckets)))
 
 
+def has_payload() -> Column:
+    """Whether a record keeps its fields in the staging table for what it is there: a survivor, or in conflict."""
+    return F.col(C.SURVIVOR) | F.col(C.VERDICT).isin(*PAYLOAD_VERDICTS)
+
+
 def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     """The staging table's columns (`onefold.dedup.columns`), payload and bytes only where they are needed."""
     refused = F.col(REJECTED).isNotNull()
-    kept = F.col(C.SURVIVOR) | F.col(C.VERDICT).isin(*PAYLOAD_VERDICTS)
+    kept = has_payload()
+    if C.CONTESTED in judged.columns:  # whatever became of what stands there, the conflict names it
+        kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
     own += [name for name in (C.WITHIN, C.VERSION, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
@@ -59,7 +66,7 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     identified = identified.withColumns(
         {name: F.when(refused, F.col(name)) for name in (E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS)}
     )
-    own = [C.KEY, C.WITHIN, C.ORDER, C.HASH, C.DELETED, C.VERSION, *C.LEVELS.values(), FILTERED, REJECTED]
+    own = [C.KEY, C.WITHIN, C.ORDER, C.HASH, C.DELETED, C.VERSION, *C.LEVELS.values(), FILTERED, REJECTED, C.CONTESTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     told = (E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)
     named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in told]

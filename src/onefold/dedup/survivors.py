@@ -49,6 +49,7 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     keyed = F.col(C.KEY).isNotNull()
     inconsistent = F.col(REJECTED)["reason"] == INCONSISTENT
     fate = F.col(E.FATE)
+    stands = F.col(C.CONTESTED) if C.CONTESTED in records.columns else F.lit(None)
     told = F.when(fate == E.OPEN, "held").when(fate == E.FORGOTTEN, "rejected")
     verdict = (
         F.when(fate.isNotNull(), told.otherwise(fate))
@@ -70,7 +71,8 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
             C.SURVIVOR: keyed & F.col(C.SURVIVOR),
             C.VERDICT: verdict,
             C.REASON: reason,
-            C.WINNER: F.when(keyed & verdict.isNotNull(), F.col(C.WINNER)),
+            C.WINNER: F.when(inconsistent, stands).when(keyed & verdict.isNotNull(), F.col(C.WINNER)),
+            C.WITNESS: F.when(keyed, F.col(C.WITNESS)),
             C.DETAIL: F.col(REJECTED)["detail"],
         }
     )

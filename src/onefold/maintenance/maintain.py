@@ -106,10 +106,7 @@ def _retired(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
     return sorted(
         one.generation
         for one in documents
-        if one
-        and one.at <= before
-        and one.generation not in stay
-        and find_state(lake, dataset, one.generation)
+        if one and one.at <= before and one.generation not in stay and find_state(lake, dataset, one.generation)
     )
 
 

@@ -23,7 +23,7 @@ class Check(BaseModel):
     observed: str = ""
     expected: str = ""
     detail: str = ""
-    first: list[str] = Field(default=[], description="The first keys that it speaks of")
+    first: list[str] = Field(default=[], description="The first keys, or ranges of offsets, that it speaks of")
     waivable: bool = True
     waived: str = Field(default="", description="The decision that lets it be red, with this value")
 

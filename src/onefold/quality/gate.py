@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from onefold.decisions import Skip, log_of, standing
 from onefold.decisions.marks import marks_named
 from onefold.dedup import columns as C
 from onefold.dedup.reuse import identity_text
+from onefold.dedup.staging import has_payload
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.offsets import size
@@ -28,12 +30,15 @@ from onefold.quality.waivers import under
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
 from onefold.upsert import columns as U
+from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import forgotten_keys
 from onefold.upsert.state import read_state
 
 UNEXPLAINED, LOST = "no unexplained offset", "offsets gone before they were landed"
 """The checks that are red because records are missing."""
+NAMED = 5
+"""Unexplained ranges that the gate's check names; the accounts have them all."""
 
 
 def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> GateResult:
@@ -217,14 +222,21 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
         for name, row in asked.items()
     ]
     checks = []
-    for (title, law, value, limit, severity, waivable), outcome in zip(
-        asked.values(), expect(frame, wanted), strict=True
+    for (name, (title, law, value, limit, severity, waivable)), outcome in zip(
+        asked.items(), expect(frame, wanted), strict=True
     ):
         observed = Outcome(outcome.status, _figure(value), outcome.detail if outcome.status == "errored" else "")
         expected = _figure(limit or 0) if law == "L2" and limit else f"at most {_figure(limit or 0)}"
         checks.append(
             _check(
-                title, "great_expectations", observed, law=law, severity=severity, expected=expected, waivable=waivable
+                title,
+                "great_expectations",
+                observed,
+                law=law,
+                severity=severity,
+                expected=expected,
+                first=name_unexplained(upserted.accounts, NAMED) if name == "unexplained" else [],
+                waivable=waivable,
             )
         )
     return checks
@@ -332,39 +344,48 @@ def _rejected(session: SparkSession, upserted: Upserted) -> list[dict[str, Any]]
 def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
     """Both sides of each conflict: the record judged, and the one that stands (in the batch or in the base).
 
-    Of the base, payload is read only of files that may hold the keys that are shown (L8).
+    The two may have one position and one timestamp, and two deletes one hash: the one that lost has no key then. Of the
+    base, payload is read only of files that may hold the keys that are shown (L8).
     """
-    staged, fields = session.table(upserted.staging), _fields(dataset)
+    staged = session.table(upserted.staging)
     conflicts = (
         session.table(upserted.actions)
         .where(F.col(C.VERDICT) == "conflict")
-        .select(C.KEY, C.ORDER, C.REASON, U.SCOPE, U.OTHER, U.WON)
-        .orderBy(C.ORDER)
+        .select(C.KEY, C.ORDER, C.HASH, C.REASON, U.SCOPE, U.OTHER, U.WON)
+        .orderBy(C.ORDER, C.HASH, C.KEY)
         .limit(EXAMPLES)
     )
     shown = conflicts.collect()
-    judged = session.createDataFrame(shown, conflicts.schema)
+    if not shown:
+        return []
+    kinds = f"_number int, _judged {conflicts.schema.simpleString()}"
+    judged = session.createDataFrame(list(enumerate(shown)), kinds)
     keys = list({bytes(row[C.KEY]) for row in shown if row[C.KEY]})
-    mine = staged.select(F.col(C.ORDER), F.col(C.HASH), fields.alias("fields")).dropDuplicates([C.ORDER])
-    others = staged.where(C.SURVIVOR).select(F.col(C.ORDER).alias(U.OTHER), fields.alias("in_batch"))
     base = read_state(session, dataset, upserted.base, upserted.within).where(F.col(C.KEY).isin(keys))
-    stored = base.select(C.KEY, F.col(C.ORDER).alias(U.OTHER), fields.alias("stored"))
-    rows = (
-        judged.join(mine, C.ORDER, "left")
-        .join(others.dropDuplicates([U.OTHER]), U.OTHER, "left")
-        .join(stored, [C.KEY, U.OTHER], "left")
-        .orderBy(C.ORDER)
-        .collect()
-    )
+    key, other = F.col(f"_judged.{C.KEY}"), F.col(f"_judged.{U.OTHER}")
+    told_by = (C.KEY, C.ORDER, C.HASH)
+    itself = reduce(Column.__and__, (F.col(f"_judged.{one}").eqNullSafe(F.col(one)) for one in told_by))
+    at_other = F.col(C.ORDER) == other
+    beaten = key.isNull() & F.col(C.KEY).isNotNull()  # what stands at its position may have lost to its own key
+    sides = {
+        "record": (staged.where(has_payload()), itself),
+        "in_batch": (staged, at_other & (beaten | (F.col(C.SURVIVOR) & (F.col(C.KEY) == key)))),
+        "stored": (base, at_other & (F.col(C.KEY) == key)),
+    }
+    rows = judged
+    for name, (there, met) in sides.items():
+        own = [one for one in (*told_by, C.SURVIVOR) if one in there.columns]
+        found = judged.join(there.select(*own, _fields(dataset).alias(name)), met).groupBy("_number")
+        rows = rows.join(found.agg(F.min(name).alias(name)), "_number", "left")
     return [
         {
-            "reason": row[C.REASON],
-            "scope": row[U.SCOPE],
-            "won": row[U.WON],
-            "record": _side(row[C.ORDER], row.fields),
-            "other": _side(row[U.OTHER], row.stored if row[U.SCOPE] == "stored" else row.in_batch),
+            "reason": one[C.REASON],
+            "scope": one[U.SCOPE],
+            "won": one[U.WON],
+            "record": _side(one[C.ORDER], row.record),
+            "other": _side(one[U.OTHER], row.stored if one[U.SCOPE] == "stored" else row.in_batch),
         }
-        for row in rows
+        for one, row in zip(shown, rows.orderBy("_number").collect(), strict=True)
     ]
 
 

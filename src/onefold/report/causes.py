@@ -115,6 +115,20 @@ BROKER_FORGOT = Cause(
     ),
     jepsen=DUPLICATE,
 )
+BROKER_FORGOT_NAME = Cause(
+    "accepted again under its name",
+    "A named producer's sequences came again behind what an earlier batch holds of it, and not above: the broker had "
+    "forgotten the producer (a stale snapshot, a long pause), or does not look at sequences.",
+    "The broker that deduplicates by name, as Pulsar does.",
+    (
+        Change("brokerDeduplicationEnabled", "true", "or the namespace's or topic's own deduplication"),
+        Change("brokerDeduplicationSnapshotIntervalSeconds", "120", "or less"),
+        Change("brokerDeduplicationEntriesInterval", "1000", "or less"),
+        Change("brokerDeduplicationProducerInactivityTimeoutMinutes", note="above the longest pause of a producer"),
+    ),
+    jepsen=DUPLICATE,
+)
+"""Pulsar's documentation, "Message deduplication": the values are its defaults, but that it is off."""
 SENT_AGAIN = Cause(
     "sent again by the client",
     "One session of the producer sent the message twice, each time as a new record: the code around it tried again.",
@@ -178,8 +192,9 @@ _RULES: tuple[tuple[Cause, Callable[[Duplicates], bool]], ...] = (
     (RECREATED, lambda one: one.place == "other_incarnation"),
     (OTHER_PLACE, lambda one: one.place in ("other_partition", "other_topic")),
     (BROKER_FORGOT, lambda one: one.reason == "producer" and one.session == "same_session"),
+    (BROKER_FORGOT_NAME, lambda one: one.reason == "producer" and one.session == "same_name_again"),
     (LOST_ACKNOWLEDGEMENT, lambda one: one.reason == "producer"),
-    (SENT_AGAIN, lambda one: one.session in ("same_session", "same_name")),
+    (SENT_AGAIN, lambda one: one.session in ("same_session", "same_name", "same_name_again")),
     (RESTARTED, lambda one: one.session in ("other_epoch", "other_producer")),
 )
 """The first that applies; what none explains was sent by somebody whom the source does not show."""

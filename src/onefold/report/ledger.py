@@ -23,6 +23,9 @@ from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
 
+POSITION = ("cluster", "topic", "incarnation", "partition", "offset")
+"""A position whole, in the total order; the offsets of another cluster or incarnation are others."""
+
 
 def records_of(lake: Lake, dataset: Dataset) -> list[CommitRecord]:
     """The published commit records, newest first."""
@@ -170,7 +173,7 @@ def explain_sum(lake: Lake, dataset: Dataset, key: dict[str, Any]) -> list[dict[
 
 def explain_position(lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
     """What became of one position: every published record that touched a key which a record there had, as `explain`
-    tells it, and what had no key."""
+    tells it, and what had no key; in every cluster and incarnation that has such a position."""
     records = records_of(lake, dataset)
     place = And(equal("topic", topic), And(equal("partition", partition), equal("offset", offset)))
     there = _judged(lake, dataset, records, place)
@@ -200,7 +203,7 @@ def _touching(
     rows = _judged(lake, dataset, records, wanted)
     standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]}, periods)
     for row in rows:
-        row["row"] = standing.get((row["key"], *(row[name] for name in ("topic", "partition", "offset"))))
+        row["row"] = standing.get((row["key"], *(row[name] for name in POSITION)))
     return rows
 
 
@@ -213,9 +216,7 @@ def _judged(
     batches = {record.batch: number for number, record in enumerate(reversed(records))}
     names = (
         "timestamp",
-        "topic",
-        "partition",
-        "offset",
+        *POSITION,
         "version",
         "message_id",
         "verdict",
@@ -231,7 +232,7 @@ def _judged(
     published = And(wanted, one_of("attempt", [record.attempt for record in records]))
     return sorted(
         verdict_rows(lake, dataset, published, names),
-        key=lambda row: (str(row["timestamp"] or ""), *position(row), batches[row["batch"]]),
+        key=lambda row: (str(row["timestamp"] or ""), *position(row, POSITION), batches[row["batch"]]),
     )
 
 
@@ -249,7 +250,7 @@ def _rows_of_keys(
     for row in table.scan(wanted, ("*",), table.main.snapshot).to_arrow().to_pylist():
         order = row["_order"]
         shown = {name: value for name, value in row.items() if not name.startswith("_") or name == "_state"}
-        found[row["_key"].hex(), order["topic"], order["partition"], order["offset"]] = plain(shown)
+        found[row["_key"].hex(), *(order[name] for name in POSITION)] = plain(shown)
     return found
 
 
@@ -319,9 +320,9 @@ def one_of(name: str, values: list[Any]) -> BooleanExpression:
     return cast(BooleanExpression, _IN(name, values))
 
 
-def position(row: dict[str, Any]) -> tuple[Any, ...]:
-    """What rows are sorted by: topic, partition, offset, nulls first."""
-    return tuple((row[name] is not None, row[name]) for name in ("topic", "partition", "offset"))
+def position(row: dict[str, Any], names: tuple[str, ...] = ("topic", "partition", "offset")) -> tuple[Any, ...]:
+    """What rows are sorted by: topic, partition, offset (or `names`), nulls first."""
+    return tuple((row[name] is not None, row[name]) for name in names)
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:

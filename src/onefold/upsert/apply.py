@@ -337,6 +337,7 @@ def apply_batch(
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []
+    again = [CameAgain(session=one, highest=highest) for one, highest in come_again(sessions, seen)]
     upserted = Upserted(
         batch=staged.batch,
         attempt=attempt,
@@ -356,8 +357,8 @@ def apply_batch(
         changes=counts.changes,
         buckets=counts.buckets,
         within=periods,
-        duplicates=duplicates_of(session.table(actions)) if counts.verdicts.get("duplicate") else [],
-        come_again=[CameAgain(session=one, highest=known) for one, known in come_again(sessions, seen)],
+        duplicates=duplicates_of(session.table(actions), again) if counts.verdicts.get("duplicate") else [],
+        come_again=again,
         findings=len(staged.reused) + counts.findings,
         reused=staged.reused[:SHOWN],
         accounts=accounts,

@@ -8,16 +8,21 @@ from pyspark.sql import functions as F
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
-from onefold.upsert.documents import Duplicates
+from onefold.upsert.documents import CameAgain, Duplicates
 
 
-def duplicates_of(actions: DataFrame) -> list[Duplicates]:
-    """The duplicates of the actions in groups of one kind each, the largest first; narrow columns, no payload."""
+def duplicates_of(actions: DataFrame, again: list[CameAgain]) -> list[Duplicates]:
+    """The duplicates of the actions in groups of one kind each, the largest first; narrow columns, no payload.
+
+    `again` are the sessions of the batch that begin below what was seen of them.
+    """
     order, other = F.col(C.ORDER), F.col(U.OTHER)
     stamped = (order["timestamp"] >= 0) & (other["timestamp"] >= 0)
     seconds = F.when(stamped, F.abs(order["timestamp"] - other["timestamp"]) / 1000.0)
     kinds = {"reason": F.col(C.REASON), "scope": F.col(U.SCOPE), "place": _place(order, other)}
-    kinds |= {"session": _session(C.PRODUCER in actions.columns), "object": _object()}
+    known = C.PRODUCER in actions.columns
+    actions = _mark_again(actions, again) if known else actions
+    kinds |= {"session": _session(known), "object": _object()}
     rows = actions.where((F.col(C.VERDICT) == "duplicate") & other.isNotNull()).select(
         *(of.alias(name) for name, of in kinds.items()),
         seconds.alias("seconds"),
@@ -56,6 +61,24 @@ def _place(order: Column, other: Column) -> Column:
     return place.when(order["offset"] != other["offset"], "same_partition").otherwise("same_position")
 
 
+_AGAIN = "_again"
+
+
+def _mark_again(actions: DataFrame, again: list[CameAgain]) -> DataFrame:
+    """Say of each record whether a named producer sent it again: behind what was seen of it, and not above."""
+    named = {(one.session.partition, one.session.producer): one for one in again if one.session.epoch < 0}
+    if not named:
+        return actions.withColumn(_AGAIN, F.lit(False))
+    rows = [(*of, one.session.start, one.highest.sequence) for of, one in named.items()]
+    shape = "_log string, _name string, _start bigint, _top bigint"
+    seen = F.broadcast(actions.sparkSession.createDataFrame(rows, shape))
+    mine, order = F.col(C.PRODUCER), F.col(C.ORDER)
+    log = F.concat_ws("/", *(order[part].cast("string") for part in ("cluster", "topic", "incarnation", "partition")))
+    met = (log == F.col("_log")) & (mine["name"] == F.col("_name"))
+    came = (order["offset"] >= F.col("_start")) & (mine["sequence"] <= F.col("_top"))
+    return actions.join(seen, met, "left").withColumn(_AGAIN, F.coalesce(came, F.lit(False)))
+
+
 def _session(known: bool) -> Column:
     """Whether one session of a producer sent both."""
     if not known:
@@ -65,7 +88,7 @@ def _session(known: bool) -> Column:
         F.when(mine.isNull() | theirs["name"].isNull(), "unknown")
         .when(mine["name"] != theirs["name"], "other_producer")
         .when(mine["epoch"] != theirs["epoch"], "other_epoch")
-        .when(mine["epoch"] < 0, "same_name")
+        .when(mine["epoch"] < 0, F.when(F.col(_AGAIN), "same_name_again").otherwise("same_name"))
         .otherwise("same_session")
     )
 

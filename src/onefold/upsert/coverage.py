@@ -74,6 +74,16 @@ def account_for(
     return Coverage(partitions=partitions), accounts
 
 
+def name_unexplained(accounts: list[PartitionAccount], most: int) -> list[str]:
+    """Unexplained ranges as `topic, partition N: [start, end)`: the first ones, and how many more there are."""
+    named = [
+        f"{one.topic_partition.topic}, partition {one.topic_partition.partition}: [{start}, {end})"
+        for one in accounts
+        for start, end in one.unexplained
+    ]
+    return [*named[:most], *([f"and {len(named) - most} more"] if len(named) > most else [])]
+
+
 _LINES: Range = (0, 1 << 31)
 """All lines that an object can have."""
 

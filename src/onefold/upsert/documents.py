@@ -22,7 +22,7 @@ class Duplicates(BaseModel):
     reason: str = Field(description="The narrowest identity level that they repeat")
     scope: str = Field(description="in_batch or stored")
     place: str = Field(description="same_position, same_partition, other_partition, other_topic, …")
-    session: str = Field(description="same_session, same_name, other_epoch, other_producer, unknown")
+    session: str = Field(description="same_session, same_name, same_name_again (below what was seen), …, unknown")
     object: str = Field(description="same_object, other_object or earlier_batch")
     records: int
     seconds: tuple[float, float, float] | None = Field(description="Least, median and most between the two timestamps")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, Severity, millis
 from onefold.diagnosis.writers import writers_of
-from onefold.landing.condition import Activity, GroupCondition, PartitionCondition, RecordBatch, TopicCondition
+from onefold.landing.condition import Activity, GroupCondition, Opener, PartitionCondition, RecordBatch, TopicCondition
 from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 LONGEST = timedelta(minutes=15)
 """transaction.max.timeout.ms where the brokers do not tell it: Kafka's default."""
+ENDING = timedelta(minutes=1)
+"""What a coordinator may take to end a transaction that is too old: it looks for such every 10 s by default
+(transaction.abort.timed.out.transaction.cleanup.interval.ms), and then has its markers written."""
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 OWN = "onefold."
 
@@ -23,39 +26,49 @@ def open_transactions(facts: Facts) -> Iterator[Finding]:
     told = [one.config.span("transaction.max.timeout.ms") for one in facts.brokers]
     longest = max((one for one in told if one is not None), default=LONGEST)
     settle = facts.dataset.schedule.settle if facts.dataset.schedule else LONGEST
+    activity = facts.cluster.activity if facts.cluster else Activity()
     for topic in facts.topics:
         for one in topic.partitions:
             if one.stable >= one.end:
                 continue
-            who, since = _opener(facts, topic, one)
+            where = f"topic {topic.name}, partition {one.number}"
+            opener = activity.opener((topic.name, one.number), one.stable)
+            # The record's timestamp is what the producer says; the coordinator has its own clock.
+            since = (opener.since if opener else None) or one.stalled_since
             age = facts.now - since if since else None
-            found = f"offsets [{one.stable}, {one.end}) are held back by an open transaction" + who
+            found = f"offsets [{one.stable}, {one.end}) are held back by an open transaction"
+            found += f" of {opener}" if opener else _opener_in_the_log(facts, topic, one)
             if age is not None:
                 found += f", open for {text(max(age, timedelta(0)))}"
-            if age is not None and age > longest:
-                why = f"Older than transaction.max.timeout.ms={millis(longest)}: it hangs; nothing behind it is landed."
-                severity: Severity = "error"
+            at = f"--topic {topic.name} --partition {one.number}"
+            if unknown := activity.transactions is not None and opener is not None and opener.transaction is None:
+                mend = f"kafka-transactions.sh find-hanging {at}, by a user who may DESCRIBE transactional ids"
             else:
-                why = "Nothing behind it is landed until it ends; its producer's transaction.timeout.ms ends it."
-                severity = "warning" if age is None or age > settle else "info"
-            mend = (
-                f"kafka-transactions.sh abort --topic {topic.name} --partition {one.number} --start-offset {one.stable}"
-            )
-            where = f"topic {topic.name}, partition {one.number}"
-            if severity == "error":
-                yield Finding(severity, where, found, why, action=mend)
-            else:
-                yield Finding(severity, where, found, why, Change("transaction.timeout.ms", "60000", "or less"))
+                mend = f"kafka-transactions.sh abort {at} --start-offset {one.stable}"
+            if why := _hangs(opener, age, longest, unknown=unknown):
+                yield Finding("error", where, found, f"{why}; nothing behind it is landed.", action=mend)
+                continue
+            why = "Nothing behind it is landed until it ends; its producer's transaction.timeout.ms ends it."
+            severity: Severity = "warning" if age is None or age > settle else "info"
+            yield Finding(severity, where, found, why, Change("transaction.timeout.ms", "60000", "or less"))
 
 
-def _opener(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> tuple[str, datetime | None]:
-    """Who opened the transaction at the last stable offset, in words, and when."""
-    activity = facts.cluster.activity if facts.cluster else Activity()
-    opener = activity.opener((topic.name, at.number), at.stable)
-    if opener is None:
-        return _opener_in_the_log(facts, topic, at), at.stalled_since
-    # The record's timestamp is what the producer says; the coordinator has its own clock.
-    return f" of {opener}", opener.since or at.stalled_since
+def _hangs(opener: Opener | None, age: timedelta | None, longest: timedelta, *, unknown: bool) -> str:
+    """Why a transaction will not be ended; empty: it is merely open.
+
+    By its own timeout where a coordinator tells it, else by the longest that brokers allow.
+    """
+    if age is not None and age <= ENDING:
+        return ""
+    if opener and opener.forgotten:
+        return "It hangs: its coordinator has no transaction open here, and will write no marker"
+    if unknown:
+        return "No coordinator tells of it: it hangs, or its transactional.id is kept from this user"
+    own = opener.transaction.timeout if opener and opener.transaction else None
+    limit, name = (longest, "transaction.max.timeout.ms") if own is None else (own, "its own transaction.timeout.ms")
+    if age is None or age <= limit + ENDING:
+        return ""
+    return f"Older than {name}={millis(limit)}: it hangs"
 
 
 def _opener_in_the_log(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> str:

@@ -59,8 +59,13 @@ def in_sync_minimum(facts: Facts) -> Iterator[Finding]:
             yield Finding("error", _named(topic), found, why, Change("min.insync.replicas", str(max(1, copies - 1))))
         elif least == 1:
             why = "acks=all may mean one copy: an acknowledged record is lost with a leader whose followers lagged."
-            change = Change("min.insync.replicas", "2", "" if copies >= WANTED else f"with {WANTED} replicas")
+            enough = copies >= WANTED
+            change = Change("min.insync.replicas", str(max(2, copies - 1)), "" if enough else f"with {WANTED} replicas")
             yield Finding("warning", _named(topic), found, why, change)
+        elif least < copies - 1:
+            # `info`: as many brokers must fail together before such a record is lost.
+            why = f"An acknowledged record may be on {least} brokers only: it is lost if these fail together."
+            yield Finding("info", _named(topic), found, why, Change("min.insync.replicas", str(copies - 1)))
         elif least == copies:
             why = "One broker away and writes are refused: producers give up, and what they send again comes twice."
             more = Change("replication.factor", str(WANTED), "kafka-reassign-partitions.sh")

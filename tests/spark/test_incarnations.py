@@ -1,0 +1,60 @@
+"""Two incarnations of one topic in one table: `explain` tells equal offsets apart, and which of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from onefold.cli.ask import _touched
+from onefold.cli.run import run_batch
+from onefold.dataset import Dataset
+from onefold.dataset.source import Origin
+from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
+from onefold.records.key import digest_of_key
+from onefold.report.ledger import explain, explain_position
+from tests.spark.pipeline import InSession, Sent, entries, export
+
+MakeDataset = Callable[..., Dataset]
+
+
+def run_as(session: SparkSession, lake: Lake, made: Dataset, folder: Path, **origin: Any) -> None:
+    """Run an export whose landing says of which cluster and incarnation it is, as a live topic's does."""
+    plan = plan_batch(lake, made, export=str(folder))
+    landed = land_batch(lake, made, plan.batch)
+    lake.put(Lake.manifest(plan.source, plan.batch), landed.model_copy(update={"origin": Origin(**origin)}))
+    done = run_batch(lake, made, plan, InSession(lake, session))
+    assert done.red is None, done.red
+
+
+def test_explain_tells_equal_offsets_of_two_incarnations_apart(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """The first of `a` stands, and of `b` the one that came later with an earlier timestamp."""
+    made = entries(dataset)
+    first = [Sent(0, 0, 10, "a", 1, "a", {"id": "a"}), Sent(0, 1, 20, "b", 1, "b", {"id": "b"})]
+    again = [Sent(0, 0, 11, "a", 1, "a", {"id": "a"}), Sent(0, 1, 19, "b", 1, "b", {"id": "b"})]
+    run_as(session, lake, made, export(tmp_path / "first", first), cluster="c", incarnation=1)
+    run_as(session, lake, made, export(tmp_path / "again", again), cluster="c", incarnation=2)
+    told = {id_: explain(lake, made, digest_of_key(made, {"id": id_})) for id_ in "ab"}
+    row = {"_state": "live", "id": "a", "credit": None}
+    names = ("cluster", "incarnation", "offset", "verdict", "reason", "row")
+    assert [tuple(one[name] for name in names) for one in told["a"]] == [
+        ("c", 1, 0, "applied", "insert", row),
+        ("c", 2, 0, "duplicate", "message_id", None),
+    ]
+    assert [tuple(one[name] for name in names) for one in told["b"]] == [
+        ("c", 2, 1, "duplicate", "message_id", row | {"id": "b"}),
+        ("c", 1, 1, "applied", "insert", None),
+    ]
+    assert explain_position(lake, made, "t", 0, 0) == told["a"]
+    shown = [_touched(told["a"])(one) for one in told["a"]]
+    assert [(one["incarnation"], one["position"], one["stands"]) for one in shown] == [
+        (1, "t-0@0", "live"),
+        (2, "t-0@0", ""),
+    ]
+    assert "cluster" not in shown[0]
+    assert "incarnation" not in _touched(told["a"][:1])(told["a"][0])
