@@ -356,8 +356,6 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
         .limit(EXAMPLES)
     )
     shown = conflicts.collect()
-    if not shown:
-        return []
     kinds = f"_number int, _judged {conflicts.schema.simpleString()}"
     judged = session.createDataFrame(list(enumerate(shown)), kinds)
     keys = list({bytes(row[C.KEY]) for row in shown if row[C.KEY]})
