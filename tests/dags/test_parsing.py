@@ -17,6 +17,12 @@ OWN = ["onefold_decide", "onefold_housekeeping"]
 TASKS = ["plan", "land", "dedup", "upsert", "gate", "publish", "report"]
 
 
+def edges(tasks: list[str], reading: dict[str, str]) -> list[str]:
+    """One behind the other, and each task behind those whose word it reads: `reading` names them by reader."""
+    chain = {f"{one}>{two}" for one, two in pairwise(tasks)}
+    return sorted(chain | {f"{said}>{reader}" for reader, words in reading.items() for said in words.split()})
+
+
 def test_parsing_imports_no_engine(probe: Any) -> None:
     found = probe("parsing")
 
@@ -74,7 +80,9 @@ def test_every_dataset_dag_has_the_same_tasks_and_one_asset(probe: Any) -> None:
         assert dag["max_active_runs"] == 1
         assert dag["params"] == ["export", "dry_run"]
         assert dag["tasks"] == TASKS
-        assert dag["edges"] == sorted(f"{one}>{two}" for one, two in pairwise(TASKS))
+        reading = dict.fromkeys(["land", "dedup", "upsert", "gate", "publish"], "plan")
+        reading |= {"gate": "plan upsert", "publish": "plan upsert", "report": "plan publish"}
+        assert dag["edges"] == edges(TASKS, reading), "cleared together, a reader waits for what it reads"
         assert list(dag["outlets"]) == ["publish"]
         assert dag["teardowns"] == ["report"], "a report never decides the outcome of a run"
 
@@ -153,7 +161,9 @@ def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_
     assert dag["enums"]["dataset"] == NAMES
     assert dag["enums"]["decision"] == ["release", "discard", "skip", "replay"]
     tasks = ["look_up", "approve", "decide", "dedup", "upsert", "gate", "publish", "report"]
-    assert dag["edges"] == sorted(f"{one}>{two}" for one, two in pairwise(tasks))
+    reading = {"approve": "look_up", "decide": "look_up approve", "dedup": "decide", "upsert": "decide"}
+    reading |= {"gate": "decide upsert", "publish": "decide upsert", "report": "decide publish"}
+    assert dag["edges"] == edges(tasks, reading)
     assert dag["outlets"] == {"publish": ["onefold_decided"]}
     assert dag["teardowns"] == ["report"]
     assert (dag["approval"]["defaults"], dag["approval"]["seconds"]) == (["Reject"], 24 * 60 * 60)

@@ -22,7 +22,7 @@ from onefold.report.ledger import explain_sum, rows_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import state_table
 from tests.spark.pipeline import InSession, Sent, export, run
-from tests.spark.plans import last_statement, statements
+from tests.spark.plans import Executed, last_statement, statements
 
 Kinds = dict[str, str]
 
@@ -33,7 +33,7 @@ def stock(dataset: Callable[..., Dataset]) -> Dataset:
     return made(dataset, {"delta": "long", "worth": "decimal(9,2)"}, {"stock": "delta", "worth_in_all": "worth"})
 
 
-def made(dataset: Callable[..., Dataset], fields: Kinds, add: Kinds) -> Dataset:
+def made(dataset: Callable[..., Dataset], fields: Kinds, add: Kinds, **more: Any) -> Dataset:
     """Increments by the id in the record's key."""
     return dataset(
         "stock",
@@ -41,6 +41,7 @@ def made(dataset: Callable[..., Dataset], fields: Kinds, add: Kinds) -> Dataset:
         value={"fields": fields},
         identity={"message_id": "header.m"},
         apply={"mode": "increment", "key": ["key.id"], "add": add},
+        **more,
     )
 
 
@@ -151,9 +152,33 @@ def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(
 
 
 def exchanges(session: SparkSession, before: int) -> list[int]:
-    """Of each write that reads the table: the entries' look-up, the moves, the sums' look-up, the merge."""
-    writes = [one for one in statements(session, before) if one.writes and "stock__state_" in one.text]
-    return [one.exchanges for one in writes]
+    """Of each write that reads the table, its exchanges."""
+    return [one.exchanges for one in reading(session, before)]
+
+
+def reading(session: SparkSession, before: int) -> list[Executed]:
+    """The writes that read the table: the entries' look-up, the moves, the sums' look-up, the merge."""
+    return [one for one in statements(session, before) if one.writes and "stock__state_" in one.text]
+
+
+def test_L8_a_look_up_reads_only_the_buckets_that_the_batch_has(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    counted = made(dataset, {"delta": "long"}, {"stock": "delta"}, target={"table": "tests.stock", "buckets": 8})
+    many = [moved(number, f"a{number}", f"m{number}", 1) for number in range(40)]
+    all_again = [moved(100 + number, f"a{number}", f"m{100 + number}", 1) for number in range(40)]
+    threshold = session.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as if the batch were large
+    read = {}
+    try:
+        for name, records in (("many", many), ("one", [moved(50, "a1", "m50", 1)]), ("all", all_again)):
+            before = last_statement(session)
+            run(session, lake, counted, export(tmp_path / name, records))
+            read[name] = [one.splits.get("stock__state_", 0) for one in reading(session, before)]
+    finally:
+        session.conf.set("spark.sql.autoBroadcastJoinThreshold", threshold or "10485760")
+    assert read["one"] == [1, 1, 2], "the entry's look-up, the sum's, and the merge of both"
+    assert min(read["all"]) > 2, "so that the line above can fail"
 
 
 def test_a_sum_that_does_not_fit_stops_the_batch_and_moves_nothing(

@@ -65,7 +65,11 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
         gate = SparkStepOperator(task_id="gate", step="gate", attempt=ATTEMPT, **of)
         publish = PublishOperator(task_id="publish", attempt=ATTEMPT, outlets=[asset_of(dataset)], **of)
         # A teardown runs after a red gate too, and leaves the run's outcome to publish.
-        plan(name) >> landed >> dedup >> upsert >> gate >> publish >> report(name).as_teardown()
+        planned, reported = plan(name), report(name).as_teardown()
+        planned >> landed >> dedup >> upsert >> gate >> publish >> reported
+        # A task is behind every one whose word it reads: cleared together, it has to wait for that, too.
+        planned >> [dedup, upsert, gate, publish, reported]
+        upsert >> publish
     return dag
 
 

@@ -77,7 +77,11 @@ def decide_dag(names: list[str]) -> DAG:
         upsert = SparkStepOperator(task_id="upsert", step="upsert", **of)
         gate = SparkStepOperator(task_id="gate", step="gate", attempt=ATTEMPT, **of)
         publish = PublishDecidedOperator(task_id="publish", attempt=ATTEMPT, outlets=[DECIDED], **of)
-        looked >> approve >> decide() >> dedup >> upsert >> gate >> publish >> report().as_teardown()
+        decided, reported = decide(), report().as_teardown()
+        looked >> approve >> decided >> dedup >> upsert >> gate >> publish >> reported
+        # A task is behind every one whose word it reads: cleared together, it has to wait for that, too.
+        looked >> decided >> [upsert, gate, publish, reported]
+        upsert >> publish
     return dag
 
 

@@ -23,6 +23,8 @@ SETTINGS = {
     # Tables that are bucketed alike are joined bucket by bucket, without an exchange.
     "spark.sql.sources.v2.bucketing.enabled": "true",
     "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+    # And of the buckets only those that both sides have: without it a join reads every bucket of the table.
+    "spark.sql.sources.v2.bucketing.partition.filter.enabled": "true",
     "spark.sql.iceberg.planning.preserve-data-grouping": "true",
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # The embedded catalog's files and small batches: no more tasks than there is data for.
