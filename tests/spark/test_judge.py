@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -106,13 +107,45 @@ def test_upsert_against_rows_the_newer_version_stands(spark: SparkSession, datas
         (rec(61, "x", "d", version=1, message_id="m50"), "duplicate", "message_id", "stored", 50, False, None),
         (rec(62, "x", "e", version=3, message_id="m50"), "duplicate", "message_id", "stored", 50, False, "update"),
         (rec(63, "x", "f", version=3), "applied", "update", "stored", 50, False, "update"),
-        # a lower version of the batch still meets its own version in the table
-        (rec(64, "x", "f", version=2), "duplicate", "key_version", "stored", 50, False, None),
+        # lower versions of the batch still meet their own version in the table
+        (rec(64, "x", "f", version=2), "duplicate", "key_version", "in_batch", 50, False, None),
         (rec(65, "w", "g", version=3), "applied", "update", "stored", 50, False, "update"),
         (rec(66, "v", "g", version=2), "conflict", "same_version", "stored", 50, False, None),
         (rec(67, "v", "g", version=1), "superseded", "in_batch", "in_batch", 65, False, None),
+        # and so do those who lost to that one, the latest of its version
+        (rec(68, "x", "f", version=2), "duplicate", "key_version", "in_batch", 50, False, None),
+        (rec(69, "x", "f", version=2, message_id="m50"), "duplicate", "message_id", "stored", 50, False, None),
     ]
     assert found(spark, [*UPSERT_BASE, DELETED], [one for one, *_ in table], upsert(dataset)) == wanted(table)
+
+
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("tie", ["conflict", "last", "first"])
+def test_who_lost_to_its_own_version_answers_to_the_row_that_beats_both(
+    spark: SparkSession, dataset: MakeDataset, tie: str, chained: bool
+) -> None:
+    first, winner, loser = (50, 60, 61) if tie == "first" else (70, 61, 60)
+    base = [rec(first, key=key, version=2) for key in "abcd"]
+    differs = {"conflict": "conflict", "last": "superseded", "first": "superseded"}[tie]
+    table: list[Expected] = [
+        (rec(winner, "x", "a", version=2), "duplicate", "key_version", "stored", first, False, None),
+        (rec(loser, "x", "a", version=2), "duplicate", "key_version", "in_batch", first, False, None),
+        (rec(winner, "y", "b", version=2), differs, "same_version", "stored", first, False, None),
+        (rec(loser, "y", "b", version=2), differs, "same_version", "stored", first, False, None),
+        (rec(winner, "y", "c", version=2), differs, "same_version", "stored", first, False, None),
+        (rec(loser, "x", "c", version=2), "duplicate", "key_version", "stored", first, False, None),
+        (rec(winner, "y", "d", version=2), differs, "same_version", "stored", first, False, None),
+        (rec(winner, "y", "d", version=2), "duplicate", "position", "in_batch", first, False, None),
+    ]
+    batch = [one for one, *_ in table]
+    if chained:  # the base's rows are held, or heads: it does not matter
+        made = dataset(**CHAINS[f"contiguous, tie {tie}"])
+        rows = judge_batch(_identified(spark, batch, made, ()), made, within=(CASE,))
+        stood = state(spark, [_row(one) | {U.STATE: "held", C.PRODUCER: None} for one in base], made)
+        told = _told(judge_chain(rows, chain_columns(stood, made), made))
+    else:
+        told = found(spark, base, batch, upsert(dataset, tie))
+    assert sorted(told, key=str) == sorted(wanted(table), key=str)
 
 
 def tied(tie: str) -> list[Expected]:

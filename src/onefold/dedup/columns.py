@@ -17,6 +17,7 @@ with two contents keep their payload.
 | `_survivor` | boolean | it stands for its key in this batch |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to; of a beaten content, of the one that stands there |
+| `_tied` | boolean | upsert only: whether the record of its own version that it lost to is the survivor; or null |
 | `_witness` | struct | that record's producer (name, epoch) and object; null where `_key` is |
 | `_detail` | string | why it was rejected |
 | `_object`, `_line` | string, int | where it was landed |
@@ -30,6 +31,7 @@ PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
 LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINESS_KEY}
 """The identity levels that have a column of their own."""
 WITNESS = "_witness"
+TIED = "_tied"
 DELETED = "_is_delete"
 CONTESTED = "_contested"
 """Behind `fold_positions`, not staged: order of the record that stands at a position with two contents, on every record

@@ -48,7 +48,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     if C.CONTESTED in judged.columns:  # whatever became of what stands there, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    own += [name for name in (C.WITHIN, C.VERSION, *C.LEVELS.values()) if name in judged.columns]
+    own += [name for name in (C.WITHIN, C.VERSION, C.TIED, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
         *own,

@@ -148,6 +148,7 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     return ranked.withColumns(
         {
             C.SURVIVOR: ~lost,
+            C.TIED: F.when(tied & (duplicate | ~retry), F.col("_head.order") == F.col("_top.order")),
             C.VERDICT: F.when(duplicate | (lost & retry), "duplicate")
             .when(tied & F.col("_clashes"), "conflict")
             .when(tied, tie_verdict)

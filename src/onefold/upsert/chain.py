@@ -22,6 +22,7 @@ from onefold.records import envelope as E
 from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, keys_of, mark_links
+from onefold.upsert.judge import answered, stands_above_winner
 
 STANDS = (U.LIVE, U.DELETED)
 
@@ -169,28 +170,36 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
     """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
-    found = rows.withColumn(_ROWS, F.lit(None))
+    assert dataset.apply.version
+    known = [name for name in (C.ORDER, C.VERSION, C.HASH, C.PRODUCER) if name in base.columns]
+    row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
+    stood = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
+    met = [rows[name] == stood[name] for name in by]
+    found = rows.join(stood, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
     contradicts = F.lit(False)
     if dataset.source.exact:  # an inferred position contradicts nothing, and may be that of several rows
-        row = F.struct(C.ORDER, C.VERSION, C.HASH)
-        stood = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
-        met = [rows[name] == stood[name] for name in by]
-        found = rows.join(stood, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
-        here = F.filter(_ROWS, lambda one: one[C.ORDER] == F.col(C.ORDER))
-        differs = F.exists(here, lambda one: ~same_content(one[C.HASH], F.col(C.HASH)))
+        here = F.filter(_ROWS, lambda one: one["order"] == F.col(C.ORDER))
+        differs = F.exists(here, lambda one: ~same_content(one["hash"], F.col(C.HASH)))
         # Its effect stands: as a row of its version, or under the head.
-        told = F.exists(_ROWS, lambda one: one[C.VERSION] >= F.col(C.VERSION))
+        told = F.exists(_ROWS, lambda one: one["version"] >= F.col(C.VERSION))
         contradicts = F.coalesce(differs, F.lit(False)) | ~F.coalesce(told, F.lit(False))
     stands = F.col(U.COVERED) & F.col(C.KEY).isNotNull()
     repeated = F.when(contradicts, "inconsistent_position").otherwise("position")
+    # A loser of the batch answers to the row that the table has of its version, where the batch's winner does.
+    twin = F.get(F.filter(_ROWS, lambda one: one["version"] == F.col(C.VERSION)), F.lit(0))
+    tie = dataset.apply.version.tie
+    answers = F.coalesce(stands_above_winner(twin["order"], tie), F.lit(False))
+    verdict, reason = answered(same_content(twin["hash"], F.col(C.HASH)), tie, "key_version")
+    was = F.col(C.VERDICT)
     return found.withColumns(
         {
-            C.VERDICT: F.when(stands, F.when(contradicts, "conflict").otherwise("duplicate")).otherwise(
-                F.col(C.VERDICT)
-            ),
-            C.REASON: F.when(stands, repeated).otherwise(F.col(C.REASON)),
-            U.SCOPE: F.when(stands, "stored").otherwise("in_batch"),
-            U.OTHER: F.when(stands, F.col(C.ORDER)).otherwise(F.col(C.WINNER)),
+            C.VERDICT: F.when(stands, F.when(contradicts, "conflict").otherwise("duplicate"))
+            .when(answers, verdict)
+            .otherwise(was),
+            C.REASON: F.when(stands, repeated).when(answers, reason).otherwise(F.col(C.REASON)),
+            U.SCOPE: F.when(stands | (answers & (verdict != was)), "stored").otherwise("in_batch"),
+            U.OTHER: F.when(stands, F.col(C.ORDER)).when(answers, twin["order"]).otherwise(F.col(C.WINNER)),
+            C.WITNESS: F.when(answers & ~stands, _witness(twin, rows)).otherwise(F.col(C.WITNESS)),
             U.WON: F.lit(False),
             U.ACTION: F.lit(None).cast("string"),
             U.BECOMES: F.lit(None).cast("string"),

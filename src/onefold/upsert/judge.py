@@ -164,16 +164,14 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)
     settled = F.when(later, "replace").otherwise("same_version")
     was = F.col(C.VERDICT)
-    # A lower version of the batch may still meet its own version in the table.
+    # A lower version of the batch may still meet its own version in the table; and who lost to a record of its own
+    # version answers to the table's row of that version, where that record does.
     meets = f.has & tied & (was == "superseded") & (F.col(C.REASON) == "in_batch")
-    if tie == "conflict":
-        tie_verdict, tie_reason = F.lit("conflict"), F.lit("same_version")
-        meets_verdict = F.when(f.same, "duplicate").otherwise("conflict")
-        meets_reason = F.when(f.same, same_reason).otherwise("same_version")
-    else:
-        tie_verdict, tie_reason = F.when(later, "applied").otherwise("superseded"), settled
-        meets_verdict = F.when(f.same, "duplicate").otherwise("superseded")
-        meets_reason = F.when(f.same, same_reason).otherwise("same_version")
+    stands = F.col(C.TIED) & stands_above_winner(f.base_order, tie)
+    answers = meets | (f.has & tied & (stands | ~F.col(C.TIED)))
+    tie_verdict = F.lit("conflict") if tie == "conflict" else F.when(later, "applied").otherwise("superseded")
+    tie_reason = F.lit("same_version") if tie == "conflict" else settled
+    answer, answer_reason = answered(f.same, tie, same_reason)
     return {
         C.VERDICT: (
             F.when(~f.has, "applied")
@@ -182,7 +180,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
             .when(tied, tie_verdict)
             .when(newer, "applied")
             .otherwise("superseded"),
-            F.when(meets, meets_verdict).otherwise(was),
+            F.when(answers, answer).otherwise(was),
         ),
         C.REASON: (
             F.when(~f.has, fresh)
@@ -192,19 +190,36 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
             .when(tied, tie_reason)
             .when(newer, fresh)
             .otherwise("stored"),
-            F.when(meets, meets_reason).otherwise(F.col(C.REASON)),
+            F.when(answers, answer_reason).otherwise(F.col(C.REASON)),
         ),
         U.SCOPE: (
             F.when(f.has, "stored").otherwise("in_batch"),
-            F.when(meets, "stored").otherwise("in_batch"),
+            F.when(meets | (answers & (answer != was)), "stored").otherwise("in_batch"),
         ),
         U.OTHER: (
             F.when(f.has, f.base_order),
-            F.when(meets, f.base_order).otherwise(F.col(C.WINNER)),
+            F.when(answers, f.base_order).otherwise(F.col(C.WINNER)),
         ),
         U.WON: (f.has & tied & ~f.same & better, F.lit(False)),
         U.ACTION: (F.when(~f.has, "insert").when(better, "update"), F.lit(None).cast("string")),
     }
+
+
+def stands_above_winner(base_order: Column, tie: str) -> Column:
+    """Whether a row of the table stands where the batch's winner of its version would."""
+    return base_order <= F.col(C.WINNER) if tie == "first" else base_order >= F.col(C.WINNER)
+
+
+def answered(same: Column, tie: str, same_reason: str | Column) -> tuple[Column, Column]:
+    """Verdict and reason of a loser of the batch that answers to the table's row of its version; `same` content."""
+    was, reason = F.col(C.VERDICT), F.col(C.REASON)
+    repeats = same | ((was == "duplicate") & (reason == "position"))  # read twice
+    differs = F.when(was == "conflict", was).otherwise("conflict" if tie == "conflict" else "superseded")
+    return F.when(repeats, "duplicate").otherwise(differs), (
+        F.when(repeats, F.when(was == "duplicate", reason).otherwise(same_reason))
+        .when(was == "conflict", reason)
+        .otherwise("same_version")
+    )
 
 
 def _no_level() -> Column:
