@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from onefold.cli.ask import _touched
+from onefold.cli.ask import _place, _touched
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
@@ -50,6 +50,10 @@ def test_explain_tells_equal_offsets_of_two_incarnations_apart(
         ("c", 2, 1, "duplicate", "message_id", row | {"id": "b"}),
         ("c", 1, 1, "applied", "insert", None),
     ]
+    here = {"topic": "t", "partition": 0}
+    assert [one["survivor"] for one in told["a"]] == [None, here | {"offset": 0, "cluster": "c", "incarnation": 1}]
+    assert told["b"][0]["survivor"] == here | {"offset": 1, "cluster": "c", "incarnation": 1}
+    assert _place(told["a"][1]["survivor"]) == "t-0@0 (cluster c, incarnation 1)"
     assert explain_position(lake, made, "t", 0, 0) == told["a"]
     shown = [_touched(told["a"])(one) for one in told["a"]]
     assert [(one["incarnation"], one["position"], one["stands"]) for one in shown] == [

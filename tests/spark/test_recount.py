@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,13 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
+from onefold.landing.offsets import TopicPartition
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
 from sample import page_views
+from tests import oracle
 from tests.conftest import PROJECT
+from tests.oracle import Decoded, Rules, Verdict
 from tests.spark.pipeline import run
 
 Where = tuple[str, int]
@@ -121,6 +127,12 @@ def test_the_report_counts_each_object_and_each_verdict(folded: Folded) -> None:
         assert told == {(verdict, reason): n for verdict, reasons in counts for reason, n in reasons.items()}
 
 
+def test_the_report_has_a_verdict_for_each_record_of_each_partition(folded: Folded) -> None:
+    for batch in folded.batches:
+        landed = Counter((one.topic, one.partition) for one in batch.records)
+        assert {where: told.total() for where, told in by_partition(batch.report).items()} == landed
+
+
 def test_L2_span_is_distinct_and_missing_offsets_of_each_partition(folded: Folded) -> None:
     if not folded.dataset.source.exact:
         assert all(not batch.report.accounts for batch in folded.batches)
@@ -170,3 +182,142 @@ def test_every_row_is_of_the_landed_bytes(folded: Folded) -> None:
     assert rows
     if key in folded.dataset.fields:
         assert [row[key] for row in rows if row[key].encode() not in bytes_] == []
+
+
+Told = tuple[str | None, str | None]
+"""Verdict and reason."""
+
+
+def by_partition(report: Report) -> dict[Where, Counter[Told]]:
+    """The report's verdicts and reasons of each partition."""
+    found: dict[Where, Counter[Told]] = {}
+    for key, counts in report.partitions.items():
+        at = TopicPartition.of(key)
+        found[at.topic, at.partition] = Counter(
+            {(verdict, reason): n for verdict, reasons in counts.items() for reason, n in reasons.items()}
+        )
+    return found
+
+
+def survivors(batch: Batch) -> Counter[tuple[Any, ...]]:
+    """Position and survivor of each duplicate, by the verdict table."""
+    own = ("topic", "partition", "offset")
+    places = [row for row in batch.verdicts if row["verdict"] == "duplicate"]
+    return Counter((*(row[name] for name in own), *(row["survivor"][name] for name in own)) for row in places)
+
+
+def recounted(told: Iterable[tuple[Where, Told]]) -> dict[Where, Counter[Told]]:
+    found: dict[Where, Counter[Told]] = {}
+    for where, one in told:
+        found.setdefault(where, Counter())[one] += 1
+    return found
+
+
+def test_the_report_of_an_upsert_is_that_of_plain_python_in_each_partition(
+    session: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    """The whole sample at once, every verdict by `tests.oracle` from the lines as kcat printed them."""
+    lake = Lake(lake.settings.model_copy(update={"home": PROJECT, "lake": str(tmp_path / "lake")}))
+    dataset = find_dataset(lake.settings.datasets_folder, "accounts")
+    done = run(session, lake, dataset, PROJECT / "sample/exports/kcat")
+    batch = Batch(describe(lake, dataset, done.batch), verdicts_of(lake, dataset, done.batch)[0], [])
+    objects = [lake.storage.read(one.key) or b"" for one in manifest_of(lake, dataset, done.batch).of_role("values")]
+    records = [account(line) for one in objects for line in one.splitlines()]
+    verdicts = oracle.verdicts(records, Rules("upsert", narrow=("message_id",)))
+
+    def told(one: Decoded, said: Verdict) -> Told:
+        return (said.verdict, said.reason) if said.verdict else ("applied", "delete" if one.deleted else "insert")
+
+    pairs = list(zip(records, verdicts, strict=True))
+    expected = recounted(((one.position[1], one.position[3]), told(one, said)) for one, said in pairs)
+    assert by_partition(batch.report) == expected
+    assert {verdict for told in expected.values() for verdict, _ in told} == {
+        "applied", "duplicate", "superseded", "conflict", "rejected"
+    }  # fmt: skip
+    assert survivors(batch) == Counter(
+        (one.position[1], *one.position[3:], said.winner[2], *said.winner[4:])
+        for one, said in pairs
+        if said.verdict == "duplicate" and said.winner
+    )
+
+
+def account(text: bytes) -> Decoded:
+    """A record of the sample's accounts, strictly read."""
+    line = json.loads(text.decode(errors="replace"))
+    named = line.get("headers") or []
+    headers = dict(zip(named[::2], named[1::2], strict=True))
+    key, content, rejected = None, "", None
+    with contextlib.suppress(TypeError, ValueError):  # what cannot be read has no part that is a key
+        key = json.loads(line["key"])["account_id"]
+    if line["payload"] is not None:
+        content, rejected = account_row(line["payload"]) if _is_text(text) else ("", "undecodable")
+    return Decoded(
+        position=("sample", line["topic"], 1, line["partition"], line["offset"]),
+        timestamp=line["ts"],
+        key=key,
+        content=content,
+        version=int(headers.get("version") or 0),
+        message_id=headers.get("message-id"),
+        deleted=line["payload"] is None,
+        rejected=rejected or ("null_key" if key is None else None if headers.get("version") else "null_version"),
+    )
+
+
+def account_row(payload: str) -> tuple[str, str | None]:
+    """What an account's value says, as text in one form; or why it cannot be used."""
+    try:
+        value = json.loads(payload, parse_float=Decimal)
+    except ValueError:
+        return "", "undecodable"
+    if not {"owner", "status", "changed_at"} <= value.keys():
+        return "", "missing_field"
+    limit = None if value.get("credit_limit") is None else Decimal(value["credit_limit"])
+    exact = limit is None or limit == round(limit, 2)
+    if not (isinstance(value["owner"], str) and isinstance(value["status"], str) and exact):
+        return "", "wrong_type"
+    at = datetime.fromisoformat(value["changed_at"]).astimezone(UTC)
+    return f"{value['owner']}|{value['status']}|{limit and limit.normalize()}|{at}", None
+
+
+def test_the_report_of_each_batch_of_a_filtered_append_is_that_of_plain_python_in_each_partition(
+    session: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    """In the batch and against what is published; positions read twice, and again by the next batch."""
+    lake = Lake(lake.settings.model_copy(update={"home": PROJECT, "lake": str(tmp_path / "lake")}))
+    dataset = find_dataset(lake.settings.datasets_folder, "page_views")
+    wanted = dataset.source.model_copy(update={"filter": "value.url <> '/cart'"})
+    quality = dataset.quality.model_copy(update={"max_duplicate_rate": None})
+    dataset = dataset.model_copy(update={"source": wanted, "quality": quality})
+    page_views.generate(tmp_path / "exports", views=2_000)
+    stands: dict[str, tuple[int, Where, int]] = {}
+    covered: set[tuple[Where, int]] = set()
+    for folder in ("1-first", "3-late", "2-next"):
+        done = run(session, lake, dataset, tmp_path / "exports" / folder)
+        batch = Batch(describe(lake, dataset, done.batch), verdicts_of(lake, dataset, done.batch)[0], [])
+        told: list[tuple[Where, Told]] = []
+        duplicates: list[tuple[Where, int, tuple[int, Where, int]]] = []
+        here: set[tuple[Where, int]] = set()
+        data = [lake.storage.read(one.key) or b"" for one in manifest_of(lake, dataset, done.batch).of_role("values")]
+        lines = [json.loads(line) for one in data for line in one.splitlines()]
+        for line in sorted(lines, key=lambda line: (line["ts"], line["partition"], line["offset"])):
+            where, value = (line["topic"], line["partition"]), json.loads(line["payload"])
+            at, view = (where, line["offset"]), value["view_id"]
+            if value["url"] == "/cart":
+                told.append((where, ("filtered", "filter")))
+                continue
+            order = (line["ts"], *at)
+            if view not in stands:
+                told.append((where, ("applied", "insert")))
+                stands[view] = order
+            else:
+                read_twice = at in covered or at in here
+                told.append((where, ("duplicate", "position" if read_twice else "message_id")))
+                duplicates.append((*at, stands[view]))
+                earlier = not read_twice and order < stands[view]
+                stands[view] = order if earlier else stands[view]
+            here.add(at)
+        covered |= here
+        assert by_partition(batch.report) == recounted(told), folder
+        assert survivors(batch) == Counter(
+            (*where, offset, *survivor, there) for where, offset, (_, survivor, there) in duplicates
+        )

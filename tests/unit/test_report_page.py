@@ -15,7 +15,7 @@ from onefold.landing.plan import Interval
 from onefold.quality.documents import Check
 from onefold.report.causes import causes_of
 from onefold.report.document import LandedLine, Report
-from onefold.report.page import bytes_, grouped, instant, interval, render, share, steps_of, thin, visible
+from onefold.report.page import by_partition, bytes_, grouped, instant, interval, render, share, steps_of, thin, visible
 from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Duplicates
@@ -578,3 +578,18 @@ def test_a_replay_tells_what_it_folds_again_and_has_landed_nothing() -> None:
         assert words in page
     assert "Landed" not in re.findall(r"<dt>(.*?)</dt>", page)
     assert "replayed" not in render(published())
+
+
+def test_verdicts_are_shown_of_each_partition_where_there_are_several() -> None:
+    counts = {"duplicate": {"position": 2, "message_id": 1}, "applied": {"insert": 4}}
+    partitions = {
+        "c/t/1/10": counts,
+        "c/t/1/9": {"applied": {"insert": 1}},
+        "unreadable": {"rejected": {"undecodable": 1}},
+    }
+    assert [at and at.partition for at, _ in by_partition(published(partitions=partitions))] == [9, 10, None]
+    page = render(published(partitions=partitions))
+    assert "By partition" in page
+    assert "t-10<small>c, incarnation 1</small>" in page
+    assert "lines that say no partition" in page
+    assert "By partition" not in render(published(partitions={"c/t/1/10": counts}))

@@ -104,11 +104,16 @@ def verdicts(
 
 
 def _verdict(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "survivor": _place(row["survivor"])}
+    told = {name: value for name, value in row.items() if name not in ("cluster", "incarnation")}
+    return told | {"survivor": _place(row["survivor"])}
 
 
 def _place(survivor: dict[str, Any] | None) -> str:
-    return f"{survivor['topic']}-{survivor['partition']}@{survivor['offset']}" if survivor else ""
+    if not survivor:
+        return ""
+    place = f"{survivor['topic']}-{survivor['partition']}@{survivor['offset']}"
+    log = [f"{name} {survivor[name]}" for name in ("cluster", "incarnation") if name in survivor]
+    return f"{place} ({', '.join(log)})" if log else place
 
 
 @app.command()
@@ -172,7 +177,8 @@ def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str,
     hidden = ("key", "row", "cluster", "topic", "incarnation", "partition", "offset")
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
-        place = {name: row[name] for name in several} | {"position": _place(row) if row["topic"] is not None else ""}
+        at = {name: row[name] for name in ("topic", "partition", "offset")} if row["topic"] is not None else None
+        place = {name: row[name] for name in several} | {"position": _place(at)}
         told = _verdict({name: value for name, value in row.items() if name not in hidden})
         stands = row["row"]
         return {**place, **told, "won": "won" if row["won"] else "", "stands": stands["_state"] if stands else ""}

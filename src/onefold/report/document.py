@@ -69,6 +69,9 @@ class Report(BaseModel):
     objects: list[LandedLine]
     ignored: list[str]
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
+    partitions: dict[str, dict[str, dict[str, int]]] = Field(
+        default={}, description="The same of each partition: cluster/topic/incarnation/partition, or unreadable"
+    )
     changes: dict[str, int]
     causes: list[Explained] = Field(default=[], description="Why its duplicates exist")
     producers: Producers | None = Field(default=None, description="What the sequence rule says; None: none is known")
@@ -127,6 +130,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         ],
         ignored=plan.ignored if isinstance(plan, ObjectsPlan) else [],
         counts=upserted.counts if upserted else {},
+        partitions=upserted.partitions if upserted else {},
         changes=upserted.changes if upserted else {},
         causes=causes_of(upserted.duplicates) if upserted else [],
         producers=staged.producers if staged else None,

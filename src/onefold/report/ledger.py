@@ -25,6 +25,8 @@ from onefold.upsert.documents import Upserted
 
 POSITION = ("cluster", "topic", "incarnation", "partition", "offset")
 """A position whole, in the total order; the offsets of another cluster or incarnation are others."""
+LOG = ("cluster", "incarnation")
+"""What tells a log from another of the same topic and partition."""
 
 
 def records_of(lake: Lake, dataset: Dataset) -> list[CommitRecord]:
@@ -118,6 +120,9 @@ def verdicts_of(
 ) -> tuple[list[dict[str, Any]], bool]:
     """The verdicts of a batch in the order of its positions, and whether they are published.
 
+    A `survivor` is named by topic, partition and offset, and by cluster and incarnation where these are others than the
+    record's own.
+
     Raises:
         UsageError: the batch was never upserted.
     """
@@ -129,19 +134,7 @@ def verdicts_of(
     wanted: BooleanExpression = equal("attempt", attempt)
     if reason:
         wanted = And(wanted, equal("reason", reason))
-    names = (
-        "topic",
-        "partition",
-        "offset",
-        "verdict",
-        "reason",
-        "scope",
-        "survivor",
-        "finding",
-        "detail",
-        "object",
-        "line",
-    )
+    names = (*POSITION, "verdict", "reason", "scope", "survivor", "finding", "detail", "object", "line")
     rows = sorted(verdict_rows(lake, dataset, wanted, names), key=position)
     return rows[:limit] if limit else rows, record is not None
 
@@ -302,7 +295,15 @@ def verdict_rows(
     table = open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
     for batch in table.scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))
-        yield from (plain(row) for row in ordered.to_pylist())
+        yield from (plain(_from_here(row)) for row in ordered.to_pylist())
+
+
+def _from_here(row: dict[str, Any]) -> dict[str, Any]:
+    """A verdict whose survivor has cluster and incarnation only where its log is not the record's own."""
+    survivor = row.get("survivor")
+    if survivor and all(survivor.get(name) in (None, row[name]) for name in LOG):
+        row["survivor"] = {name: value for name, value in survivor.items() if name not in LOG}
+    return row
 
 
 # Their own signatures, which take term and literal by position, are not what mypy sees of a pydantic model.

@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from onefold.landing.offsets import size
+from onefold.landing.offsets import TopicPartition, size
 from onefold.landing.plan import Interval
 from onefold.quality.documents import Check
 from onefold.report.document import LandedLine, Report
@@ -91,6 +91,7 @@ def render(report: Report) -> str:
         judged=judged,
         sums=sums,
         total=total,
+        partitions=by_partition(report),
         balance=Balance(landed + report.woken, total) if judged and landed is not None else None,
         lines=lines_of(report.accounts),
         landed_balance=balance_of_objects(report.objects, landed),
@@ -105,6 +106,15 @@ def in_order(counts: Iterable[str]) -> list[str]:
     """Verdicts as the page lists them."""
     known = {verdict: place for place, verdict in enumerate(VERDICTS)}
     return sorted(counts, key=lambda verdict: (known.get(verdict, len(known)), verdict))
+
+
+def by_partition(report: Report) -> list[tuple[TopicPartition | None, dict[str, int]]]:
+    """Records by verdict of each partition, in their order; those that no partition is known of last."""
+    places = [(TopicPartition.of(key) if "/" in key else None, counts) for key, counts in report.partitions.items()]
+    return sorted(
+        ((at, {verdict: sum(reasons.values()) for verdict, reasons in counts.items()}) for at, counts in places),
+        key=lambda one: (one[0] is None, tuple(one[0].model_dump().values()) if one[0] else ()),
+    )
 
 
 def lines_of(accounts: list[PartitionAccount]) -> list[Line]:

@@ -127,6 +127,7 @@ class ActionCounts:
     """What the actions amount to."""
 
     verdicts: dict[str, dict[str, int]]
+    partitions: dict[str, dict[str, dict[str, int]]]
     covered: int
     changes: dict[str, int]
     newest: int | None
@@ -135,32 +136,49 @@ class ActionCounts:
     woken: int
 
 
+NOWHERE = "unreadable"
+"""In place of a partition: lines of an export that say none."""
+
+
 def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
-    """Records by verdict and reason, rows by action, the buckets they touch: one pass over narrow columns."""
+    """Records by verdict and reason, of all and of each partition; rows by action, and the buckets that they touch."""
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
     touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
-    groups = actions.groupBy(C.VERDICT, C.REASON, U.COVERED, U.ACTION, touched)
-    stored = F.count_if(F.col(U.FINDING)["scope"] == "stored")
+    log = [F.col(C.ORDER)[name].alias(name) for name in TopicPartition.model_fields]
+    told = [C.VERDICT, C.REASON, U.COVERED, U.ACTION]
     landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (contiguous), and sums
     newest = F.max(F.when(landed, F.col(f"{C.ORDER}.timestamp")))
-    told = F.count("*").alias("count"), newest.alias("newest"), stored.alias("findings")
-    rows = groups.agg(*told, F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken")).collect()
+    counted = actions.groupBy(*told, *log, touched).agg(
+        F.count("*").alias("count"),
+        newest.alias("newest"),
+        F.count_if(F.col(U.FINDING)["scope"] == "stored").alias("findings"),
+        F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken"),
+    )
+    sums = [F.sum(name).alias(name) for name in ("count", "findings", "woken")]
+    groups = counted.groupBy(*told, *TopicPartition.model_fields)  # few: the records are counted above
+    rows = groups.agg(*sums, F.max("newest").alias("newest"), F.collect_set("bucket").alias("buckets")).collect()
     verdicts: dict[str, dict[str, int]] = {}
+    partitions: dict[str, dict[str, dict[str, int]]] = {}
     changes: dict[str, int] = {}
     covered = 0
-    for row in sorted(rows, key=lambda row: (str(row[C.VERDICT]), str(row[C.REASON]))):
+    for row in sorted(rows, key=lambda row: [str(one) for one in row]):
         if row[C.VERDICT]:  # a row that only goes has none
-            reasons = verdicts.setdefault(row[C.VERDICT], {})
-            reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
+            place = {name: row[name] for name in TopicPartition.model_fields}
+            where = TopicPartition(**place).key if row["topic"] is not None else NOWHERE
+            for counts in (verdicts, partitions.setdefault(where, {})):
+                reasons = counts.setdefault(row[C.VERDICT], {})
+                reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
         covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == "duplicate" else 0
         if row[U.ACTION]:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
     latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
-    buckets = sorted({row.bucket for row in rows if row.bucket is not None})
+    buckets = sorted({bucket for row in rows for bucket in row.buckets})
     findings, woken = (sum(row[name] for row in rows) for name in ("findings", "woken"))
-    return ActionCounts(verdicts, covered, changes, latest, buckets, findings, woken)
+    return ActionCounts(verdicts, partitions, covered, changes, latest, buckets, findings, woken)
 
 
+SURVIVOR_LOG = {"cluster": "string", "incarnation": "int"}
+"""What tells a survivor's log from another of the same topic and partition."""
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
 
 
@@ -170,7 +188,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
     other = F.col(U.OTHER)
     survivor = F.when(
         other.isNotNull() & ~F.col(C.VERDICT).isin("applied", "rejected", "filtered"),
-        F.struct(other["topic"].alias("topic"), other["partition"].alias("partition"), other["offset"].alias("offset")),
+        F.struct(*(other[name].alias(name) for name in ("topic", "partition", "offset", *SURVIVOR_LOG))),
     )
     version = F.col(C.VERSION).cast("string") if C.VERSION in actions.columns else F.lit(None).cast("string")
     message = F.col(C.MESSAGE_ID) if C.MESSAGE_ID in actions.columns else F.lit(None).cast("string")
@@ -210,6 +228,10 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
             f"PARTITIONED BY (attempt, bucket({dataset.target.buckets}, key)) "
             f"LOCATION '{place}' TBLPROPERTIES ({properties})"
         )
+    known = session.table(table).schema["survivor"].dataType.fieldNames()  # type: ignore[attr-defined]
+    for name, kind in SURVIVOR_LOG.items():  # of a table that an earlier Onefold made
+        if name not in known:
+            session.sql(f"ALTER TABLE {table} ADD COLUMN survivor.{name} {kind}")
     # Whoever asks for one key reads one bucket, and of its files the part where the key lies.
     rows.sortWithinPartitions("key", "topic", "partition", "offset").writeTo(table).append()
     return table
@@ -354,6 +376,7 @@ def apply_batch(
         woken=counts.woken,
         covered=counts.covered,
         counts=counts.verdicts,
+        partitions=counts.partitions,
         changes=counts.changes,
         buckets=counts.buckets,
         within=periods,

@@ -61,6 +61,9 @@ class Upserted(BaseModel):
     woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     covered: int = Field(default=0, description="Records at positions that the table had processed before")
     counts: dict[str, dict[str, int]] = {}
+    partitions: dict[str, dict[str, dict[str, int]]] = Field(
+        default={}, description="The same by TopicPartition.key; `unreadable`: of lines that say none"
+    )
     changes: dict[str, int] = Field(
         default={}, description="Rows inserted and updated; guard contiguous: inserted, removed, woken"
     )
