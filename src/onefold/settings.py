@@ -49,6 +49,11 @@ class Settings(BaseSettings):
     )
     spark_master: str = Field(default="local[*]", description="Spark master of in-process steps")
     spark_conf: dict[str, str] = Field(default_factory=dict, description="More Spark settings")
+    spark_history: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s/]+",
+        description="Spark's history server, http://host:18080: Airflow's tasks lead to their applications there",
+    )
     kafka: dict[str, dict[str, str | int | float | bool]] = Field(
         default_factory=dict,
         repr=False,  # it holds passwords

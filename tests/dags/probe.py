@@ -467,14 +467,16 @@ def submitted(folder: str, *connections: str) -> dict[str, Any]:
     for connection in connections:
         os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = connection
         before, ended = dict(os.environ), None
+        launcher = SparkLauncher(task_id="maintain", dataset="things", batch="all", history="http://history:18080/")
         try:
-            SparkLauncher(task_id="maintain", dataset="things", batch="all").launch({}, lake, "maintain", "all", "a_1")
+            launcher.launch({}, lake, "maintain", "all", "a_1")
         except OnefoldError as error:
             ended = error
         found.append(
             {
                 "error": type(ended).__name__,
                 "said": str(ended),
+                "links": {one.name: one.get_link(launcher, ti_key=None) for one in launcher.operator_extra_links},
                 "cause": type(ended.__cause__).__name__ if ended else None,
                 "started": json.loads(given.read_text()) if given.exists() else None,
                 "left": sorted(name for name, _ in set(before.items()) ^ set(os.environ.items())),

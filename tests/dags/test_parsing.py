@@ -101,14 +101,16 @@ def test_tasks_that_start_spark_are_in_the_pool_that_is_set_and_no_try_is_longer
 
 
 def test_tasks_of_a_batch_that_start_spark_lead_to_its_report(probe: Any) -> None:
-    dags = probe("bag")["dags"]
+    dags, wanted = probe("bag")["dags"], ["Report"]
 
     def leading(name: str) -> list[str]:
-        return sorted(task for task, links in dags[name]["links"].items() if links == ["Report"])
+        return sorted(task for task, links in dags[name]["links"].items() if links == wanted)
 
     assert leading("accounts") == leading("onefold_decide") == ["dedup", "gate", "publish", "upsert"]
     assert leading("orders") == ["dedup", "gate", "land", "publish", "upsert"]
     assert leading("onefold_housekeeping") == [], "its tasks are of whole tables"
+    dags, wanted = probe("bag", ONEFOLD_SPARK_HISTORY="http://history:18080")["dags"], ["Report", "Spark"]
+    assert leading("accounts") == leading("onefold_decide") == ["dedup", "gate", "publish", "upsert"]
 
 
 def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goes_first(probe: Any) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+
+from onefold.orchestration.services import free_port
 
 PROJECT = Path(__file__).parents[2]
 DONE = dict.fromkeys(("plan", "land", "dedup", "upsert", "gate", "publish", "report"), "success")
@@ -61,6 +69,25 @@ def lineage(tmp_path: Path) -> tuple[dict[str, str], Callable[[str, str], dict[s
     return {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}, last
 
 
+def known_to_the_history_server(events: Path) -> set[str]:
+    """The applications of which Spark's history server has a page, by its own API."""
+    port = free_port(0)
+    options = f"-Dspark.history.fs.logDirectory={events.as_uri()} -Dspark.history.ui.port={port}"
+    spark = find_spec("pyspark")
+    assert spark
+    assert spark.origin
+    environ = os.environ | {"SPARK_HOME": str(Path(spark.origin).parent), "SPARK_HISTORY_OPTS": options}
+    command = [Path(sys.executable).with_name("spark-class"), "org.apache.spark.deploy.history.HistoryServer"]
+    with subprocess.Popen(command, env=environ) as server:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=httpx.HTTPTransport(retries=8)) as client:
+                found = {one["id"] for one in client.get("/api/v1/applications").json()}
+                assert all(client.get(f"/history/{one}/", follow_redirects=True).is_success for one in found)
+                return found
+        finally:
+            server.terminate()
+
+
 def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     run: Callable[..., Any], home: Path, lineage: tuple[dict[str, str], Callable[[str, str], dict[str, Any]]]
 ) -> None:
@@ -71,8 +98,14 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     assert "--reprocess-behavior completed --dag-run-conf '{\"dry_run\": false}'" in dry["log"].replace('\\"', '"')
     assert not (home / "lake/sources").exists(), "a dry run writes nothing"
 
-    first = run("accounts", **told)
+    events = home / "events"
+    events.mkdir()
+    logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    first = run("accounts", **told, ONEFOLD_SPARK_CONF=json.dumps(logged))
 
+    started = re.findall(r"Spark application (local-\d+), its page while it runs: http://", first["log"])
+    assert len(set(started)) == 3, "dedup, upsert, gate"
+    assert known_to_the_history_server(events) == set(started)
     assert (first["state"], first["tasks"]) == ("success", DONE), first["log"][-5000:]
     (event,) = first["events"]
     assert (event["asset"], event["task"]) == ("payments.accounts", "publish")

@@ -18,6 +18,7 @@ SPARK_SUBMIT = f"""\
 import json, os, pathlib, sys
 given = {{"arguments": sys.argv[1:], "environment": dict(os.environ)}}
 (pathlib.Path(__file__).parent / "given.json").write_text(json.dumps(given))
+print("Spark application app-2026-0001, its page while it runs: http://h:4040")
 print("0 is too long ago")
 for number in range(1, 20):
     print(f"{{number}} of what it said\\n")
@@ -79,3 +80,9 @@ def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without
     assert sentence.endswith("Its last lines:")
     said = [f"  {number} of what it said" for number in range(1, 20)]
     assert lines == [*said, "  SASL refused {'kafka_default': {'sasl.password': '***'}}"]
+
+
+def test_a_task_leads_to_its_application_on_sparks_history_server(submit: Any) -> None:
+    [found] = submit({"conn_type": "spark", "host": "local[*]"})
+
+    assert found["links"] == {"Spark": "http://history:18080/history/app-2026-0001/"}

@@ -65,6 +65,7 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "catalog_properties": (None, "default"),
         "spark_master": ("local[*]", "default"),
         "spark_conf": (None, "default"),
+        "spark_history": (None, "default"),
         "kafka": (None, "default"),
         "lease_wait": (900.0, "default"),
         "publish_tries": (5, "default"),

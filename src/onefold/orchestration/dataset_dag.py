@@ -57,7 +57,7 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
             "dry_run": Param(False, type="boolean", title="Dry run", description=DRY_RUN),
         },
     ) as dag:
-        of: dict[str, Any] = {"dataset": name, "batch": BATCH, "pool": settings.pool}
+        of: dict[str, Any] = {"dataset": name, "batch": BATCH, "pool": settings.pool, "history": settings.spark_history}
         live = dataset.source.kafka  # it is read by Spark; export files are copied
         landed: Any = SparkStepOperator(task_id="land", step="land", **of) if live else land(name, BATCH)
         dedup = SparkStepOperator(task_id="dedup", step="dedup", **of)

@@ -72,7 +72,12 @@ def decide_dag(names: list[str]) -> DAG:
             defaults=ApprovalOperator.REJECT,
             response_timeout=ANSWER_WITHIN,
         )
-        of: dict[str, Any] = {"dataset": "{{ params.dataset }}", "batch": BATCH, "pool": settings.pool}
+        of: dict[str, Any] = {
+            "dataset": "{{ params.dataset }}",
+            "batch": BATCH,
+            "pool": settings.pool,
+            "history": settings.spark_history,
+        }
         dedup = SparkStepOperator(task_id="dedup", step="dedup", **of)
         upsert = SparkStepOperator(task_id="upsert", step="upsert", **of)
         gate = SparkStepOperator(task_id="gate", step="gate", attempt=ATTEMPT, **of)

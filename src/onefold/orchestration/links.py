@@ -36,5 +36,16 @@ class ReportLink(BaseOperatorLink):
         return "" if "{{" in operator.dataset + operator.batch else report_link(operator.dataset, operator.batch)
 
 
+class SparkLink(BaseOperatorLink):
+    """A task's button that leads to the last Spark application that it started, on Spark's history server."""
+
+    name = "Spark"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
+        """The application's page; empty, so no button, where a try ended before Spark said which one it is."""
+        del ti_key
+        return f"{operator.history.rstrip('/')}/history/{operator.spark_id}/" if operator.spark_id else ""
+
+
 def _base() -> str:
     return (conf.get("api", "base_url", fallback="") or "").rstrip("/")

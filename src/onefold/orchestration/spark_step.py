@@ -25,9 +25,9 @@ from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.plan import find_plan
 from onefold.orchestration.connections import kafka_environment, open_dataset, secrets_of
-from onefold.orchestration.links import ReportLink
+from onefold.orchestration.links import ReportLink, SparkLink
 from onefold.settings import Settings
-from onefold.spark.result import result_key, result_of
+from onefold.spark.result import application_in, result_key, result_of
 from onefold.spark.settings import session_settings
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ _LAST_LINES, _LONGEST = 20, 300
 
 
 class SparkLauncher(SparkSubmitOperator):
-    """Runs a Spark step through the connection `conn_id`; `on_kill` ends the one that is running."""
+    """Runs a Spark step through the connection `conn_id`; `on_kill` ends the one that is running.
+
+    With `history`, the address of Spark's history server, the task leads to its application there.
+    """
 
     template_fields: Sequence[str] = ("dataset", "batch", "attempt")
 
@@ -57,11 +60,16 @@ class SparkLauncher(SparkSubmitOperator):
         batch: str,
         attempt: str | None = None,
         conn_id: str = "spark_default",
+        history: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(conn_id=conn_id, **kwargs)
+        self.history = history
+        if history:
+            self.operator_extra_links = (*self.operator_extra_links, SparkLink())
         self.dataset, self.batch, self.attempt = dataset, batch, attempt
         self.given_conf = dict(self.conf or {})
+        self.spark_id: str | None = None
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
 
     def launch(self, context: Context, lake: Lake, step: str, batch: str, attempt: str, *more: str) -> dict[str, Any]:
@@ -100,8 +108,16 @@ class SparkLauncher(SparkSubmitOperator):
         hook = super()._get_hook()
         read = hook._process_spark_submit_log
         self._last.clear()
-        setattr(hook, read.__name__, lambda lines: read(_noted(lines, self._last)))
+        setattr(hook, read.__name__, lambda lines: read(self._noted(lines)))
         return hook
+
+    def _noted(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines, each kept that is not empty; one of them says which application it is."""
+        for line in lines:
+            if line.strip():
+                self._last.append(line.strip())
+                self.spark_id = application_in(line) or self.spark_id
+            yield line
 
     def _small(self, lake: Lake, step: str, batch: str) -> bool:
         """Whether the step is over before a JVM has warmed up; maintenance reads whole tables."""
@@ -220,14 +236,6 @@ class PublishOperator(SparkLauncher):
         (outlet,) = self.outlets
         assert isinstance(outlet, Asset)
         context["outlet_events"][outlet].extra = extra
-
-
-def _noted(lines: Iterable[str], last: deque[str]) -> Iterator[str]:
-    """The lines, each kept that is not empty."""
-    for line in lines:
-        if line.strip():
-            last.append(line.strip())
-        yield line
 
 
 def _shown(line: str) -> str:

@@ -16,7 +16,7 @@ from onefold import errors
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.settings import load_settings
-from onefold.spark.result import StepResult, result_key
+from onefold.spark.result import APPLICATION, StepResult, result_key
 from onefold.spark.session import open_session
 from onefold.upsert.generation import open_dataset
 
@@ -35,6 +35,9 @@ def main_of(run: Run, argv: list[str]) -> int:
     try:
         dataset = open_dataset(lake, args.dataset)
         with_session = open_session(lake, f"onefold {step} {args.dataset} {args.batch}")
+        context = with_session.sparkContext
+        page = f", its page while it runs: {context.uiWebUrl}" if context.uiWebUrl else ""
+        print(f"{APPLICATION}{context.applicationId}{page}", flush=True)
         document = run(with_session, lake, dataset, args.batch, args.attempt)
         result = StepResult(step=step, document=document.model_dump(mode="json"))
     except errors.OnefoldError as error:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from onefold import errors
 from onefold.lake import Lake
+
+APPLICATION = "Spark application "
+"""How the line begins that a step says first: behind it the application's id."""
+
+
+def application_in(line: str) -> str | None:
+    """The application that a line of a step's output names, if it is the one that does."""
+    found = re.match(rf"{APPLICATION}([\w-]+)", line)
+    return found[1] if found else None
 
 
 class StepResult(BaseModel):
