@@ -5,27 +5,18 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from deploy.stack.go_program import NoProgramError, go_program
 from onefold.spark.jars import jar_home
 from sample.broker import HOST
 
-BUILD_SECONDS = 900
 DOCKERFILE = Path(__file__).parents[1] / "s3" / "Dockerfile"
 MOTO = "moto"
-
-
-class NoServerError(RuntimeError):
-    """versitygw cannot be had on this machine; the message says why."""
 
 
 def version() -> str:
@@ -41,32 +32,12 @@ def built() -> Path:
 
 
 def versitygw() -> Path:
-    """The program, built first where it is missing: Go holds its sources against the public checksums.
+    """The program, built first where it is missing.
 
     Raises:
-        NoServerError: there is no Go, or it could not build it.
+        NoProgramError: it cannot be had here.
     """
-    place = built()
-    if place.exists():
-        return place
-    go = shutil.which("go")
-    if go is None:
-        raise NoServerError("no Go toolchain on this machine (https://go.dev/doc/install), which builds versitygw")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with (place.parent / "lock").open("w") as lock, tempfile.TemporaryDirectory(dir=place.parent) as scratch:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two test processes may want it at once
-        if place.exists():
-            return place
-        words = [go, "install", f"github.com/versity/versitygw/cmd/versitygw@{version()}"]
-        given = os.environ | {"GOBIN": scratch}
-        try:
-            done = subprocess.run(words, env=given, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise NoServerError(f"Go did not build versitygw within {BUILD_SECONDS} s") from None
-        if done.returncode:
-            raise NoServerError(f"Go could not build versitygw: {done.stderr.strip()[-500:]}")
-        (Path(scratch) / "versitygw").replace(place)
-    return place
+    return go_program(built(), f"github.com/versity/versitygw/cmd/versitygw@{version()}")
 
 
 def moto_command(port: int) -> list[str]:
@@ -89,7 +60,7 @@ def main() -> int:
     """Build versitygw, or say in one line why there will be none; 0 either way: moto is there."""
     try:
         print(f"versitygw {version()} in {versitygw()}")
-    except NoServerError as error:
+    except NoProgramError as error:
         print(f"{error}. The stack takes moto in its place, and tests on versitygw are skipped.")
     return 0
 

@@ -32,6 +32,7 @@ from deploy.stack.compose import (
     secret_names,
     services_here,
 )
+from deploy.stack.go_program import NoProgramError
 from deploy.stack.processes import Files, ServiceDiedError, StackError
 from deploy.stack.spark import told_by
 from onefold.orchestration.api import Api
@@ -144,7 +145,7 @@ class Stack:
                 self.say(f"building the S3 server versitygw {s3.version()} with Go, once (some minutes)")
             s3.versitygw()
             store = f"versitygw {s3.version()}"
-        except s3.NoServerError as error:
+        except NoProgramError as error:
             self.say(f"S3 server: moto, in memory, in place of the compose file's: {error}")
             store = s3.MOTO
         if postgres.usable():

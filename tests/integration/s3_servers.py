@@ -13,6 +13,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from deploy.stack import s3
+from deploy.stack.go_program import NoProgramError
 from sample.broker import HOST, free_ports
 
 KEY, SECRET = "test", "test-secret"
@@ -36,7 +37,7 @@ def versitygw() -> Iterator[str]:
     """Its address; the test is skipped, with the reason, where it cannot be built."""
     try:
         program = s3.versitygw()
-    except s3.NoServerError as error:
+    except NoProgramError as error:
         pytest.skip(str(error))
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="onefold-s3-") as folder:

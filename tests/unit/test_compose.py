@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -13,12 +14,13 @@ import psycopg2
 import pytest
 from ruamel.yaml import YAML
 
+from deploy.stack.go_program import NoProgramError, go_program
 from deploy.stack.postgres import HOST, programs
 from onefold.database import Database
 from onefold.lake import Lake
 from onefold.origins import BESIDE
 from onefold.settings import ENTRIES, load_settings
-from onefold.spark.jars import PACKAGES
+from onefold.spark.jars import PACKAGES, jar_home
 from onefold.storage import S3Storage
 from sample import orders, produce
 from tests.postgres import Postgres
@@ -174,6 +176,49 @@ def test_compose_takes_the_file(tmp_path: Path) -> None:
     words = [docker, "compose", "--env-file", str(filled), "--profile", "sample", "config", "--quiet"]
     done = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def loader() -> Path:
+    """The loader of Docker's own client, which needs no engine."""
+    sources = PROJECT / "tests/compose_file"
+    digest = hashlib.sha256(b"".join(one.read_bytes() for one in sorted(sources.iterdir()))).hexdigest()[:12]
+    try:
+        return go_program(jar_home() / "compose_file" / digest / "compose_file", ".", sources)
+    except NoProgramError as error:
+        pytest.skip(str(error))
+
+
+def loaded(loader: Path, *variables: Path) -> subprocess.CompletedProcess[str]:
+    words = [loader, PROJECT / "docker-compose.yaml", *variables]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_composes_own_loader_takes_the_file_and_every_service_is_what_is_written(loader: Path, tmp_path: Path) -> None:
+    filled = tmp_path / ".env"
+    filled.write_text("".join(f"{name}=filled\n" for name in variables()))
+
+    done = loaded(loader, filled)
+
+    assert done.returncode == 0, done.stderr
+    services = json.loads(done.stdout)["services"]
+    assert services.keys() == SERVICES.keys()
+    for name, one in services.items():
+        assert one["image"] == SERVICES[name]["image"]
+        given = {key: re.sub(r"\$\{\w+:\?[^}]+\}", "filled", str(value)) for key, value in environment(name).items()}
+        assert (one.get("environment") or {}) == given
+        assert one.get("depends_on", {}).keys() == SERVICES[name].get("depends_on", {}).keys()
+
+
+def test_composes_own_loader_names_a_secret_that_is_not_given(loader: Path, tmp_path: Path) -> None:
+    missing, *others = sorted(variables())
+    filled = tmp_path / ".env"
+    filled.write_text("".join(f"{name}=filled\n" for name in others))
+
+    done = loaded(loader, filled)
+
+    assert done.returncode == 1
+    assert f"required variable {missing} is missing a value" in done.stderr
 
 
 def test_the_servers_first_start_makes_both_databases(postgres: Postgres, tmp_path: Path) -> None:
