@@ -161,10 +161,11 @@ def test_the_sequence_rule_is_told_and_removes_nothing(told: Told) -> None:
     (stale,) = told.reports[2].come_again
     assert (stale.session.start, stale.session.lowest, stale.highest.sequence, stale.highest.offset) == (10, 6, 8, 7)
     assert told.reports[2].counts == {"applied": {"insert": 2}}
-    highest = {
-        one.producer: one.sequence for one in records_of(told.lake, told.dataset)[0].highest if "/0" in one.partition
-    }
-    assert highest == {"till-1": 10, "till-2": 1}
+    highest = [
+        {one.producer: one.sequence for one in report.highest if "/0" in one.partition} for report in told.reports
+    ]
+    assert highest == [{"till-1": top, "till-2": 1} for top in (7, 8, 9, 10)]
+    assert {report.left_out for report in told.reports} == {0}
 
 
 def test_explain_tells_every_record_of_a_key_and_the_row_that_it_became(told: Told) -> None:

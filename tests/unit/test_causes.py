@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from onefold.dedup.documents import Session
+from onefold.dedup.documents import Producers, Session
 from onefold.report import causes
 from onefold.report.causes import Cause, cause_of, causes_of, untold
 from onefold.upsert.commit_record import Highest
 from onefold.upsert.documents import Duplicates
-from onefold.upsert.producers import come_again, highest_after
+from onefold.upsert.producers import KEPT, come_again, highest_after
 
 
 def group(
@@ -147,16 +147,30 @@ def session(start: int, lowest: int, highest: int, *, producer: str = "p", epoch
     )
 
 
+def producers(*listed: Session, unlisted: int = 0) -> Producers:
+    return Producers(sessions=len(listed) + unlisted, outcomes={}, missing=0, listed=list(listed))
+
+
 def known(sequence: int, offset: int, *, producer: str = "p", epoch: int = -1) -> Highest:
     return Highest(partition="c/t/1/0", producer=producer, epoch=epoch, sequence=sequence, offset=offset)
 
 
 def test_the_highest_sequence_of_a_producer_only_rises_whatever_the_order_of_the_batches() -> None:
-    one, other = session(0, 0, 9), session(10, 10, 19)
-    assert highest_after([other], highest_after([one], [])) == [known(19, 19)]
-    assert highest_after([one], highest_after([other], [])) == [known(19, 19)]
+    one, other = producers(session(0, 0, 9)), producers(session(10, 10, 19))
+    assert highest_after(other, highest_after(one, [])[0]) == ([known(19, 19)], 0)
+    assert highest_after(one, highest_after(other, [])[0]) == ([known(19, 19)], 0)
     strangers = [known(5, 5, producer="q")]
-    assert highest_after([one], strangers) == [known(9, 9), *strangers]
+    assert highest_after(one, strangers) == ([known(9, 9), *strangers], 0)
+    assert highest_after(None, strangers) == (strangers, 0)
+
+
+def test_sessions_that_are_not_remembered_are_counted() -> None:
+    """The oldest go first; what a batch has too many to list is not remembered at all."""
+    before = [known(1, 1, producer=f"p-{number}") for number in range(KEPT)]
+    seen, left_out = highest_after(producers(session(9, 0, 0), session(10, 0, 0, producer="p-0"), unlisted=3), before)
+    assert seen == [known(0, 9), known(1, 1, producer="p-0"), *before[1:-1]]
+    assert left_out == 1 + 3
+    assert highest_after(None, before) == (before, 0)
 
 
 def test_what_begins_behind_and_below_the_highest_came_again() -> None:
@@ -168,4 +182,4 @@ def test_what_begins_behind_and_below_the_highest_came_again() -> None:
     assert come_again([session(20, 0, 3, producer="q")], before) == []
     wrapped = [known(2**31 - 1, 9, epoch=3)]
     assert come_again([session(10, 0, 4, epoch=3)], wrapped) == []  # after 2³¹-1 comes 0
-    assert highest_after([session(10, 0, 4, epoch=3)], wrapped) == [known(4, 14, epoch=3)]
+    assert highest_after(producers(session(10, 0, 4, epoch=3)), wrapped) == ([known(4, 14, epoch=3)], 0)

@@ -340,11 +340,15 @@ def test_what_the_sequence_rule_found_is_shown_session_by_session() -> None:
     stale = CameAgain(
         session=session, highest=Highest(partition="c/t/1/0", producer="<till-7>", epoch=-1, sequence=9, offset=9)
     )
-    text = said(published(producers=found, come_again=[stale]))
+    text = said(published(producers=found, come_again=[stale], highest=[stale.highest]))
     assert "accepted 15 repeat 2 gap 1 fenced 0 in 2 sessions" in text
-    assert "<till-7> c/t/1/0 [20, 31) 6 to 12 2 4 0 repeat at 23" in text
+    assert "<till-7> c/t/1/0 [20, 31) 6 to 12 9 at 9 2 4 0 repeat at 23" in text
     assert "from offset 20 on it counts from 6 again, though 9 stands at offset 9 in an earlier batch" in text
     assert "&lt;till-7&gt;" in render(published(producers=found))
+    assert "left out" not in text
+    unseen = said(published(producers=found, highest=[stale.highest], left_out=1_234))
+    assert "the highest sequence of 1 session, and has left out 1 234 so far" in unseen
+    assert "[20, 31) 6 to 12 – 2 4 0" in said(published(producers=found))
 
 
 def test_the_partition_equation_holds() -> None:

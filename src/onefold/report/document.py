@@ -19,6 +19,7 @@ from onefold.publish.publish import find_published
 from onefold.quality.documents import Check, GateResult
 from onefold.report.causes import Explained, causes_of
 from onefold.report.decisions import in_force
+from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Upserted
 
@@ -76,6 +77,8 @@ class Report(BaseModel):
     causes: list[Explained] = Field(default=[], description="Why its duplicates exist")
     producers: Producers | None = Field(default=None, description="What the sequence rule says; None: none is known")
     come_again: list[CameAgain] = Field(default=[], description="Sessions that begin below what was seen of them")
+    highest: list[Highest] = Field(default=[], description="Of each producer, so far, the latest first")
+    left_out: int = Field(default=0, description="Sessions so far that are not in `highest`: more came than are kept")
     findings: int = Field(default=0, description="Narrow identities that stand for two messages")
     accounts: list[PartitionAccount]
     checks: list[Check]
@@ -94,6 +97,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     attempt = published.attempt if published else (latest.attempt if latest else None)
     upserted = lake.get(lake.attempt(dataset, batch, attempt, "upsert"), Upserted) if attempt else None
     gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult) if attempt else None
+    record = lake.get(Lake.record(dataset, attempt), CommitRecord) if attempt else None
     records = staged.objects if staged else {}
     counted = staged.records if staged else None
     if isinstance(plan, ReplayPlan):
@@ -135,6 +139,8 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         causes=causes_of(upserted.duplicates) if upserted else [],
         producers=staged.producers if staged else None,
         come_again=upserted.come_again if upserted else [],
+        highest=record.highest if record else [],
+        left_out=record.left_out if record else 0,
         findings=upserted.findings if upserted else 0,
         accounts=upserted.accounts if upserted else [],
         checks=gate.checks if gate else [],

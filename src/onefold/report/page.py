@@ -96,6 +96,7 @@ def render(report: Report) -> str:
         lines=lines_of(report.accounts),
         landed_balance=balance_of_objects(report.objects, landed),
         steps=steps_of(report),
+        highest={(one.partition, one.producer, one.epoch): one for one in report.highest},
         checks=grouped(report.checks),
         conflicts=[(one, fields_of(one)) for one in report.examples.get("conflicts", [])],
         reused=[(one, fields_of(one)) for one in report.examples.get("reused", [])],

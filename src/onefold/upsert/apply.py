@@ -244,6 +244,7 @@ def write_record(
     base: Head,
     coverage: Coverage,
     highest: list[Highest],
+    left_out: int,
     obeyed: Obeyed,
 ) -> CommitRecord:
     """Write the attempt's commit record; it means nothing until `main` points to it."""
@@ -264,6 +265,7 @@ def write_record(
         counts=upserted.counts,
         coverage=coverage,
         highest=highest,
+        left_out=left_out,
         decision=obeyed.decision,
         skipped=obeyed.skipped,
         accepted=upserted.accepted,
@@ -392,7 +394,9 @@ def apply_batch(
         carried_out={mark.batch: mark.attempt for mark in obeyed.fresh},
     )
     after = obeyed.model_copy(update={"skipped": skipped})
-    write_record(lake, dataset, upserted, base, before.with_(own), highest_after(sessions, seen), after)
+    highest, forgotten = highest_after(staged.producers, seen)
+    left_out = forgotten + (record.left_out if record else 0)
+    write_record(lake, dataset, upserted, base, before.with_(own), highest, left_out, after)
     table.cut_branch(upserted.branch, base.snapshot)
     fault_point("before_merge")
     check_generation(lake, dataset, rebuilding=True)  # a newer file may have changed the table's fields meanwhile

@@ -54,6 +54,9 @@ class CommitRecord(BaseModel):
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     coverage: Coverage
     highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
+    left_out: int = Field(
+        default=0, description="Sessions so far that are not in `highest`, for more came than are kept"
+    )
     decision: Standing | None = Field(default=None, description="Of a person: why it is published")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
     accepted: list[Accepted] = Field(default=[], description="Gaps accepted in the table so far; guard contiguous")

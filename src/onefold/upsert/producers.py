@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from onefold.dedup.documents import WRAP, Session
+from onefold.dedup.documents import WRAP, Producers, Session
 from onefold.upsert.commit_record import Highest
 
 KEPT = 1_000
-"""Producers that a commit record remembers: those of the batch first, then the latest before."""
+"""Sessions that a commit record remembers: those of the batch first, then the latest before."""
 
 
-def highest_after(sessions: list[Session], before: list[Highest]) -> list[Highest]:
-    """What the table has seen after a batch."""
+def highest_after(producers: Producers | None, before: list[Highest]) -> tuple[list[Highest], int]:
+    """What the table has seen after a batch, and how many sessions it forgets: those that are not listed or kept."""
+    sessions = producers.listed if producers else []
+    unlisted = producers.sessions - len(sessions) if producers else 0
     standing = {_key(one): one for one in before}
     found = {}
     for session in sessions:
@@ -23,7 +25,8 @@ def highest_after(sessions: list[Session], before: list[Highest]) -> list[Highes
             offset=session.highest_at,
         )
         found[_key(session)] = mine if known is None or _ahead(mine.sequence, known) > 0 else known
-    return [*found.values(), *(one for key, one in standing.items() if key not in found)][:KEPT]
+    seen = [*found.values(), *(one for key, one in standing.items() if key not in found)]
+    return seen[:KEPT], unlisted + len(seen[KEPT:])
 
 
 def come_again(sessions: list[Session], before: list[Highest]) -> list[tuple[Session, Highest]]:
