@@ -55,6 +55,13 @@ CLIENTS = (
         "without it, a restarted producer is a new one: the broker does not know its retries again",
     ),
     Unseen(
+        "producer",
+        "transaction.timeout.ms",
+        "60000",
+        "60000 or less",
+        "one that hangs holds back all readers of committed records for so long",
+    ),
+    Unseen(
         "consumer",
         "isolation.level",
         "read_uncommitted, librdkafka: read_committed",
@@ -81,9 +88,23 @@ SERVERS = (
     Unseen("topic", "unclean.leader.election.enable", "false", "false", "a leader that lags cuts the log off"),
     Unseen("topic", "retention.ms", "604800000", "longer than the export waits", "records expire before their export"),
     Unseen("topic", "cleanup.policy", "delete", "delete", "compaction takes records before their export"),
+    Unseen(
+        "topic",
+        "message.timestamp.type",
+        "CreateTime",
+        "CreateTime, where the timestamp is a version",
+        "LogAppendTime is when a record arrived: a retry is the newest version",
+    ),
     Unseen("broker", "offsets.retention.minutes", "10080", "10080 or more", "an idle export begins anew"),
     Unseen("broker", "producer.id.expiration.ms", "86400000", "86400000", "a late retry is written twice"),
     Unseen("broker", "transactional.id.expiration.ms", "604800000", "604800000", "a late zombie is not fenced"),
+    Unseen(
+        "broker",
+        "transaction.max.timeout.ms",
+        "900000",
+        "900000 or less",
+        "a producer may keep a transaction, and the export behind it, open for so long",
+    ),
 )
 
 
