@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from html import unescape
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
+from onefold.landing.offsets import LOST, HoleKind
 from onefold.landing.plan import Interval
 from onefold.quality.documents import Check
-from onefold.report.causes import causes_of
+from onefold.report import causes as report_causes
+from onefold.report.causes import Cause, causes_of
 from onefold.report.document import LandedLine, Report
 from onefold.report.page import by_partition, bytes_, grouped, instant, interval, render, share, steps_of, thin, visible
 from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Duplicates
 
+VERDICTS_PAGE = Path(__file__).parents[2] / "docs/verdicts.md"
 WRITTEN = datetime(2026, 3, 9, 6, 12, 44, tzinfo=UTC)
 FIVE = Interval(start=datetime(2026, 3, 9, 5, tzinfo=UTC), end=datetime(2026, 3, 9, 6, tzinfo=UTC))
 NIGHT = Interval(start=datetime(2026, 3, 9, 23, tzinfo=UTC), end=datetime(2026, 3, 10, tzinfo=UTC))
@@ -349,6 +353,28 @@ def test_what_the_sequence_rule_found_is_shown_session_by_session() -> None:
     unseen = said(published(producers=found, highest=[stale.highest], left_out=1_234))
     assert "the highest sequence of 1 session, and has left out 1 234 so far" in unseen
     assert "[20, 31) 6 to 12 – 2 4 0" in said(published(producers=found))
+
+
+def test_jepsens_words_stand_where_the_documentation_has_them() -> None:
+    """Both ways: the page says each of docs/verdicts.md that fits, where it fits, and none of those that do not."""
+    table = VERDICTS_PAGE.read_text().partition("| Jepsen |")[2].partition("\n\n")[0]
+    here = {row.split(" | ")[0].strip("| "): row.split(" | ")[2] for row in table.splitlines()[2:]}
+    fits = {word: set(re.findall(r"`([a-z_/]+)`", text)) for word, text in here.items()}
+    at_position = said(published(counts={"conflict": {"inconsistent_position": 1}}))
+    assert fits["inconsistent offsets"] == {"conflict/inconsistent_position"}
+    assert re.search("inconsistent_position [^0-9]+ in Jepsen's words inconsistent offsets 1 ", at_position)
+    kinds = get_args(HoleKind)
+    pages = {kind: said(published(accounts=[account(0, 0, 10, 9, explained={kind: 1})])) for kind in kinds}
+    assert {kind for kind, page in pages.items() if "lost write" in page} == fits["lost write"] == set(LOST)
+    assert "unexplained" in here["lost write"]
+    assert "lost write" in said(red(accounts=[account(0, 0, 10, 9, unexplained=[(1, 2)])]))
+    told = Producers(sessions=1, outcomes={"accepted": 1, "repeat": 1}, missing=0, listed=[])
+    assert "overtaken" in here["nonmonotonic send"]
+    assert 'overtaken, in Jepsen&#39;s words a nonmonotonic send">repeat' in render(published(producers=told))
+    causes = {one.jepsen for one in vars(report_causes).values() if isinstance(one, Cause)}
+    assert causes - {""} == {"duplicate"} <= here.keys()
+    silent = {word for word, text in here.items() if text.startswith(("cannot happen", "no word of its own"))}
+    assert here.keys() == silent | {"duplicate", "inconsistent offsets", "lost write", "nonmonotonic send"}
 
 
 def test_the_partition_equation_holds() -> None:
