@@ -34,13 +34,14 @@ class Sent:
     version: int
     message_id: str
     value: dict[str, Any] | str | None
+    topic: str = "t"
 
     def line(self) -> bytes:
         """The record as kcat prints it."""
         value = self.value if isinstance(self.value, str) else json.dumps(self.value)
         return kcat.line(
             kcat.Record(
-                topic="t",
+                topic=self.topic,
                 partition=self.partition,
                 offset=self.offset,
                 ts=self.at,
@@ -56,7 +57,7 @@ class Sent:
         upsert = dataset.apply.mode == "upsert"
         usable = self.value is None or isinstance(self.value, dict)
         return Decoded(
-            position=("c", "t", 1, self.partition, self.offset),
+            position=("c", self.topic, 1, self.partition, self.offset),
             timestamp=self.at,
             key=self.id,
             content=json.dumps(self.value, sort_keys=True),

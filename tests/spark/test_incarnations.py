@@ -1,4 +1,4 @@
-"""Two incarnations of one topic in one table: `explain` tells equal offsets apart, and which of them stands."""
+"""Several topics, incarnations and clusters in one table: `explain` tells equal offsets apart, causes say whence."""
 
 from __future__ import annotations
 
@@ -15,19 +15,28 @@ from onefold.dataset.source import Origin
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.records.key import digest_of_key
+from onefold.report.document import describe
 from onefold.report.ledger import explain, explain_position
 from tests.spark.pipeline import InSession, Sent, entries, export
 
 MakeDataset = Callable[..., Dataset]
 
 
-def run_as(session: SparkSession, lake: Lake, made: Dataset, folder: Path, **origin: Any) -> None:
-    """Run an export whose landing says of which cluster and incarnation it is, as a live topic's does."""
+def run_as(session: SparkSession, lake: Lake, made: Dataset, folder: Path, **origin: Any) -> list[tuple[str, str, int]]:
+    """Run an export whose landing says of which cluster and incarnation it is, as a live topic's does.
+
+    Gives the duplicates' causes, with how far they are from what stands for them.
+    """
     plan = plan_batch(lake, made, export=str(folder))
     landed = land_batch(lake, made, plan.batch)
     lake.put(Lake.manifest(plan.source, plan.batch), landed.model_copy(update={"origin": Origin(**origin)}))
     done = run_batch(lake, made, plan, InSession(lake, session))
     assert done.red is None, done.red
+    return [
+        (one.cause.name, group.place, group.records)
+        for one in describe(lake, made, plan.batch).causes
+        for group in one.groups
+    ]
 
 
 def test_explain_tells_equal_offsets_of_two_incarnations_apart(
@@ -62,3 +71,17 @@ def test_explain_tells_equal_offsets_of_two_incarnations_apart(
     ]
     assert "cluster" not in shown[0]
     assert "incarnation" not in _touched(told["a"][:1])(told["a"][0])
+
+
+def test_a_cause_tells_another_topic_another_incarnation_and_another_cluster(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    made = entries(dataset)
+    sent = [Sent(0, n, 10 + n, id_, 1, id_, {"id": id_}) for n, id_ in enumerate("ab")]
+    routed = Sent(0, 0, 30, "a", 1, "a", {"id": "a"}, topic="u")
+    told = run_as(session, lake, made, export(tmp_path / "first", [*sent, routed]), cluster="c", incarnation=1)
+    assert told == [("sent again to another place", "other_topic", 1)]
+    told = run_as(session, lake, made, export(tmp_path / "again", sent), cluster="c", incarnation=2)
+    assert told == [("loaded again into a new topic", "other_incarnation", 2)]
+    told = run_as(session, lake, made, export(tmp_path / "mirror", sent), cluster="d", incarnation=2)
+    assert told == [("mirrored", "other_cluster", 2)]

@@ -17,8 +17,9 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, manifest_of, plan_batch
 from onefold.proof.prove import prove
 from onefold.records.read import count_landed, read_records
+from onefold.report.document import describe
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
-from tests.batches import Export, marker, values
+from tests.batches import Export, batch, marker, values
 from tests.spark.pipeline import run
 
 Segment = tuple[int, Sequence[bytes]]
@@ -32,7 +33,7 @@ def entry(id_: str) -> str:
 def things(dataset: Callable[..., Dataset], holes: str = "none", **more: Any) -> Dataset:
     origin = {"cluster": "c", "incarnation": 1}
     exports = {"path": "exports", "layout": "segments", "origin": origin, "holes": holes}
-    return dataset("things", source={"exports": exports}, identity={"business_key": ["id"]}, **more)
+    return dataset("things", source={"exports": exports}, **{"identity": {"business_key": ["id"]}, **more})
 
 
 def of(base: int, *ids: str, producer: int = -1, **more: Any) -> bytes:
@@ -141,6 +142,37 @@ def test_a_damaged_batch_is_rejected_by_name_and_red_until_a_replica_has_it(
     again = run(session, lake, mine, bad.folder)
     assert again.red is None, "another batch has what it lacks"
     assert ids(lake, mine) == ["a", "b", "c", "d"]
+
+
+def sent(offset: int, message: str, *, epoch: int, sequence: int) -> bytes:
+    """A record batch of one record of producer 7."""
+    record = (None, entry(message).encode(), [("m", message.encode())])
+    return batch(offset, [record], producer=7, epoch=epoch, sequence=sequence)
+
+
+def test_the_log_tells_a_broker_that_forgot_its_producer_from_a_producer_that_began_anew(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """The same id, epoch and sequence at two offsets; and a message that comes again under the next epoch."""
+    mine = things(dataset, identity={"message_id": "header.m", "business_key": ["id"]})
+    first = [sent(0, "a", epoch=0, sequence=0), sent(1, "b", epoch=0, sequence=1)]
+    first += [sent(2, "a", epoch=0, sequence=0), sent(3, "b", epoch=1, sequence=0)]
+    second = [sent(4, "b", epoch=0, sequence=1)]
+    told = [
+        {
+            (one.cause.name, group.reason, group.session, group.object, group.records, group.record, group.survivor)
+            for one in describe(lake, mine, done.batch).causes
+            for group in one.groups
+        }
+        for done in fold(session, lake, mine, tmp_path, [[(0, first)], [(4, second)]])
+    ]
+    assert told == [
+        {
+            ("accepted again by the broker", "producer", "same_session", "same_object", 1, "t-0@2", "t-0@0"),
+            ("sent again after a restart", "message_id", "other_epoch", "same_object", 1, "t-0@3", "t-0@1"),
+        },
+        {("accepted again by the broker", "producer", "same_session", "earlier_batch", 1, "t-0@4", "t-0@1")},
+    ]
 
 
 def test_a_large_segment_is_read_in_parts_by_several_tasks(
