@@ -1,7 +1,8 @@
 """Dedup side by side: Onefold's step, a bare `row_number` job, and DuckDB, on the same bytes in one run.
 
 `onefold` has one identity level, `all_levels` all four: with them come the narrower reasons, the account of every
-producer's sequences, and the search for identities that stand for two messages.
+producer's sequences, and the search for identities that stand for two messages. The exit code is 1 if they take more
+than 1.5 times as long.
 
     python -m benchmarks.dedup [--rows 10000000] [--rounds 3]
 
@@ -27,7 +28,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.side_by_side import Found, jvm_peak, print_medians, run_job
+from benchmarks.side_by_side import Found, jvm_peak, median_of, print_medians, run_job
 
 JOBS = ("onefold", "all_levels", "row_number", "duckdb")
 DATASET = """
@@ -44,6 +45,8 @@ target: {table: bench.rows, buckets: 8}
 ALL_LEVELS = DATASET.replace("name: bench\n", "name: all_levels\n").replace(
     "{message_id: id}", "{producer: {name: account, sequence: seq}, message_id: id, business_key: [account, seq]}"
 )
+MOST = 1.5
+"""What all levels may take, as a multiple of one level's time."""
 MEMORY = "3g"
 """Heap of each Spark job; with what the JVM needs beside it, the aim is 4 GB resident."""
 
@@ -199,7 +202,9 @@ def main() -> int:
         console.print(f"the jobs disagree on the rows kept: {kept}")
         return 1
     print_medians(console, found, "row_number", "kept", "rows kept")
-    return 0
+    ratio = median_of(found["all_levels"]) / median_of(found["onefold"])
+    console.print(f"all levels against one: {ratio:.2f} (at most {MOST})")
+    return int(ratio > MOST)
 
 
 if __name__ == "__main__":

@@ -27,15 +27,20 @@ def run_job(module: str, job: str, folder: Path, *words: str) -> dict[str, float
 
 def print_medians(console: Console, found: Found, base: str, figure: str, title: str) -> None:
     """A line a job: its median, its ratio to `base`, its highest peak, and one figure that all must agree on."""
-    against = statistics.median(run["seconds"] for run in found[base])
+    against = median_of(found[base])
     table = Table(title="median of the rounds", title_justify="left")
     for name in ("job", "seconds", f"against {base}", "peak memory, MB", title):
         table.add_column(name, justify="left" if name == "job" else "right")
     for job, runs in found.items():
-        median = statistics.median(run["seconds"] for run in runs)
+        median = median_of(runs)
         peak = max(run["peak_mb"] for run in runs)
         table.add_row(job, f"{median:.1f}", f"{median / against:.2f}", f"{peak:,.0f}", f"{runs[0][figure]:,.0f}")
     console.print(table)
+
+
+def median_of(runs: list[dict[str, float]]) -> float:
+    """Seconds of a job's rounds, their median."""
+    return statistics.median(run["seconds"] for run in runs)
 
 
 def jvm_peak(session: Any) -> float:

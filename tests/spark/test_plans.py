@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
 from onefold.upsert import columns as U
+from spark_jobs import dedup
 from tests.spark.pipeline import Sent, accounts, export, run
 from tests.spark.plans import Executed, last_statement, statements
 
@@ -96,3 +98,70 @@ def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list
     assert (one_key.actions.splits, one_key.merge.splits) == ({"accounts__state_": 1}, {"accounts__state_": 1})
     assert all_keys.actions.splits["accounts__state_"] > 1  # so that the line above can fail
     assert all_keys.merge.splits["accounts__state_"] > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A batch whose dataset declares every level: the statements of dedup that shuffle, and the look-up."""
+
+    dedup: list[Executed]
+    actions: Executed
+
+
+@pytest.fixture(scope="module")
+def levels(
+    session_on: Callable[[Lake], SparkSession],
+    lake_in: Callable[[Path], Lake],
+    dataset: Callable[..., Dataset],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Levels:
+    """The second batch of a table; two producers, offsets with a hole, keys that are new, stored and twice there."""
+    folder = tmp_path_factory.mktemp("levels")
+    lake = lake_in(folder)
+    session = session_on(lake)
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    made = dataset(
+        "entries",
+        key={"format": "json"},
+        value={"fields": {"id": "string", "credit": "long"}},
+        identity={
+            "producer": {"name": "key.id", "sequence": "long(header.v)"},
+            "message_id": "header.m",
+            "business_key": ["id"],
+        },
+        target={"table": "tests.entries", "buckets": BUCKETS},
+    )
+
+    def sent(*numbers: int) -> list[Sent]:
+        return [Sent(0, n, n, f"p{n % 2}", n // 2, f"m{n}", {"id": f"k{n % 40}", "credit": 1}) for n in numbers]
+
+    assert run(session, lake, made, export(folder / "first", sent(*range(24)))).red is None
+    second = export(folder / "second", sent(*range(24, 60), *range(70, 100)))
+    plan = plan_batch(lake, made, export=str(second))
+    land_batch(lake, made, plan.batch)
+    before = last_statement(session)
+    dedup.run(session, lake, made, plan.batch)
+    own = [one for one in statements(session, before) if one.exchanges]
+    before = last_statement(session)
+    assert run(session, lake, made, second).red is None
+    [actions] = [one for one in statements(session, before) if one.writes and "entries__state_" in one.tree]
+    return Levels(own, actions)
+
+
+def test_L8_with_every_level_a_batch_is_shuffled_with_its_payload_once_and_narrowly_a_fixed_number_of_times(
+    levels: Levels,
+) -> None:
+    staging, objects, offsets, reused, sessions, listed = levels.dedup
+    assert (staging.writes, staging.exchanges) == ("AppendData", 1)
+    # By object; by partition, then by range; by identity; by producer, by session and to one; and the same, ordered.
+    assert [one.exchanges for one in (objects, offsets, reused, sessions, listed)] == [1, 2, 1, 3, 2]
+    narrow = {C.KEY, C.ORDER, *C.LEVELS.values(), C.VERDICT, C.REASON, "_object"}
+    for one in (objects, offsets, reused, sessions, listed):
+        assert one.scanned("entries__staged_") <= narrow
+
+
+def test_L8_with_every_level_no_record_of_the_table_is_shuffled(levels: Levels) -> None:
+    assert not any("entries__state_" in one.text for one in levels.dedup)
+    assert (levels.actions.exchanges, "SortMergeJoin LeftOuter" in levels.actions.tree) == (0, True)
+    wanted = {C.KEY, C.ORDER, C.HASH, C.PRODUCER, C.MESSAGE_ID, U.STATE}
+    assert levels.actions.scanned("entries__state_") == wanted
