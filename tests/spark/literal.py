@@ -8,21 +8,22 @@ from typing import Any
 from onefold.dataset import Dataset
 from tests.oracle import Decoded
 
+PRODUCER = {"name": "header.p", "sequence": "long(header.s)"}
 IDENTITY = {"message_id": "header.m", "business_key": ["header.b"]}
 
 
 def rec(offset: int, content: str = "x", key: str | None = "k", *, at: int = 100, **given: Any) -> Decoded:
-    """A record at t/0; `version`, `message_id`, `business_key`, `deleted`, `rejected`, `filtered` as given."""
+    """A record at t/0; `version`, the levels, `deleted`, `rejected`, `filtered` as given."""
     return Decoded(("c", "t", 1, 0, offset), at, key, content, **given)
 
 
-def append(dataset: Callable[..., Dataset]) -> Dataset:
-    """One row a business key; message ids are the narrower level."""
-    return dataset(identity=IDENTITY)
+def append(dataset: Callable[..., Dataset], **levels: Any) -> Dataset:
+    """One row a business key; message ids are the narrower level, and what else is given."""
+    return dataset(identity=IDENTITY | levels)
 
 
-def upsert(dataset: Callable[..., Dataset], tie: str = "conflict") -> Dataset:
+def upsert(dataset: Callable[..., Dataset], tie: str = "conflict", **levels: Any) -> Dataset:
     """The newest version a key."""
     version = {"from": "long(header.v)", "tie": tie}
     apply = {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"}
-    return dataset(key={"format": "json"}, value={"fields": {"v": "string?"}}, identity=IDENTITY, apply=apply)
+    return dataset(key={"format": "json"}, value={"fields": {"v": "string?"}}, identity=IDENTITY | levels, apply=apply)

@@ -83,9 +83,8 @@ def accounts(dataset: Callable[..., Dataset], tie: str = "conflict", **more: Any
         "accounts",
         key={"format": "json"},
         value={"fields": {"owner": "string", "credit": "decimal(18,2)?"}},
-        identity={"message_id": "header.m"},
         apply={"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
-        **more,
+        **{"identity": {"message_id": "header.m"}, **more},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from onefold.report.document import describe
 from onefold.report.ledger import verdicts_of
 from onefold.report.page import render
 from spark_jobs import maintain as maintain_job
-from tests.oracle import Decoded
+from tests.oracle import Decoded, same_at
 from tests.property.fold import identified
-from tests.spark.literal import append, rec, upsert
+from tests.spark.literal import PRODUCER, append, rec, upsert
 from tests.spark.pipeline import Sent, accounts, entries, export, run
 
 MakeDataset = Callable[..., Dataset]
+LEVELS = ("producer", "message_id")
 APPEND: list[Decoded] = [
     rec(1, key="a", message_id="m1"),
     rec(2, key="b", message_id="m1"),  # another key
@@ -32,6 +34,10 @@ APPEND: list[Decoded] = [
     rec(5, key="c", message_id=None),
     rec(6, key="d", message_id=None),  # nulls never match
     rec(7, key=None, rejected="undecodable", message_id="m2"),  # nobody's
+    rec(8, key="e", producer="p1"),
+    rec(9, key="f", producer="p1"),  # another key under its sequence
+    rec(10, key="g", producer="p2"),
+    replace(rec(11, key="h", producer="p2"), position=("c", "t", 1, 1, 11)),  # which it counts for each partition
 ]
 UPSERT: list[Decoded] = [
     rec(1, "x", "a", version=1, message_id="m1"),
@@ -42,18 +48,20 @@ UPSERT: list[Decoded] = [
     rec(6, "y", "a", version=4, message_id="m3"),  # another version with other content
     rec(7, "x", "a", version=5, message_id="m4"),
     rec(8, "x", "b", version=5, message_id="m4"),  # another key
+    rec(9, "x", "a", version=6, producer="p1"),
+    rec(10, "y", "a", version=7, producer="p1"),  # another version with other content
+    rec(11, "x", "a", version=8, producer="p2"),
+    rec(12, "x", "a", version=9, producer="p2"),  # a retry under another version
 ]
 
 
-def oracle(records: list[Decoded], made: Dataset) -> set[str]:
-    """The message ids that two records share which are not one message: pair by pair."""
+def oracle(records: list[Decoded], made: Dataset) -> set[tuple[str, str]]:
+    """By level, what two records share which are not one message: pair by pair."""
     found = set()
     for one, other in combinations((record for record in records if record.usable), 2):
-        if one.message_id is None or one.message_id != other.message_id:
-            continue
         other_version = made.apply.mode == "upsert" and one.version != other.version and one.content != other.content
         if one.key != other.key or other_version:
-            found.add(one.message_id)
+            found |= {(level, getattr(one, level)) for level in LEVELS if same_at(level, one, other)}
     return found
 
 
@@ -61,16 +69,21 @@ def oracle(records: list[Decoded], made: Dataset) -> set[str]:
 def test_an_identity_is_reused_where_two_records_of_it_are_not_one_message(
     spark: SparkSession, dataset: MakeDataset, kind: str
 ) -> None:
-    made, records = (append(dataset), APPEND) if kind == "append" else (upsert(dataset), UPSERT)
+    of, records = (append, APPEND) if kind == "append" else (upsert, UPSERT)
+    made = of(dataset, producer=PRODUCER)
     staged = identified(spark, [("", record, False) for record in records], made)
     found = {one.identity: (one.level, one.records, one.first, one.last) for one in reused_identities(staged, made)}
+    of_p1 = "c/t/1/0/p1/-1/7"
     expected = {
-        "append": {"m1": ("message_id", 2, "t-0@1", "t-0@2")},
-        "upsert": {"m3": ("message_id", 2, "t-0@5", "t-0@6"), "m4": ("message_id", 2, "t-0@7", "t-0@8")},
+        "append": {"m1": ("message_id", 2, "t-0@1", "t-0@2"), of_p1: ("producer", 2, "t-0@8", "t-0@9")},
+        "upsert": {
+            of_p1: ("producer", 2, "t-0@9", "t-0@10"),
+            "m3": ("message_id", 2, "t-0@5", "t-0@6"),
+            "m4": ("message_id", 2, "t-0@7", "t-0@8"),
+        },
     }[kind]
-    assert {identity: found.get(identity) for identity in expected} == expected
-    assert {one.identity for one in reused_identities(staged, made) if one.level == "message_id"} == set(expected)
-    assert oracle(records, made) == set(expected)
+    assert {name: told for name, told in found.items() if told[0] in LEVELS} == expected
+    assert oracle(records, made) == {(level, {of_p1: "p1"}.get(name, name)) for name, (level, *_) in expected.items()}
 
 
 def test_a_record_without_a_key_is_in_no_second_pass(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -102,7 +115,8 @@ def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
 def test_another_version_of_a_stored_key_tells_it_and_maintenance_finds_another_key(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
-    made: Any = accounts(dataset)
+    identity = {"producer": {"name": "header.m", "sequence": "long(header.v)"}, "message_id": "header.m"}
+    made: Any = accounts(dataset, identity=identity)
     first = [Sent(0, 0, 10, "a", 1, "m", {"owner": "A"}), Sent(0, 1, 11, "b", 1, "n", {"owner": "B"})]
     first += [Sent(0, 2, 12, "d", 1, "o", {"owner": "D"})]
     second = [Sent(0, 3, 13, "a", 2, "m", {"owner": "Z"}), Sent(0, 4, 14, "b", 2, "n", {"owner": "B"})]
@@ -117,5 +131,8 @@ def test_another_version_of_a_stored_key_tells_it_and_maintenance_finds_another_
         ("applied", "insert", None),  # o came with key d before: that row lies where this batch does not look
     ]
     assert describe(lake, made, done.batch).findings == 1
-    (told,) = maintain_job.run(session, lake, made, dry_run=True).reused
-    assert (told.level, told.identity, told.records, told.first, told.last) == ("message_id", "o", 2, "t-0@2", "t-0@5")
+    told = maintain_job.run(session, lake, made, dry_run=True).reused
+    assert [(one.level, one.identity, one.records, one.first, one.last) for one in told] == [
+        ("producer", "c/t/1/0/o/-1/1", 2, "t-0@2", "t-0@5"),
+        ("message_id", "o", 2, "t-0@2", "t-0@5"),
+    ]

@@ -66,8 +66,9 @@ def _identities(staged: DataFrame, dataset: Dataset) -> DataFrame:
     named = F.array(
         *(F.struct(F.lit(level).alias("level"), identity_text(level).alias("text")) for level in dataset.narrow)
     )
-    rows = staged.where(F.col(C.KEY).isNotNull()).select(*apart, F.inline(named))
-    return rows.where(F.col("text").isNotNull())
+    # Beside a generator that reads fields of a struct (`_order`) Spark loses other columns (SPARK-39854).
+    rows = staged.where(F.col(C.KEY).isNotNull()).select(*apart, named.alias("named"))
+    return rows.select(*apart, F.inline("named")).where(F.col("text").isNotNull())
 
 
 def _grouped(staged: DataFrame, dataset: Dataset, identity: Column) -> DataFrame:
