@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,6 +19,7 @@ from onefold.report.document import Report, describe
 from onefold.report.ledger import And, equal, explain, explain_position, one_of, open_catalog, records_of
 from onefold.upsert.state import verdict_name
 from sample import kcat
+from tests.spark.files import away, state_files, verdict_files
 from tests.spark.pipeline import run
 
 MakeDataset = Callable[..., Dataset]
@@ -201,3 +203,45 @@ def test_explain_reads_one_bucket_of_the_attempts_not_the_table(told: Told) -> N
     of_key = files(equal("key", digest_of_key(told.dataset, {"id": "e1"})))
     assert (of_key, everything > 4) == (2, True)  # a file a batch that has it
     assert 1 <= files(equal("offset", 9)) < everything
+
+
+def elsewhere(folder: Path, column: str, digest: bytes) -> list[Path]:
+    """Files of a table that lie in other buckets than a key does."""
+    files = [one for one in folder.rglob("*.parquet") if not one.name.endswith("-deletes.parquet")]
+    mine = {one.parent.name for one in files if digest in pq.read_table(one)[column].to_pylist()}
+    assert len(mine) == 1
+    return [one for one in files if one.parent.name not in mine]
+
+
+def test_L8_explain_of_a_key_opens_files_of_its_bucket_only(told: Told) -> None:
+    """Whatever lies in other buckets is taken away meanwhile, rows and verdicts."""
+    digest, other = (digest_of_key(told.dataset, {"id": id_}) for id_ in ("e13", "e1"))
+    by_key = explain(told.lake, told.dataset, digest)
+    assert [(row["offset"], row["verdict"], bool(row["row"])) for row in by_key] == [
+        (13, "applied", True),
+        (14, "duplicate", False),
+    ]
+    verdicts = elsewhere(verdict_files(told.lake, told.dataset), "key", digest)
+    rows = elsewhere(state_files(told.lake, told.dataset), "_key", digest)
+    for gone in (verdicts, rows):
+        assert gone
+        with away(gone):
+            assert explain(told.lake, told.dataset, digest) == by_key
+            with pytest.raises(FileNotFoundError):
+                explain(told.lake, told.dataset, other)
+
+
+def test_L8_explain_of_a_position_opens_files_that_can_hold_it_and_its_keys_bucket_only(told: Told) -> None:
+    """Taken away: verdicts of other buckets whose offsets end before it, and rows of other buckets."""
+    digest = digest_of_key(told.dataset, {"id": "e13"})
+    by_key = explain(told.lake, told.dataset, digest)
+    verdicts = [
+        one
+        for one in elsewhere(verdict_files(told.lake, told.dataset), "key", digest)
+        if max(pq.read_table(one)["offset"].to_pylist()) < 13
+    ]
+    assert len({one.relative_to(verdict_files(told.lake, told.dataset)).parts[0] for one in verdicts}) >= 3, "attempts"
+    with away([*verdicts, *elsewhere(state_files(told.lake, told.dataset), "_key", digest)]):
+        assert explain_position(told.lake, told.dataset, "t", 0, 13) == by_key
+        with pytest.raises(FileNotFoundError):
+            explain_position(told.lake, told.dataset, "t", 0, 0)

@@ -12,18 +12,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.catalog import state_name
 from onefold.cli.run import BatchRun
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
-from onefold.lake import STAGING, Lake
+from onefold.lake import Lake
 from onefold.records.decode import decode
 from onefold.records.key import digest_of_key, period_of_key
 from onefold.report.changes import changes_of
 from onefold.report.ledger import explain, explain_position, records_of, rows_of
-from onefold.upsert.state import verdict_name
 from tests.spark.envelopes import envelope, record
+from tests.spark.files import away, state_files, verdict_files
 from tests.spark.pipeline import Sent, export, run
 from tests.spark.plans import Executed, last_statement, statements
 
@@ -160,18 +159,11 @@ def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
 def without_others(days: Days, period: str) -> Iterator[list[str]]:
     """Takes files of other periods away, and those of batches that have no record of this one; gives these batches."""
     others = [one.attempt for one in records_of(days.lake, days.dataset) if period not in (one.within or ())]
-    place = Path(days.lake.warehouse.removeprefix("file:"))
-    gone = [place / f"{STAGING}/{verdict_name(days.dataset)}/data/attempt={one}" for one in others]
-    rows = place / f"tests/{state_name(days.dataset)}/data"
-    gone += [one for one in rows.iterdir() if one.name != f"_within={period}"]
+    gone = [verdict_files(days.lake, days.dataset) / f"attempt={one}" for one in others]
+    gone += [one for one in state_files(days.lake, days.dataset).iterdir() if one.name != f"_within={period}"]
     assert len(gone) >= len(others) + len(DAYS) - 1  # rejected records, which have no day, lie apart
-    for one in gone:
-        one.rename(one.with_name(f"away-{one.name}"))
-    try:
+    with away(gone):
         yield others
-    finally:
-        for one in gone:
-            one.with_name(f"away-{one.name}").rename(one)
 
 
 def test_what_changed_is_told_period_by_period(days: Days) -> None:

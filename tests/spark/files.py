@@ -1,0 +1,39 @@
+"""Files of tables, taken away for a while: whoever opens one of them fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from onefold.catalog import state_name
+from onefold.dataset import Dataset
+from onefold.lake import STAGING, Lake
+from onefold.upsert.state import verdict_name
+
+
+def verdict_files(lake: Lake, dataset: Dataset) -> Path:
+    """The folder of the verdict table's files, a folder an attempt in it."""
+    return _warehouse(lake) / STAGING / verdict_name(dataset) / "data"
+
+
+def state_files(lake: Lake, dataset: Dataset) -> Path:
+    """The folder of the state table's files, a folder a partition in it."""
+    return _warehouse(lake) / "tests" / state_name(dataset) / "data"
+
+
+def _warehouse(lake: Lake) -> Path:
+    return Path(lake.warehouse.removeprefix("file:"))
+
+
+@contextlib.contextmanager
+def away(paths: Iterable[Path]) -> Iterator[None]:
+    """Takes files or folders away, and gives them back."""
+    gone = list(paths)
+    for one in gone:
+        one.rename(one.with_name(f"away-{one.name}"))
+    try:
+        yield
+    finally:
+        for one in gone:
+            one.with_name(f"away-{one.name}").rename(one)
