@@ -5,7 +5,7 @@ correlation id of each request (https://kafka.apache.org/protocol#protocol_messa
 acknowledgement is a produce response that the broker sent and the client never sees: the proxy
 throws it away and cuts the connection, as a failing network does. The records are in the log then.
 A spoiled request has one of its bytes turned on the way: the broker refuses it by its checksum, and
-takes what was sent after it.
+takes what was sent after it. A held request is on its way until it is released, whatever its client does meanwhile.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class LossyProxy:
         self._to_lose: dict[int, int] = {}
         self._to_spoil = 0
         self._then: dict[tuple[int, bool], Callable[[], None]] = {}
-        self.lost = self.spoiled = 0
+        self._to_hold = 0
+        self._released, self._answered = threading.Event(), threading.Event()
+        self.lost = self.spoiled = self.held = 0
         self._open: list[socket.socket] = []
 
     def __enter__(self) -> Self:
@@ -44,6 +46,8 @@ class LossyProxy:
 
     def __exit__(self, *_: object) -> None:
         # shutdown, not only close: a thread blocked in accept or recv wakes up then
+        self._released.set()
+        self._answered.set()
         for each in (self._listener, *self._open):
             _close(each)
 
@@ -56,6 +60,19 @@ class LossyProxy:
         """Let the next `count` produce requests arrive damaged."""
         with self._lock:
             self._to_spoil = count
+
+    def hold(self, count: int) -> None:
+        """Keep the next `count` produce requests from the broker until `release`."""
+        with self._lock:
+            self._to_hold = count
+            self._released.clear()
+            self._answered.clear()
+
+    def release(self, seconds: float) -> bool:
+        """Let go on what is held, though its client has given it up; whether the broker has answered it in time."""
+        self.once(PRODUCE, self._answered.set, answered=True)
+        self._released.set()
+        return self._answered.wait(seconds)
 
     def once(self, kind: int, then: Callable[[], None], *, answered: bool) -> None:
         """Do something, once, when a request of a kind has gone to the broker, or when its answer has come back."""
@@ -93,7 +110,12 @@ class LossyProxy:
                 else:
                     kind, _version, correlation = struct.unpack_from(">hhi", message, 4)
                     kinds[correlation] = kind
+                    held = kind == PRODUCE and self._holds()
+                    if held:
+                        self._released.wait()
                     sink.sendall(self._spoilt(message) if kind == PRODUCE else message)
+                    if held:  # or the end of its client would end the connection to the broker
+                        self._answered.wait()
                     self._reached(kind, answered=False)
         _close(source)
         _close(sink)
@@ -104,6 +126,14 @@ class LossyProxy:
                 return False
             self._to_lose[kind] -= 1
             self.lost += 1
+            return True
+
+    def _holds(self) -> bool:
+        with self._lock:
+            if not self._to_hold:
+                return False
+            self._to_hold -= 1
+            self.held += 1
             return True
 
     def _spoilt(self, message: bytes) -> bytes:

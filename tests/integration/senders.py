@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.record.memory_records import MemoryRecords
 
 from sample import kcat
 from sample.broker import HOST, Broker
@@ -25,6 +26,7 @@ BATCH = 5
 QUICKLY_MISSED = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 500}
 """A broker that was killed may come back once its cluster has missed it."""
 _SECONDS = 60
+_STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead")
 
 
 @dataclass
@@ -65,6 +67,22 @@ class Line:
             for segment in (self.broker._home / "data" / f"{topic}-0").glob("*.log"):
                 shutil.copy(segment, to / f"{topic}-0")
         return to
+
+    def transaction(self, name: str) -> str:
+        """The last state of a transactional id in the log of its coordinator, as it lies on the disk.
+
+        The name of `TransactionState` by its number: 17th byte of a TransactionLogValue, behind version (2 bytes),
+        producer id (8), epoch (2) and timeout (4). The key is a version and the name.
+        """
+        assert self.broker._home
+        found = ""
+        for segment in sorted((self.broker._home / "data" / "__transaction_state-0").glob("*.log")):
+            batches = MemoryRecords(segment.read_bytes())
+            while batches.has_next():
+                for record in batches.next_batch():
+                    if record.key[4:] == name.encode() and record.value:
+                        found = _STATES[record.value[16]]
+        return found
 
     def read(self, topic: str, isolation: str) -> dict[int, str]:
         """What a consumer sees of partition 0: message ids by offset."""
@@ -145,6 +163,14 @@ class Sender:
             return False
         return True
 
+    def abort(self, seconds: float = _SECONDS) -> bool:
+        """Whether it heard that its transaction is aborted."""
+        try:
+            self.producer.abort_transaction(seconds)
+        except KafkaException:
+            return False
+        return True
+
     def die(self) -> None:
         """End without a word, with whatever is under way."""
         del self.producer
@@ -196,6 +222,23 @@ def lost_with_many_in_flight(line: Line) -> Sender:
     line.proxy.lose(1)
     sender.send(ids("in-flight", 20))
     return sender
+
+
+def still_on_its_way(line: Line, topic: str, **config: Any) -> Sender:
+    """A request that its client gives up is held on the way; the repeat passes it, and it arrives behind all others."""
+    sender = line.sender(line.topic(topic), socket_timeout_ms=1_000, max_in_flight_requests_per_connection=1, **config)
+    line.proxy.hold(1)
+    sender.send(ids(topic, 20))
+    assert line.proxy.release(_SECONDS)
+    return sender
+
+
+def held_up(line: Line) -> Sender:
+    return still_on_its_way(line, "held-up", enable_idempotence=False)
+
+
+def held_up_of_an_idempotent_one(line: Line) -> Sender:
+    return still_on_its_way(line, "held-up-idempotent", enable_idempotence=True)
 
 
 def overtaken(line: Line) -> Sender:
@@ -255,11 +298,21 @@ def fenced(line: Line) -> tuple[Sender, Sender]:
     return first, second
 
 
-def killed(line: Line, name: str, *, answered: bool, survives: bool) -> tuple[Sender, bool]:
-    """The broker is killed when it has got, or has answered, the request to commit; the answer is lost.
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A transaction at whose end the broker was killed."""
 
-    A producer that survives goes on trying; one that does not leaves a successor, which ends what it finds. Gives
-    also whether the producer has heard that it is committed.
+    sender: Sender
+    heard: bool
+    """Whether its producer has heard that it is ended."""
+    state: str
+    """What the coordinator's log said of it while the broker was down."""
+
+
+def killed(line: Line, name: str, *, commits: bool, answered: bool, survives: bool) -> Killed:
+    """The broker is killed when it has got, or has answered, the request to commit or to abort; the answer is lost.
+
+    A producer that survives goes on trying; one that does not leaves a successor, which ends what it finds.
     """
     sender = line.sender(line.topic(name), transactional_id=name)
     sender.begin()
@@ -268,19 +321,21 @@ def killed(line: Line, name: str, *, answered: bool, survives: bool) -> tuple[Se
     line.proxy.once(END_TRANSACTION, line.kill, answered=answered)
     heard, deadline = False, time.monotonic() + _SECONDS
     while line.broker.process.poll() is None:
-        heard = sender.commit(1.0)
+        heard = sender.commit(1.0) if commits else sender.abort(1.0)
         assert not heard
         assert time.monotonic() < deadline
+    line.broker.process.wait()
+    state = line.transaction(name)
     if survives:
         line.restart()
-        heard = sender.commit()
+        heard = sender.commit() if commits else sender.abort()
     else:
         sender.die()
         line.restart()
         line.sender(name, transactional_id=name)
     line.proxy.lose(0, END_TRANSACTION)
     line.await_end_of_transactions(name)
-    return sender, heard
+    return Killed(sender, heard, state)
 
 
 def exported_by_a_group(line: Line, folder: Path) -> list[tuple[str, int, int]]:

@@ -25,7 +25,7 @@ from onefold.report import causes
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
 from tests.integration import senders
-from tests.integration.senders import BATCH, Line, Sender
+from tests.integration.senders import BATCH, Killed, Line, Sender
 from tests.spark.pipeline import InSession
 from tests.spark.test_sequences import Sent, expected
 
@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
+KILLED = {
+    # whether it commits (or aborts), whether the coordinator has answered, whether its producer goes on
+    "successor": (True, True, False),
+    "unanswered": (True, False, False),
+    "survivor": (True, False, True),
+    "aborting": (False, True, False),
+    "aborting-survivor": (False, False, True),
+}
+
+
 @dataclass
 class Tried:
     """What real producers did, and what they and a consumer saw of it."""
@@ -42,11 +52,13 @@ class Tried:
     idempotent: Sender
     waiting: Sender
     in_flight: Sender
+    held_up: Sender
+    held_up_idempotent: Sender
     overtaken: Sender
     not_overtaken: Sender
     restarted: tuple[Sender, Sender]
     fenced: tuple[Sender, Sender]
-    killed: dict[str, tuple[Sender, bool]]
+    killed: dict[str, Killed]
     faults: dict[str, int]
     written: dict[str, dict[int, str]]
     """By topic: message ids by offset, of every record that a consumer sees."""
@@ -68,9 +80,9 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
         faults: dict[str, int] = {}
 
         def faulty(of: Callable[[Line], Any]) -> Any:
-            before = line.proxy.lost + line.proxy.spoiled
+            before = line.proxy.lost + line.proxy.spoiled + line.proxy.held
             done = of(line)
-            faults[of.__name__] = line.proxy.lost + line.proxy.spoiled - before
+            faults[of.__name__] = line.proxy.lost + line.proxy.spoiled + line.proxy.held - before
             return done
 
         plain = [
@@ -79,6 +91,8 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
                 senders.lost_to_an_idempotent_one,
                 senders.lost_to_one_that_waits,
                 senders.lost_with_many_in_flight,
+                senders.held_up,
+                senders.held_up_of_an_idempotent_one,
                 senders.overtaken,
                 senders.overtaking_refused,
             )
@@ -86,9 +100,8 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
         restarted, fenced = faulty(senders.restarted), senders.fenced(line)
         exported = senders.exported_by_a_group(line, folder / "exported")
         killed = {
-            "successor": senders.killed(line, "successor", answered=True, survives=False),
-            "unanswered": senders.killed(line, "unanswered", answered=False, survives=False),
-            "survivor": senders.killed(line, "survivor", answered=False, survives=True),
+            name: senders.killed(line, name, commits=commits, answered=answered, survives=survives)
+            for name, (commits, answered, survives) in KILLED.items()
         }
         topics = [*(one.topic for one in plain), "restarted", "fenced", *killed]
         yield Tried(
@@ -157,9 +170,12 @@ def folded(
         )
         done = run_batch(lake, mine, plan_batch(lake, mine), InSession(lake, session_on(lake)))
         assert done.red is None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("onefold.landing.newest.PARTITIONS", 20)  # all that were tried
+            facts = gather(lake, mine)
         return Told(
             describe(lake, mine, done.batch),
-            gather(lake, mine),
+            facts,
             verdicts_of(lake, mine, done.batch)[0],
             rows_of(lake, mine),
         )
@@ -206,6 +222,26 @@ def test_what_is_in_flight_with_it_comes_again_as_well_and_breaks_the_order(trie
     assert outcomes(session) == {"accepted": 20, "repeat": len(copies)}
     assert session.first_anomaly
     assert session.first_anomaly.offset == min(copies)
+
+
+def test_a_request_that_arrives_behind_its_own_repeat_is_written_again_without_idempotence(
+    tried: Tried, told: Told
+) -> None:
+    sender, copies = tried.held_up, tried.copies("held-up")
+    assert tried.faults["held_up"] == 1
+    assert [sender.told[id_] for id_ in sender.sent] == list(range(20)), "it was told of the repeat"
+    assert copies == {20 + number: number for number in range(BATCH)}
+    assert told.survivors("held-up") == copies
+    assert Counter(told.of("held-up").values()) == {"applied/insert": 20, "duplicate/message_id": BATCH}
+
+
+def test_a_broker_knows_a_request_that_arrives_behind_its_own_repeat_by_its_sequence(tried: Tried, told: Told) -> None:
+    sender = tried.held_up_idempotent
+    assert tried.faults["held_up_of_an_idempotent_one"] == 1
+    assert [sender.told[id_] for id_ in sender.sent] == list(range(20))
+    assert Counter(told.of("held-up-idempotent").values()) == {"applied/insert": 20}
+    [session] = told.sessions("held-up-idempotent")
+    assert outcomes(session) == {"accepted": 20}
 
 
 def test_a_batch_that_is_overtaken_is_a_gap_and_a_repeat_and_no_duplicate(tried: Tried, told: Told) -> None:
@@ -258,17 +294,21 @@ def test_what_a_zombie_had_open_is_aborted_and_its_successor_begins_an_epoch_at_
     assert [outcomes(one) for one in (zombie, heir)] == [{"accepted": 10}, {"accepted": 15}]
 
 
-@pytest.mark.parametrize("name", ["successor", "unanswered", "survivor"])
-def test_a_coordinator_that_is_killed_at_the_commit_commits_all_or_none(tried: Tried, told: Told, name: str) -> None:
-    sender, heard = tried.killed[name]
+@pytest.mark.parametrize("name", KILLED)
+def test_a_coordinator_that_is_killed_at_the_end_commits_or_aborts_all_of_it(
+    tried: Tried, told: Told, name: str
+) -> None:
+    """What stood in its log when it died decides; a transaction that was open still is ended by who comes next."""
+    one, (commits, answered, survives) = tried.killed[name], KILLED[name]
     applied = told.offsets(name, "applied")
     assert applied == set(tried.committed[name])
-    everything = set(sender.told.values())
+    everything = set(one.sender.told.values())
     assert len(everything) == 10
-    assert applied in (everything, set())
     assert told.offsets(name, "aborted") == everything - applied
-    if heard or name == "successor":  # the coordinator had answered: it keeps its word
-        assert applied == everything
+    word = "Commit" if commits else "Abort"
+    assert one.state in {f"Prepare{word}", f"Complete{word}", *(() if answered else ("Ongoing",))}
+    assert one.heard == survives
+    assert applied == (everything if commits and (one.state != "Ongoing" or survives) else set())
     assert [outcomes(one) for one in told.sessions(name)] == [{"accepted": 10}]
 
 
@@ -279,7 +319,7 @@ def test_every_row_is_what_a_consumer_of_committed_records_sees_once(tried: Trie
 
 def test_the_causes_are_what_was_done(tried: Tried, told: Told) -> None:
     assert {one.cause: one.records for one in told.report.causes} == {
-        causes.UNKNOWN_SENDER: len(tried.copies("waiting")),
+        causes.UNKNOWN_SENDER: len(tried.copies("waiting")) + len(tried.copies("held-up")),
         causes.LOST_ACKNOWLEDGEMENT: len(tried.copies("in-flight")),
         causes.RESTARTED: len(tried.copies("restarted")),
     }
@@ -291,17 +331,14 @@ def test_the_doctor_tells_of_the_landed_segments_who_wrote_them_and_of_the_table
     found = diagnose(told.facts)
     writers = {one.topic: one for one in found.writers}
     assert set(writers) == set(tried.written)
+    plain = ("waiting", "in-flight", "held-up", "overtaken")
     for topic, one in writers.items():
         assert one.records == len(tried.written[topic])
-        assert one.without_id == (one.batches if topic in ("waiting", "in-flight", "overtaken") else 0)
+        assert one.without_id == (one.batches if topic in plain else 0)
         assert one.transactional == (one.batches if topic in ("fenced", *tried.killed) else 0)
     assert (writers["restarted"].producers, writers["fenced"].producers, writers["fenced"].epochs) == (2, 1, 2)
     rules = {(one.rule, place) for one in found.findings for place in one.places}
-    assert {place for rule, place in rules if rule == "idempotence"} == {
-        "producers of waiting",
-        "producers of in-flight",
-        "producers of overtaken",
-    }
+    assert {place for rule, place in rules if rule == "idempotence"} == {f"producers of {topic}" for topic in plain}
     assert {place for rule, place in rules if rule == "restarted_producers"} == {"producers of restarted"}
     assert not {rule for rule, _ in rules} & {"raised_epochs", "undecided_transactions", "unseen_batches"}
     assert told.facts.landed.causes() == told.report.causes
