@@ -27,6 +27,7 @@ def test_the_page_counts_what_each_promise_keeps(session: SparkSession, lake: La
         "at_least_once",
         "exported",
         "idempotent",
+        "read_twice",
         "restarted",
         "transactional",
         "pressed",
