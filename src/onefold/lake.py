@@ -31,7 +31,7 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.rest import RestCatalog
 from onefold.settings import Settings
-from onefold.storage import LocalStorage, Storage, open_storage
+from onefold.storage import LocalStorage, S3Access, Storage, open_storage
 
 Document = TypeVar("Document", bound=BaseModel)
 CATALOG = "onefold"
@@ -64,7 +64,14 @@ class Lake:
         """
         if {"#", "?"} & set(self.settings.lake_uri):
             raise UsageError(f"the lake {self.settings.lake_uri}: its path cannot hold # or ?")
-        return open_storage(self.settings.lake_uri)
+        return open_storage(self.settings.lake_uri, self.access)
+
+    @property
+    def access(self) -> S3Access:
+        """How buckets are reached: the lake's, and those of exports."""
+        given = self.settings
+        bundle = str(given.s3_ca_bundle) if given.s3_ca_bundle else None
+        return S3Access(given.s3_encryption, given.s3_kms_key, given.s3_requester_pays, bundle)
 
     @property
     def warehouse(self) -> str:
@@ -97,7 +104,11 @@ class Lake:
     def export(self, dataset: Dataset, folder: str | None = None) -> Storage:
         """The store of a dataset's export files, or of a folder given in their place."""
         place = folder or dataset.source.place
-        return open_storage(place if "://" in place else str(self.settings.path(place)))
+        return self.store_at(place)
+
+    def store_at(self, place: str) -> Storage:
+        """The store at a folder, from the project's, or at a bucket."""
+        return open_storage(place if "://" in place else str(self.settings.path(place)), self.access)
 
     # Documents: immutable JSON objects, by model.
 

@@ -7,9 +7,9 @@ import os
 from datetime import timedelta
 from pathlib import Path
 from tomllib import TOMLDecodeError
-from typing import Any
+from typing import Any, Literal, get_origin
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     expectations: Path = Field(default=Path("expectations"), description="The folder of the users' quality suites")
     catalog: str | None = Field(
         default=None,
+        repr=False,  # it may hold a password
         description="SQLAlchemy URI of the catalog's database, or a REST catalog's https:// address; default: "
         "catalog.db in the lake's folder",
     )
@@ -47,8 +48,22 @@ class Settings(BaseSettings):
         repr=False,  # it holds credentials
         description="What a REST catalog asks for, in Iceberg's names: warehouse, credential, scope, …",
     )
+    s3_encryption: Literal["AES256", "aws:kms"] | None = Field(
+        default=None, description="How S3 encrypts what is written; default: as the bucket does by itself"
+    )
+    s3_kms_key: str | None = Field(default=None, description="The id or ARN of the key of aws:kms")
+    s3_requester_pays: bool = Field(
+        default=False, description="Whether requests to S3 say that who asks pays, as some buckets of exports want"
+    )
+    s3_ca_bundle: Path | None = Field(
+        default=None, description="A PEM file of the authorities that are trusted in place of the usual ones"
+    )
     spark_master: str = Field(default="local[*]", description="Spark master of in-process steps")
-    spark_conf: dict[str, str] = Field(default_factory=dict, description="More Spark settings")
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,  # it may hold passwords
+        description="More Spark settings",
+    )
     spark_history: str | None = Field(
         default=None,
         pattern=r"^https?://[^\s/]+",
@@ -71,9 +86,25 @@ class Settings(BaseSettings):
     )
     notify: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
+        repr=False,  # it may hold passwords
         description="Who is told when a task has failed or data are stale: a name to `class`, one of Airflow's "
         "notifiers, and its arguments",
     )
+
+    @field_validator("s3_kms_key")
+    @classmethod
+    def _of_kms(cls, key: str | None, info: ValidationInfo) -> str | None:
+        if key and info.data.get("s3_encryption") != "aws:kms":
+            raise ValueError("a key belongs to s3_encryption = aws:kms")
+        return key
+
+    @field_validator("s3_ca_bundle")
+    @classmethod
+    def _there(cls, bundle: Path | None, info: ValidationInfo) -> Path | None:
+        found = (info.data["home"] / bundle).absolute() if bundle else None
+        if found and not found.is_file():
+            raise ValueError(f"{found} is no file")
+        return found
 
     @field_validator("notify")
     @classmethod
@@ -134,8 +165,7 @@ def load_settings(**overrides: Any) -> Settings:
         raise UsageError(f"the settings cannot be read: {error}") from error
 
 
-_PLAIN = (str, int, float, Path, str | None, timedelta)
-ENTRIES = {name: field.annotation not in _PLAIN for name, field in Settings.model_fields.items()}
+ENTRIES = {name: get_origin(field.annotation) is dict for name, field in Settings.model_fields.items()}
 """The settings by name, and whether each holds entries of its own."""
 
 

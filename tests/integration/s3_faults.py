@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that spoils what passes, request by request.
+"""A proxy before an S3 server that keeps what is asked, and spoils what passes, request by request.
 
 with Faulty("http://127.0.0.1:9000") as proxy:
     proxy.spoil("PUT", Fault.LOST)
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import enum
 import http.client
+import ssl
 import threading
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from sample.broker import HOST
 
@@ -29,17 +32,39 @@ class Fault(enum.Enum):
     SLOW = "the answer's body in pieces of some bytes"
 
 
-class Faulty:
-    """The proxy between `__enter__` and `__exit__`; `seen` is what it met: method, and the fault if there was one."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client asked: `headers` in small letters, `body` of a POST."""
 
-    def __init__(self, target: str) -> None:
+    method: str
+    bucket: str
+    key: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
+class Faulty:
+    """The proxy between `__enter__` and `__exit__`; `seen` is what it met: method, and the fault if there was one.
+
+    With a certificate (a file with its key) it speaks TLS.
+    """
+
+    def __init__(self, target: str, certificate: Path | None = None) -> None:
         self._target = urlsplit(target).netloc
         self._faults: list[tuple[str, Fault]] = []
         self._lock = threading.Lock()
         self.seen: list[tuple[str, Fault | None]] = []
         self._server = ThreadingHTTPServer((HOST, 0), self._handler())
         self._server.daemon_threads = True
-        self.address = f"http://{HOST}:{self._server.server_port}"
+        self.requests: list[Request] = []
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self.address = f"http{'s' if certificate else ''}://{HOST}:{self._server.server_port}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -68,6 +93,14 @@ class Faulty:
             self.seen.append((method, fault))
             return fault
 
+    def _keep(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
+        asked = urlsplit(path)
+        _, bucket, *key = unquote(asked.path).split("/", 2)
+        query = {name: values[0] for name, values in parse_qs(asked.query, keep_blank_values=True).items()}
+        lower = {name.lower(): value for name, value in headers.items()}
+        kept = body if method == "POST" else b""
+        self.requests.append(Request(method, bucket, "".join(key), query, lower, kept))
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         proxy = self
 
@@ -79,7 +112,8 @@ class Faulty:
                 if self.headers.get("Expect"):  # the client waits for it before it sends the body
                     self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                     del self.headers["Expect"]
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = self._body()
+                proxy._keep(self.command, self.path, dict(self.headers.items()), body)
                 self.close_connection = fault is not None
                 if fault is Fault.CUT:
                     return
@@ -96,6 +130,20 @@ class Faulty:
                 server.close()
                 if fault is not Fault.LOST:
                     self._answer(answer.status, answer.getheaders(), told, fault)
+
+            def _body(self) -> bytes:
+                """All of it; what came in chunks, as boto3 sends it over TLS, goes on with its length."""
+                if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                pieces = []
+                while size := int(self.rfile.readline(), 16):
+                    pieces.append(self.rfile.read(size))
+                    self.rfile.readline()
+                self.rfile.readline()
+                body = b"".join(pieces)
+                del self.headers["Transfer-Encoding"]
+                self.headers["Content-Length"] = str(len(body))
+                return body
 
             do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _pass  # noqa: N815
 

@@ -24,7 +24,9 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import ObjectsPlan
 from onefold.landing.undecided import find_index
 from onefold.records.segments import PlacedSegment, chunks_of, read_chunks
-from onefold.storage import LocalStorage, ObjectInfo, S3Storage, open_storage
+from onefold.storage import LocalStorage, ObjectInfo, S3Access, S3Storage, open_storage
+from onefold.storage.access import PROPERTY
+from onefold.storage.iceberg import BucketIO
 from onefold.storage.objects import PreconditionFailedError, Seekable, Storage
 from onefold.storage.s3 import WHOLE
 from tests.batches import Export, values
@@ -222,6 +224,39 @@ def test_a_download_of_an_object_that_changed_is_refused(store: S3Storage, tmp_p
     with pytest.raises(PreconditionFailedError):
         LocalStorage(tmp_path).copy_from(store, pinned, "down")
     assert list(LocalStorage(tmp_path).list()) == []
+
+
+# As pyiceberg's files
+
+
+def test_icebergs_files_are_put_when_closed_and_read_in_parts(bucket: str) -> None:
+    files = BucketIO({PROPERTY: S3Access().as_json()})
+    place = f"s3a://{bucket}/warehouse/t/metadata/a b=1.avro"
+    made, found = files.new_output(place), files.new_input(place)
+    assert not found.exists()
+    with pytest.raises(FileNotFoundError, match=r"a b=1\.avro"):
+        found.open()
+    with made.create() as out:
+        assert out.write(b"0123456789") == 10
+        assert not found.exists(), "nothing half"
+    with found.open() as stream:
+        assert (stream.seek(-3, 2), stream.read(2), stream.tell()) == (7, b"78", 9)
+    assert (len(found), made.to_input_file().location) == (10, place)
+    with pytest.raises(FileExistsError, match=r"a b=1\.avro"):
+        made.create()
+    with made.create(overwrite=True) as out:
+        out.write(b"1")
+    assert len(found) == 1
+    files.delete(found)
+    files.delete(place)
+    assert not found.exists()
+
+
+def test_what_icebergs_files_cannot_do_is_an_error_of_the_system(credentials: None) -> None:
+    """As pyiceberg's own have it: a commit that failed there may have been made."""
+    file = BucketIO({PROPERTY: S3Access().as_json()}).new_output("s3://no-such-bucket/lake/a")
+    with pytest.raises(OSError, match="NoSuchBucket"), file.create(overwrite=True) as out:
+        out.write(b"1")
 
 
 # Errors

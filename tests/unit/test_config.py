@@ -11,6 +11,7 @@ import pytest
 
 from onefold.cli import main
 from onefold.origins import lines_of, without_secrets
+from onefold.settings import load_settings
 
 TOML = """\
 lake = "lake"
@@ -63,6 +64,10 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "expectations": (str(home / "expectations"), "default"),
         "catalog": (f"sqlite:///{home / '.lake' / 'catalog.db'}", "default"),
         "catalog_properties": (None, "default"),
+        "s3_encryption": (None, "default"),
+        "s3_kms_key": (None, "default"),
+        "s3_requester_pays": (False, "default"),
+        "s3_ca_bundle": (None, "default"),
         "spark_master": ("local[*]", "default"),
         "spark_conf": (None, "default"),
         "spark_history": (None, "default"),
@@ -105,6 +110,14 @@ def test_each_value_names_its_line_or_its_variable(given: Path, printed: list[st
 def test_no_secret_is_printed(given: Path, printed: list[str]) -> None:
     assert [text for text in printed if "s3cr3t" in text] == []
     assert "onefold.toml:11" in "".join(printed[0].split())
+
+
+def test_no_secret_stands_where_settings_are_shown_as_they_are(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a traceback shows them, or a log."""
+    notifier = {"class": "a.B", "smtp_password": "s3cr3t-i"}
+    monkeypatch.setenv("ONEFOLD_NOTIFY", json.dumps({"mail": notifier}))
+    monkeypatch.setenv("ONEFOLD_CATALOG_PROPERTIES", '{"credential": "s3cr3t-j"}')
+    assert "s3cr3t" not in f"{load_settings()!r} {load_settings()}"
 
 
 def test_every_setting_says_what_it_means(printed: list[str]) -> None:

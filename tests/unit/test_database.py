@@ -18,6 +18,7 @@ from onefold.lake import Lake
 from onefold.origins import origins_in
 from onefold.settings import Settings
 from onefold.spark.settings import jar_sets, secret_settings, session_settings
+from tests.certificates import certificate_in
 
 POSTGRES = "postgresql+psycopg2://me:s3cr3t@db.example:5433/catalog?sslmode=require"
 NAME = "spark.sql.catalog.onefold"
@@ -104,6 +105,29 @@ def test_spark_reaches_the_bucket_as_boto3_does(monkeypatch: pytest.MonkeyPatch)
     amazon = session_settings(remote(monkeypatch))
     assert "spark.hadoop.fs.s3a.endpoint" not in amazon
     assert amazon["spark.hadoop.fs.s3a.endpoint.region"] == amazon["spark.executorEnv.AWS_REGION"] == "eu-west-1"
+
+
+def test_every_jvm_trusts_the_bundle_whatever_its_other_options(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bundle, _ = certificate_in(tmp_path)
+    conf = {"spark.driver.extraJavaOptions": "-Xint"}
+    given = {"home": tmp_path, "s3_ca_bundle": bundle, "spark_conf": conf}
+    started = session_settings(Lake(remote(monkeypatch).settings.model_copy(update=given)))
+    [store] = (tmp_path / ".onefold").iterdir()
+    assert started["spark.files"] == str(store)
+    kind = "-Djavax.net.ssl.trustStoreType=PKCS12"
+    assert started["spark.driver.defaultJavaOptions"] == f'"-Djavax.net.ssl.trustStore={store}" {kind}'
+    assert started["spark.executor.defaultJavaOptions"] == f'"-Djavax.net.ssl.trustStore={store.name}" {kind}'
+    assert started["spark.driver.extraJavaOptions"] == "-Xint"
+
+
+def test_a_bundle_without_certificates_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bundle = tmp_path / "ca.pem"
+    bundle.write_text("none\n")
+    given = {"home": tmp_path, "s3_ca_bundle": bundle}
+    with pytest.raises(UsageError, match=f"{bundle} holds no certificates"):
+        session_settings(Lake(remote(monkeypatch).settings.model_copy(update=given)))
 
 
 def test_a_folder_needs_nothing_more(lake: Lake) -> None:

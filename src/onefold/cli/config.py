@@ -31,6 +31,7 @@ def rows_of(settings: Settings, origins: Origins) -> Iterator[dict[str, Any]]:
         "datasets": str(settings.datasets_folder),
         "expectations": str(settings.expectations_folder),
         "catalog": _catalog(settings),
+        "s3_ca_bundle": str(settings.s3_ca_bundle) if settings.s3_ca_bundle else None,
         "task_timeout": str(settings.task_timeout),
     }
     for name, field in Settings.model_fields.items():

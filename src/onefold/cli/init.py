@@ -99,13 +99,11 @@ def _of_export(
 ) -> Any:
     from onefold.draft import Export, draft_dataset
     from onefold.draft.exports import newest_of_export
-    from onefold.storage import open_storage
+    from onefold.lake import Lake
 
-    local = "://" not in place
-    if local and settings.path(place).is_file():
+    if "://" not in place and settings.path(place).is_file():
         raise UsageError(f"{place} is a file: name its folder, {Path(place).parent}/, whose objects are one source")
-    store = open_storage(str(settings.path(place)) if local else place)
-    seen, found = newest_of_export(name, store, count, layout, topic)
+    seen, found = newest_of_export(name, Lake(settings).store_at(place), count, layout, topic)
     path = f"{place.rstrip('/')}/"
     return draft_dataset(name, Export(path, seen, cluster, topic), found, table)
 

@@ -75,7 +75,7 @@ def _landed(session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manif
         "connect": lambda origin: read_connect(session, placed, origin, dataset.read_fields),
         "aiven": lambda origin: read_aiven(session, placed, origin, encoding),
         "parquet": parquet,
-        "segments": lambda origin: read_segments(session, *_segments(lake, manifest), origin),
+        "segments": lambda origin: read_segments(session, *_segments(lake, manifest), origin, lake.access),
     }
     return readers[layout](origin)
 

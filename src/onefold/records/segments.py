@@ -10,6 +10,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from onefold.landing.segments import SegmentIndex
 from onefold.landing.transactions import OfProducer, Transactions
 from onefold.records import envelope as E
 from onefold.records.batches import HEADERS, parse
-from onefold.storage import open_storage
+from onefold.storage import S3Access, open_storage
 
 CUT = 64 << 10
 """Bytes of damage that are kept with the row that tells of it."""
@@ -48,7 +49,11 @@ class PlacedSegment:
 
 
 def read_segments(
-    session: SparkSession, segments: list[PlacedSegment], transactions: list[Transactions], origin: Origin
+    session: SparkSession,
+    segments: list[PlacedSegment],
+    transactions: list[Transactions],
+    origin: Origin,
+    access: S3Access | None = None,
 ) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of landed log segments.
 
@@ -58,7 +63,7 @@ def read_segments(
     chunks = [row for one in segments for row in chunks_of(one, transactions, origin)]
     tasks = max(1, min(len(chunks), _TASKS))
     rows = session.createDataFrame(session.sparkContext.parallelize(chunks, tasks), _CHUNKS)
-    return rows.mapInArrow(read_chunks, _SCHEMA).select(*E.ENVELOPE)
+    return rows.mapInArrow(partial(read_chunks, access=access), _SCHEMA).select(*E.ENVELOPE)
 
 
 def chunks_of(one: PlacedSegment, transactions: list[Transactions], origin: Origin) -> Iterator[tuple[Any, ...]]:
@@ -87,12 +92,12 @@ def _open(one: Transactions) -> list[OfProducer]:
     return one.open
 
 
-def read_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_chunks(batches: Iterable[pa.RecordBatch], access: S3Access | None = None) -> Iterator[pa.RecordBatch]:
     """The envelope's rows of chunks (`_CHUNKS`); runs in Spark's Python workers."""
     for batch in batches:
         for chunk in batch.to_pylist():
             folder, _, key = chunk["uri"].rpartition("/")
-            data = open_storage(folder).read_range(key, chunk["start"], chunk["end"])
+            data = open_storage(folder, access).read_range(key, chunk["start"], chunk["end"])
             yield from _rows(chunk, data)
 
 

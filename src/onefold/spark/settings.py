@@ -7,6 +7,7 @@ from pathlib import Path
 from onefold.lake import CATALOG, Lake
 from onefold.origins import speaks_of_secret
 from onefold.spark.jars import jar_home, jars
+from onefold.spark.trust import trust_settings
 from onefold.storage import S3Storage, s3_of_spark
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
@@ -55,8 +56,16 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
         **{f"{name}.{key}": value for key, value in lake.catalog.of_spark(lake.warehouse).items()},
         f"{name}.cache-enabled": "false",
         **s3_of_spark(lake.storage),
+        **_trust(lake),
         **{key: value for key, value in lake.settings.spark_conf.items() if not _late(key)},
     }
+
+
+def _trust(lake: Lake) -> dict[str, str]:
+    bundle = lake.settings.s3_ca_bundle
+    if bundle is None or not isinstance(lake.storage, S3Storage):
+        return {}
+    return trust_settings(bundle, lake.settings.path(".onefold"))
 
 
 def _driver_options(classes: Path, small: bool) -> str:

@@ -1,5 +1,6 @@
 """Objects in a folder or a bucket: the only room that knows boto3."""
 
+from onefold.storage.access import S3Access
 from onefold.storage.clients import s3_of_pyiceberg, s3_of_spark
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import ObjectInfo, Storage, safe_key
@@ -9,6 +10,7 @@ from onefold.storage.s3 import S3Storage
 __all__ = [
     "LocalStorage",
     "ObjectInfo",
+    "S3Access",
     "S3Storage",
     "Storage",
     "open_storage",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from onefold.errors import UsageError
+from onefold.storage.access import S3Access
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import Storage
 from onefold.storage.s3 import S3Storage
 
 
-def open_storage(place: str) -> Storage:
-    """The store at a folder, or at s3://bucket/prefix (s3a:// is the same).
+def open_storage(place: str, access: S3Access | None = None) -> Storage:
+    """The store at a folder, or at s3://bucket/prefix (s3a:// is the same), which is reached by `access`.
 
     Raises:
         UsageError: another kind of place.
@@ -19,7 +20,7 @@ def open_storage(place: str) -> Storage:
     scheme, found, rest = place.partition("://")
     bucket, _, prefix = rest.partition("/")
     if scheme in ("s3", "s3a") and bucket:
-        return S3Storage(bucket, prefix)
+        return S3Storage(bucket, prefix, access=access)
     if not found or scheme == "file":  # a path as it is: # and ? are letters of a folder's name
         return LocalStorage(Path(rest if found else place))
     raise UsageError(f"{place}: neither a folder nor s3://bucket/prefix")

@@ -9,9 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
-import boto3
 from boto3.s3.transfer import TransferConfig
-from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -21,6 +19,7 @@ from botocore.exceptions import (
 )
 
 from onefold.errors import LakeUnavailableError
+from onefold.storage.access import S3Access
 from onefold.storage.objects import (
     CHUNK,
     ObjectInfo,
@@ -46,10 +45,12 @@ _DELETED = 1_000
 class S3Storage:
     """Objects below `prefix` of `bucket`; credentials and endpoint as boto3 finds them."""
 
-    def __init__(self, bucket: str, prefix: str = "", client: S3Client | None = None) -> None:
+    def __init__(
+        self, bucket: str, prefix: str = "", client: S3Client | None = None, access: S3Access | None = None
+    ) -> None:
         self.bucket, self.prefix = bucket, prefix.strip("/")
-        retries: Any = {"max_attempts": 8, "mode": "adaptive"}
-        self.client = client or boto3.client("s3", config=Config(retries=retries))
+        self.access = access or S3Access()
+        self.client = client or self.access.client()
         self._conditional = self.endpoint is None  # Amazon's is known to keep conditions
 
     @property
