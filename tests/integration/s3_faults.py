@@ -27,9 +27,23 @@ class Fault(enum.Enum):
     CUT = "the connection breaks before the server has seen it"
     LOST = "the server does it, and its answer is lost"
     BUSY = "503 SlowDown"
+    INTERNAL = "500 InternalError"
+    GATEWAY = "502, and no answer of S3's"
+    TIMEOUT = "504, and no answer of S3's"
+    CONFLICT = "409 ConditionalRequestConflict, as Amazon's answers two puts at once"
     HALF = "half of the answer's body, then the connection breaks"
     SILENT = "half of the answer's body, then nothing more until the client gives up"
     SLOW = "the answer's body in pieces of some bytes"
+
+
+ANSWERS = {
+    Fault.BUSY: (503, "SlowDown"),
+    Fault.INTERNAL: (500, "InternalError"),
+    Fault.GATEWAY: (502, None),
+    Fault.TIMEOUT: (504, None),
+    Fault.CONFLICT: (409, "ConditionalRequestConflict"),
+}
+"""Status and code of faults that no server is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +131,10 @@ class Faulty:
                 self.close_connection = fault is not None
                 if fault is Fault.CUT:
                     return
-                if fault is Fault.BUSY:
-                    self._answer(503, [], b"<Error><Code>SlowDown</Code><Message>slow down</Message></Error>", fault)
+                if fault in ANSWERS:
+                    status, code = ANSWERS[fault]
+                    said = f"<Error><Code>{code}</Code><Message>{fault.value}</Message></Error>" if code else "<html/>"
+                    self._answer(status, [], said.encode(), fault)
                     return
                 server = http.client.HTTPConnection(proxy._target, timeout=60)
                 server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)

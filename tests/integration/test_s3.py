@@ -217,6 +217,15 @@ def test_files_go_up_and_objects_come_down_unchanged(store: S3Storage, tmp_path:
     assert folder.read("down") == data
 
 
+def test_what_is_there_is_held_against_what_was_sent(store: S3Storage, tmp_path: Path) -> None:
+    """Of the same size."""
+    folder, other = LocalStorage(tmp_path), S3Storage(store.bucket, store.prefix)
+    folder.write("a", b"before")
+    store.client.meta.events.register("after-call.s3.PutObject", lambda **_: other.write("up", b"behind"))
+    with pytest.raises(LakeUnavailableError, match="up: it does not hold what was sent"):
+        store.copy_from(folder, info_of(folder, "a"), "up")
+
+
 def test_a_download_of_an_object_that_changed_is_refused(store: S3Storage, tmp_path: Path) -> None:
     store.write("a", b"before")
     pinned = info_of(store, "a")

@@ -14,7 +14,7 @@ from botocore.config import Config
 
 from onefold.errors import LakeUnavailableError
 from onefold.storage import LocalStorage, ObjectInfo, S3Storage
-from onefold.storage.s3 import BROKEN, WHOLE
+from onefold.storage.s3 import BROKEN, CONFLICTS, WHOLE
 from tests.integration.s3_faults import Fault, Faulty
 from tests.integration.s3_servers import SERVERS, environment
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 pytestmark = pytest.mark.s3
+FAILED = [Fault.BUSY, Fault.INTERNAL, Fault.GATEWAY, Fault.TIMEOUT]
+"""What a server, or what stands before it, answers for a while"""
 BYTES = bytes(range(256)) * 16
 
 
@@ -60,7 +62,7 @@ def info_of(store: S3Storage, key: str) -> ObjectInfo:
     return info
 
 
-@pytest.mark.parametrize("fault", [Fault.CUT, Fault.LOST, Fault.BUSY], ids=lambda fault: fault.name.lower())
+@pytest.mark.parametrize("fault", [Fault.CUT, Fault.LOST, *FAILED], ids=lambda fault: fault.name.lower())
 def test_a_put_that_fails_once_is_ones_own_when_it_stands(store: S3Storage, proxy: Faulty, fault: Fault) -> None:
     """The second try of a put whose answer was lost meets an object: the first try's."""
     proxy.spoil("PUT", fault)
@@ -75,6 +77,19 @@ def test_a_lost_answer_does_not_make_another_writers_object_ones_own(store: S3St
     proxy.spoil("PUT", Fault.LOST)
     assert not store.put_if_absent("plan", b"mine")
     assert store.read("plan") == b"another's"
+
+
+def test_a_put_that_conflicts_with_another_is_tried_again(store: S3Storage, proxy: Faulty) -> None:
+    """Amazon's may do neither of two conditional puts at once."""
+    proxy.spoil("PUT", *[Fault.CONFLICT] * (CONFLICTS - 1))
+    assert store.put_if_absent("plan", b"mine")
+    assert store.read("plan") == b"mine"
+    proxy.spoil("PUT", Fault.CONFLICT)
+    assert not store.put_if_absent("plan", b"another's")
+    proxy.spoil("PUT", *[Fault.CONFLICT] * CONFLICTS)
+    with pytest.raises(LakeUnavailableError, match="ConditionalRequestConflict"):
+        store.put_if_absent("other", b"mine")
+    assert store.read("other") is None
 
 
 def test_one_of_eight_writers_wins_though_answers_are_lost(store: S3Storage, proxy: Faulty) -> None:
@@ -96,7 +111,7 @@ def test_a_storm_of_503_passes(proxy: Faulty, request: pytest.FixtureRequest, mo
     assert store.read("a") == BYTES
 
 
-@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
+@pytest.mark.parametrize("fault", [one for one in Fault if one is not Fault.CONFLICT], ids=lambda one: one.name.lower())
 def test_a_download_that_breaks_is_whole_in_the_end(store: S3Storage, proxy: Faulty, fault: Fault) -> None:
     store.write("a", BYTES)
     for read in (lambda: store.read("a"), lambda: store.read_range("a", 100, 3000), lambda: store.open("a").read()):
@@ -139,7 +154,7 @@ def test_what_is_landed_from_a_bucket_is_whole(store: S3Storage, proxy: Faulty, 
     assert (tmp_path / "down").read_bytes() == BYTES
 
 
-@pytest.mark.parametrize("fault", [Fault.CUT, Fault.LOST, Fault.BUSY], ids=lambda fault: fault.name.lower())
+@pytest.mark.parametrize("fault", [Fault.CUT, Fault.LOST, *FAILED], ids=lambda fault: fault.name.lower())
 @pytest.mark.parametrize("size", [4096, WHOLE + 3], ids=["small", "parts"])
 def test_what_is_landed_in_a_bucket_is_whole(
     store: S3Storage, proxy: Faulty, tmp_path: Path, size: int, fault: Fault

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -38,6 +41,8 @@ WHOLE = 8 << 20
 """Below this size an object is copied in one call; above, in parts."""
 BROKEN = 5
 """How often in a row a download may break without a byte coming."""
+CONFLICTS = 6
+"""How often a put is tried that meets another one."""
 _DELETED = 1_000
 """Keys of one request, at most."""
 
@@ -102,15 +107,29 @@ class S3Storage:
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         with self._complaints(key):
+            if not self._put_new(key, data):
+                # A put of ours whose answer was lost and that was tried again looks the same.
+                return self.read(key) == data
+            self._check_conditional(key, data)
+            return True
+
+    def _put_new(self, key: str, data: bytes) -> bool:
+        """Put an object only where there is none.
+
+        Of two puts at once Amazon's may do neither, and answers both that they conflict: then it is asked again.
+        """
+        for tried in range(CONFLICTS):
             try:
                 self.client.put_object(Bucket=self.bucket, Key=self._key(key), Body=data, IfNoneMatch="*")
             except ClientError as error:
                 if _code(error) in ("PreconditionFailed", "412"):
-                    # A put of ours whose answer was lost and that was tried again looks the same.
-                    return self.read(key) == data
-                raise
-            self._check_conditional(key, data)
-            return True
+                    return False
+                if _code(error) not in ("ConditionalRequestConflict", "409") or tried + 1 == CONFLICTS:
+                    raise
+                time.sleep(random.uniform(0, 0.1 * 2**tried))
+            else:
+                break
+        return True
 
     def _check_conditional(self, key: str, data: bytes) -> None:
         """Once: put what was just put again. A store that takes it knows no conditions, and would keep no law.
@@ -120,11 +139,7 @@ class S3Storage:
         """
         if self._conditional:
             return
-        try:
-            self.client.put_object(Bucket=self.bucket, Key=self._key(key), Body=data, IfNoneMatch="*")
-        except ClientError as error:
-            if _code(error) not in ("PreconditionFailed", "412"):
-                raise
+        if not self._put_new(key, data):
             self._conditional = True
             return
         problem = "it ignores If-None-Match: *, so two drivers could each be the first; use a store that refuses"
@@ -171,18 +186,27 @@ class S3Storage:
         with self._complaints(key):
             if isinstance(source, S3Storage) and source._endpoint == self._endpoint:
                 self._copy_on_server(source, info, key)
+                sent = None
             else:
-                with source.open(info.key) as body:
-                    config = TransferConfig(multipart_threshold=WHOLE)
-                    self.client.upload_fileobj(body, self.bucket, self._key(key), Config=config)
-                now = source.stat(info.key)
-                if now is None or now.etag != info.etag:
-                    raise PreconditionFailedError(info.key)
+                sent = self._send(source, info, key)
             with self.open(key) as landed:  # what was landed is read back, so the digest is of what is there
                 digest, size = sha256_of(landed)
             if size != info.size:
                 raise PreconditionFailedError(info.key)
+            if sent and digest != sent:
+                raise LakeUnavailableError(f"s3://{self.bucket}/{self._key(key)}", "it does not hold what was sent")
             return digest
+
+    def _send(self, source: Storage, info: ObjectInfo, key: str) -> str:
+        """Upload an object of another store; the SHA-256 of what was read there."""
+        with source.open(info.key) as body:
+            sent = Hashed(body)
+            config = TransferConfig(multipart_threshold=WHOLE)
+            self.client.upload_fileobj(cast("BinaryIO", sent), self.bucket, self._key(key), Config=config)
+        now = source.stat(info.key)
+        if now is None or now.etag != info.etag:
+            raise PreconditionFailedError(info.key)
+        return sent.digest.hexdigest()
 
     def _copy_on_server(self, source: S3Storage, info: ObjectInfo, key: str) -> None:
         try:
@@ -211,6 +235,23 @@ class S3Storage:
             yield
         except (ClientError, BotoCoreError) as error:
             raise LakeUnavailableError(f"s3://{self.bucket}/{self._key(key)}", str(error)) from error
+
+
+class Hashed(io.RawIOBase):
+    """A stream that is read once and in order, and the digest of what was read."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self.digest = stream, hashlib.sha256()
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes, or fewer."""
+        data = self._stream.read(size)
+        self.digest.update(data)
+        return data
 
 
 class Download(io.RawIOBase):
