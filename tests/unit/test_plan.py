@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -17,6 +18,8 @@ from onefold.lake import Lake
 from onefold.landing.exports import base_of, position_of, role_of
 from onefold.landing.land import land_batch, manifest_of, plan_batch
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
+from onefold.landing.source import AT_ONCE
+from onefold.storage import LocalStorage, ObjectInfo, Storage
 
 MakeDataset = Callable[..., Dataset]
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -282,6 +285,46 @@ def test_landed_bytes_that_are_missing_are_data_loss(
     with pytest.raises(LandedBytesMissingError, match=said) as raised:
         land_batch(lake, dataset(), plan.batch)
     assert raised.value.exit_code == 4
+
+
+def test_many_objects_are_landed_in_the_plans_order(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    """The larger ones come first, and so take longer."""
+    for number in range(40):
+        put(exports, f"{number:02d}.jsonl", "{}\n" * (40 - number) * 1000)
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    assert isinstance(plan, ObjectsPlan)
+    manifest = land_batch(lake, dataset(), plan.batch)
+    assert [(one.name, one.size) for one in manifest.objects] == [(one.name, one.size) for one in plan.objects]
+    assert [one.key.rpartition("/")[2] for one in manifest.objects] == [f"{n:06d}-{n:02d}.jsonl" for n in range(40)]
+
+
+def test_of_several_objects_that_changed_the_plans_first_is_told(
+    lake: Lake, exports: Path, dataset: MakeDataset
+) -> None:
+    for number in range(40):
+        put(exports, f"{number:02d}.jsonl")
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    for number in range(3, 40):
+        (exports / f"{number:02d}.jsonl").unlink()
+    with pytest.raises(ExportChangedError, match=r"export object 03\.jsonl: is gone"):
+        land_batch(lake, dataset(), plan.batch)
+
+
+def test_objects_are_landed_side_by_side(
+    lake: Lake, exports: Path, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each copy waits for another one: alone none would come to its end."""
+    for number in range(AT_ONCE):
+        put(exports, f"{number}.jsonl")
+    plan = plan_batch(lake, dataset(), export=str(exports))
+    together, copy = threading.Barrier(AT_ONCE), LocalStorage.copy_from
+
+    def copy_together(store: LocalStorage, source: Storage, info: ObjectInfo, key: str) -> str:
+        together.wait(60)
+        return copy(store, source, info, key)
+
+    monkeypatch.setattr(LocalStorage, "copy_from", copy_together)
+    assert len(land_batch(lake, dataset(), plan.batch).objects) == AT_ONCE
 
 
 def test_landing_needs_a_plan(lake: Lake, dataset: MakeDataset) -> None:

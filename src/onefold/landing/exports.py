@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -11,7 +12,7 @@ from onefold.errors import ExportChangedError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.manifest import LandedObject
 from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, RangesPlan, taken_plans
-from onefold.landing.source import Landed
+from onefold.landing.source import AT_ONCE, Landed
 from onefold.landing.undecided import land_segments
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
 
@@ -127,7 +128,9 @@ class ExportSource:
             ExportChangedError: an object is gone or is not the pinned one any more.
         """
         assert isinstance(plan, ObjectsPlan)
-        objects = [self._copy(pinned, batch, attempt, number) for number, pinned in enumerate(plan.objects)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:  # the first that fails, in the plan's order, ends the rest
+            copies = pool.map(lambda one: self._copy(one[1], batch, attempt, one[0]), enumerate(plan.objects))
+            objects = list(copies)
         return (
             land_segments(self.lake, self.dataset, batch, attempt, objects)
             if self.layout == "segments"

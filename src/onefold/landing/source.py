@@ -10,6 +10,9 @@ from onefold.landing.manifest import Hole, LandedObject
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan
 from onefold.landing.transactions import Transactions
 
+AT_ONCE = 8
+"""Objects that are copied, or read, at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Landed:

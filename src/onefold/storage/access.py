@@ -12,6 +12,8 @@ from botocore.config import Config
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+CONNECTIONS = 32
+"""Kept open at once: objects are landed side by side, large ones in parts."""
 PROPERTY = "onefold.s3"
 """The property of a catalog that holds an access (`as_json`) for pyiceberg."""
 
@@ -40,7 +42,8 @@ class S3Access:
     def client(self) -> S3Client:
         """boto3's client, of which every request asks for it: also those that its transfers make."""
         retries: Any = {"max_attempts": 8, "mode": "adaptive"}
-        made = boto3.client("s3", config=Config(retries=retries), verify=self.ca_bundle)
+        config = Config(retries=retries, max_pool_connections=CONNECTIONS)
+        made = boto3.client("s3", config=config, verify=self.ca_bundle)
         ask: Any = self._ask
         made.meta.events.register("provide-client-params.s3", ask)
         return made
