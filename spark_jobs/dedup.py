@@ -21,7 +21,7 @@ from onefold.dedup.staging import (
 from onefold.dedup.survivors import choose_survivors
 from onefold.dedup.taken_out import take_out
 from onefold.lake import Lake, new_attempt
-from onefold.landing.land import manifest_of
+from onefold.landing.land import check_bytes, manifest_of
 from onefold.landing.manifest import Manifest
 from onefold.records.decode import decode
 from onefold.records.landed import objects_named
@@ -44,6 +44,7 @@ def run(
     if standing and session.catalog.tableExists(standing.table):  # else `maintain` has cleared it away
         return standing
     manifest = manifest_of(lake, dataset, batch)
+    check_bytes(lake, manifest)
     with sized(session, manifest.size), objects_named(manifest):
         staged = _stage(session, lake, dataset, manifest, attempt or new_attempt(), taken)
     return commit_staging(session, lake, dataset, staged.model_copy(update={"without": taken.digest}))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold.catalog import StateTable
+from onefold.errors import LandedBytesMissingError
+from onefold.landing.land import land_batch, plan_batch
 from onefold.report.ledger import records_of, rows_of, verdicts_of
-from tests.process.project import THINGS, Project, line, thing
+from tests.process.project import THINGS, Here, Project, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,6 +158,22 @@ def test_landed_bytes_that_are_gone_end_with_4(shared: Project) -> None:
     finally:
         landed.write_bytes(kept)
     assert (done.code, "is gone" in done.err) == (4, True), done
+
+
+def test_landed_bytes_that_are_others_are_folded_into_nothing(project: Project, session: SparkSession) -> None:
+    """Of the same size, and a valid record."""
+    project.put("things/0.jsonl", [thing(0, "a", 1)])
+    dataset, lake, here = project.dataset(), project.lake, Here(session, project.lake)
+    batch = plan_batch(lake, dataset).batch
+    [one] = land_batch(lake, dataset, batch).objects
+    landed = Path(lake.where(one.key))
+    kept = landed.read_bytes()
+    landed.write_bytes(kept.replace(b'\\"n\\": 1', b'\\"n\\": 2'))
+    assert landed.read_bytes() != kept
+    with pytest.raises(LandedBytesMissingError, match="holds other bytes than were landed"):
+        here.run("dedup", dataset, batch)
+    landed.write_bytes(kept)
+    assert here.run("dedup", dataset, batch).records == 1
 
 
 def test_a_hole_ends_with_4_and_a_red_gate_with_3_and_readers_see_nothing_of_it(

@@ -16,7 +16,7 @@ from onefold.dataset import Dataset
 from onefold.errors import ExportChangedError, LandedBytesMissingError, NothingToReadError, StepMissingError
 from onefold.lake import Lake
 from onefold.landing.exports import base_of, position_of, role_of
-from onefold.landing.land import land_batch, manifest_of, plan_batch
+from onefold.landing.land import check_bytes, land_batch, manifest_of, plan_batch
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
 from onefold.landing.source import AT_ONCE
 from onefold.storage import LocalStorage, ObjectInfo, Storage
@@ -285,6 +285,27 @@ def test_landed_bytes_that_are_missing_are_data_loss(
     with pytest.raises(LandedBytesMissingError, match=said) as raised:
         land_batch(lake, dataset(), plan.batch)
     assert raised.value.exit_code == 4
+
+
+@pytest.mark.parametrize("damage", ["a byte", "gone"])
+def test_landed_bytes_are_held_against_their_digests(
+    lake: Lake, exports: Path, dataset: MakeDataset, damage: str
+) -> None:
+    for number in range(20):
+        put(exports, f"{number}.jsonl")
+    manifest = land_batch(lake, dataset(), plan_batch(lake, dataset(), export=str(exports)).batch)
+    check_bytes(lake, manifest)
+    hurt = manifest.objects[13]
+    landed = Path(lake.where(hurt.key))
+    landed.unlink() if damage == "gone" else landed.write_bytes(flipped(landed.read_bytes()))
+    assert damage == "gone" or land_batch(lake, dataset(), manifest.batch) == manifest, "its size is as it was"
+    said = "is gone" if damage == "gone" else f"holds other bytes than were landed: .*, not {hurt.sha256}"
+    with pytest.raises(LandedBytesMissingError, match=f"landed object {hurt.key}: {said}"):
+        check_bytes(lake, manifest)
+
+
+def flipped(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:]
 
 
 def test_many_objects_are_landed_in_the_plans_order(lake: Lake, exports: Path, dataset: MakeDataset) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from onefold.dataset import Dataset
@@ -11,7 +13,7 @@ from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.exports import ExportSource, base_of
 from onefold.landing.live import LiveSource, Read
-from onefold.landing.manifest import Accepted, Cleared, Forgets, Manifest, Replays
+from onefold.landing.manifest import Accepted, Cleared, Forgets, LandedObject, Manifest, Replays
 from onefold.landing.plan import (
     ForgetPlan,
     GapPlan,
@@ -26,7 +28,7 @@ from onefold.landing.plan import (
     read_plan,
     take_plan,
 )
-from onefold.landing.source import Landed, Source
+from onefold.landing.source import AT_ONCE, Landed, Source
 
 
 def plan_batch(
@@ -170,12 +172,35 @@ def check_not_cleared(lake: Lake, source: str, batch: str) -> None:
         raise LandingClearedError(batch, f"{cleared.at:%Y-%m-%d}")
 
 
+def check_bytes(lake: Lake, manifest: Manifest) -> None:
+    """Hold every landed byte of a batch against the manifest's digests.
+
+    Raises:
+        LandedBytesMissingError: an object is gone, or holds other bytes.
+        LandingClearedError: the landing was cleared.
+    """
+    check_not_cleared(lake, manifest.source, manifest.landing)
+
+    def check(one: LandedObject) -> None:
+        _check_one(lake, manifest, one)
+        if (found := lake.storage.digest(one.key)) != one.sha256:
+            problem = f"holds other bytes than were landed: their SHA-256 is {found}, not {one.sha256}"
+            raise LandedBytesMissingError(manifest.batch, one.key, problem)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        deque(pool.map(check, manifest.objects), maxlen=0)
+
+
 def _check(lake: Lake, manifest: Manifest) -> None:
     if lake.storage.stat(Lake.cleared(manifest.source, manifest.landing)):
         return  # who needs the bytes says so
     for one in manifest.objects:
-        info = lake.storage.stat(one.key)
-        if info is None:
-            raise LandedBytesMissingError(manifest.batch, one.key, "is gone")
-        if info.size != one.size:
-            raise LandedBytesMissingError(manifest.batch, one.key, f"has {info.size} bytes, not {one.size}")
+        _check_one(lake, manifest, one)
+
+
+def _check_one(lake: Lake, manifest: Manifest, one: LandedObject) -> None:
+    info = lake.storage.stat(one.key)
+    if info is None:
+        raise LandedBytesMissingError(manifest.batch, one.key, "is gone")
+    if info.size != one.size:
+        raise LandedBytesMissingError(manifest.batch, one.key, f"has {info.size} bytes, not {one.size}")
