@@ -23,7 +23,7 @@ from onefold.report.ledger import rows_of
 from onefold.settings import Settings
 from onefold.storage import s3_of_spark
 from tests.integration.cluster import Cluster, python_without_onefold
-from tests.integration.s3_servers import environment, moto
+from tests.integration.s3_servers import SERVERS, environment
 from tests.jvm import short_lived
 from tests.process.project import SETTINGS
 from tests.rest_server import RestServer
@@ -60,10 +60,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
+@pytest.fixture(scope="module", params=["moto", pytest.param("versitygw", marks=pytest.mark.nightly)])
+def s3(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """An S3 server with the bucket `lake`: the environment that leads there, for this process too."""
-    with moto() as address, pytest.MonkeyPatch.context() as patch:
+    with SERVERS[request.param]() as address, pytest.MonkeyPatch.context() as patch:
         given = environment(address)
         for name, value in given.items():
             patch.setenv(name, value)

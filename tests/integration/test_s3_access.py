@@ -23,6 +23,7 @@ from onefold.storage import LocalStorage, S3Storage
 from onefold.storage.s3 import WHOLE
 from tests.batches import Export, values
 from tests.certificates import certificate_in
+from tests.integration.cluster import Cluster
 from tests.integration.s3_faults import Faulty, Request
 from tests.integration.s3_servers import environment, moto
 from tests.jvm import short_lived
@@ -37,8 +38,8 @@ Asked = tuple[str, str, str | None]
 """An action, of what, and the prefix that a listing names"""
 
 
-@pytest.fixture(scope="module")
-def requests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Request]]:
+@pytest.fixture(scope="module", params=["one host", pytest.param("cluster", marks=pytest.mark.nightly)])
+def requests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Request]]:
     """All that was asked while batches of two layouts were run, a table was tidied and large objects were landed."""
     home = tmp_path_factory.mktemp("home")
     project = Project(home)
@@ -59,7 +60,12 @@ def requests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Request]
         store.put_object(Bucket="exports", Key="topics/large", Body=b"x" * (WHOLE + 1))
         with Faulty(address, certificate) as proxy:
             patch.setenv("AWS_ENDPOINT_URL", proxy.address)
-            run(home, own)
+            if request.param == "cluster":
+                with Cluster(home) as cluster:
+                    conf = json.dumps({"spark.executor.memory": "700m", "spark.ui.enabled": "false"})
+                    run(home, own | {"spark_master": cluster.master, "spark_conf": conf})
+            else:
+                run(home, own)
             land_large(Lake(Settings.model_validate({"home": home, "lake": LAKE, **own})), home)
             yield proxy.requests
 
