@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 WHOLE = 8 << 20
 """Below this size an object is copied in one call; above, in parts."""
+PARTS = 4
+"""Parts of an upload that are in memory at once, of 8 MB."""
 BROKEN = 5
 """How often in a row a download may break without a byte coming."""
 CONFLICTS = 6
@@ -202,6 +204,7 @@ class S3Storage:
         with source.open(info.key) as body:
             sent = Hashed(body)
             config = TransferConfig(multipart_threshold=WHOLE)
+            config.max_in_memory_upload_chunks = PARTS
             self.client.upload_fileobj(cast("BinaryIO", sent), self.bucket, self._key(key), Config=config)
         now = source.stat(info.key)
         if now is None or now.etag != info.etag:
