@@ -245,6 +245,9 @@ def test_icebergs_files_are_put_when_closed_and_read_in_parts(bucket: str) -> No
     assert not found.exists()
     with pytest.raises(FileNotFoundError, match=r"a b=1\.avro"):
         found.open()
+    with pytest.raises(TypeError), made.create() as out:
+        out.writelines([b"01234", "no bytes"])  # type: ignore[attr-defined]
+    assert not found.exists()
     with made.create() as out:
         assert out.write(b"0123456789") == 10
         assert not found.exists(), "nothing half"

@@ -86,10 +86,14 @@ class _Reader(Seekable):
 class _Writer(io.BytesIO):
     def __init__(self, file: BucketFile) -> None:
         super().__init__()
-        self._file = file
+        self._file, self._whole = file, True
+
+    def __exit__(self, kind: object, *told: object) -> None:
+        self._whole = kind is None
+        self.close()
 
     def close(self) -> None:
-        if not self.closed:
+        if self._whole and not self.closed:
             with _os_errors():
                 self._file.store.write(self._file.key, self.getvalue())
         super().close()
