@@ -276,7 +276,6 @@ def test_a_dry_run_of_a_published_project_writes_nothing(shared: Project) -> Non
 # Steps
 
 
-@pytest.mark.nightly  # Airflow's tests run each step as a process of its own, too
 def test_steps_one_by_one_equal_a_run(project: Project, tmp_path: Path, session: SparkSession) -> None:
     lines = [thing(0, "a", 1), thing(1, "b", 2), thing(2, "a", 1), line(3, "{}")]
     project.put("things/0.jsonl", lines)
