@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -84,3 +86,19 @@ def test_only_a_small_driver_does_without_the_second_compiler(lake: Lake, monkey
     assert FIRST_COMPILER_ONLY not in session_settings(lake)[options]
     own = Lake(lake.settings.model_copy(update={"spark_conf": {options: "-Xint"}}))
     assert session_settings(own, small=True)[options] == "-Xint"
+
+
+def test_without_the_second_compiler_there_is_as_much_room_for_code_as_with_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onefold.spark.settings.jars", lambda _: [])
+    small, usual = (session_settings(lake, small=one)["spark.driver.extraJavaOptions"] for one in (True, False))
+    assert room_for_code(small) >= room_for_code(usual)
+
+
+def room_for_code(options: str) -> int:
+    command = ["java", *options.split(), "-XX:+PrintFlagsFinal", "-version"]
+    flags = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"ReservedCodeCacheSize\s*= (\d+)", flags)
+    assert found
+    return int(found[1])
