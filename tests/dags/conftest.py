@@ -65,7 +65,8 @@ def probe(airflow_environ: dict[str, str]) -> Probe:
         command = [sys.executable, str(PROBE), function, *words]
         done = subprocess.run(command, env=changed, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-        return json.loads(done.stdout.splitlines()[-1]) | {"log": done.stdout + done.stderr}
+        answer = done.stdout.rpartition("\nanswer: ")[2].splitlines()[0]
+        return json.loads(answer) | {"log": done.stdout + done.stderr}
 
     return run
 

@@ -418,7 +418,7 @@ def decide(conf: str, answer: str) -> dict[str, Any]:
         "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
         "events": _events(done),
         "main": _main(json.loads(conf)["dataset"]),
-        **json.loads(said.splitlines()[-1]),
+        **json.loads(said.rpartition("\nanswer: ")[2].splitlines()[0]),
     }
 
 
@@ -529,5 +529,4 @@ def pages(*paths: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     answer = globals()[sys.argv[1]](*sys.argv[2:])
-    print()
-    print(json.dumps(answer, default=str))
+    print(f"\nanswer: {json.dumps(answer, default=str)}")  # children that outlive a task may have a last word behind it

@@ -423,7 +423,7 @@ def test_an_inexact_layout_has_no_offset_and_no_timestamp_to_order_by(write: Wri
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        (ENTRIES + "  odd\n indent: [\n", 24, "not YAML"),
+        (ENTRIES + "  odd\n indent: [\n", 23, "not YAML"),
         (ENTRIES + "owner: twice\n", 23, 'found duplicate key "owner"'),
         (changed("mode: append", "mode: append\n  mode: upsert"), 21, 'found duplicate key "mode"'),
         (ENTRIES + "---\nname: second\n", 23, "another document"),

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from onefold.dataset.base import NotBuiltError
 from onefold.dataset.model import Dataset
+from onefold.dataset.tree import Place, read_tree
 from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
 
 
@@ -23,14 +22,14 @@ def load_dataset(file: Path) -> Dataset:
         InvalidDatasetError: with the file, the line and the key at fault.
         NotSupportedYetError: it asks for something that is not built yet.
     """
-    tree = _read(file)
+    tree, lines = _read(file)
     try:
         dataset = Dataset.model_validate(tree)
     except ValidationError as error:
-        raise _complaint(file, tree, error) from None
-    lines = {name: _line(tree, ("value", "fields", name)) for name in dataset.fields}
-    lines[""] = _line(tree, ("value", "fields"))
-    return dataset.read_from(str(file), {name: line for name, line in lines.items() if line})
+        raise _complaint(file, lines, error) from None
+    of_fields = {name: _line(lines, ("value", "fields", name)) for name in dataset.fields}
+    of_fields[""] = _line(lines, ("value", "fields"))
+    return dataset.read_from(str(file), {name: line for name, line in of_fields.items() if line})
 
 
 def find_dataset(folder: Path, name: str) -> Dataset:
@@ -50,9 +49,9 @@ def dataset_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 
 
-def _read(file: Path) -> CommentedMap:
+def _read(file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     try:
-        tree = YAML(typ="rt").load(file.read_text(encoding="utf-8"))
+        tree, lines = read_tree(file.read_text(encoding="utf-8"))
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise InvalidDatasetError(str(file), line, "", f"not YAML: {error.problem}") from None
@@ -60,21 +59,21 @@ def _read(file: Path) -> CommentedMap:
         raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
-    if not isinstance(tree, CommentedMap):
+    if not isinstance(tree, dict):
         raise InvalidDatasetError(str(file), 1, "", "not a mapping of keys such as name, source, value, apply")
     if tree.get("name") != file.stem:
         problem = f"the name must be that of the file, {file.stem!r}"
-        raise InvalidDatasetError(str(file), _line(tree, ("name",)), "name", problem)
-    return tree
+        raise InvalidDatasetError(str(file), _line(lines, ("name",)), "name", problem)
+    return tree, lines
 
 
-def _complaint(file: Path, tree: CommentedMap, error: ValidationError) -> InvalidDatasetError:
+def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> InvalidDatasetError:
     # A misspelt key also leaves a missing one: the misspelling is said first. What is not built yet is said only
     # when nothing is plainly wrong.
     found = sorted(error.errors(), key=lambda one: (_not_built(one), one["type"] != "extra_forbidden"))
     first = found[0]
     place = tuple(part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-")))
-    key, line = ".".join(str(part) for part in place), _line(tree, place)
+    key, line = ".".join(str(part) for part in place), _line(lines, place)
     if _not_built(first):
         problem = str(first["ctx"]["error"]).removeprefix("not_supported_yet: ")
         return NotSupportedYetError(str(file), line, key or "dataset", problem)
@@ -83,7 +82,7 @@ def _complaint(file: Path, tree: CommentedMap, error: ValidationError) -> Invali
     problem = first["msg"].removeprefix("Value error, ")
     if not place and ": " in problem:  # a check across keys names its place itself
         key, problem = problem.split(": ", 1)
-        line = _line(tree, tuple(key.split(".")))
+        line = _line(lines, tuple(key.split(".")))
     return InvalidDatasetError(str(file), line, key, problem)
 
 
@@ -106,13 +105,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
-def _line(tree: Any, place: tuple[Any, ...]) -> int | None:
-    line: int | None = None
-    for part in place:
-        if not isinstance(tree, CommentedMap) or part not in tree:
-            break
-        if part not in (tree.lc.data or {}):  # it comes from a merge key
-            break
-        line = tree.lc.key(part)[0] + 1
-        tree = tree[part]
-    return line
+def _line(lines: dict[Place, int], place: Place) -> int | None:
+    """Of the last key on the way that stands in the file."""
+    known = (lines.get(place[:length]) for length in range(len(place), 0, -1))
+    return next((line for line in known if line), None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, get_current_context, task
+from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTimetableInvalid
 
 from onefold.dataset import Dataset, load_dataset
@@ -52,10 +53,6 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
         default_args=task_defaults(
             settings, dataset.owner or "onefold", dataset.schedule.settle if dataset.schedule else timedelta(0)
         ),
-        params={
-            "export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT),
-            "dry_run": Param(False, type="boolean", title="Dry run", description=DRY_RUN),
-        },
     ) as dag:
         of: dict[str, Any] = {"dataset": name, "batch": BATCH, "pool": settings.pool, "history": settings.spark_history}
         live = dataset.source.kafka  # it is read by Spark; export files are copied
@@ -70,6 +67,13 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
         # A task is behind every one whose word it reads: cleared together, it has to wait for that, too.
         planned >> [dedup, upsert, gate, publish, reported]
         upsert >> publish
+    # Each task would take them along, copied for every class that it is of: most of a DAG's making.
+    dag.params = ParamsDict(
+        {
+            "export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT),
+            "dry_run": Param(False, type="boolean", title="Dry run", description=DRY_RUN),
+        }
+    )
     return dag
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from onefold.lake import CATALOG, Lake
 from onefold.origins import speaks_of_secret
 from onefold.spark.jars import jar_home, jars
-from onefold.spark.trust import trust_settings
 from onefold.storage import S3Storage, s3_of_spark
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
@@ -66,6 +65,8 @@ def _trust(lake: Lake) -> dict[str, str]:
     bundle = lake.settings.s3_ca_bundle
     if bundle is None or not isinstance(lake.storage, S3Storage):
         return {}
+    from onefold.spark.trust import trust_settings
+
     return trust_settings(bundle, lake.settings.path(".onefold"))
 
 
