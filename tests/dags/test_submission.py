@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from onefold.spark.result import StepResult
+
 PASSWORD = "sw0rdfish-of-the-broker"
 CLUSTER = {"conn_type": "spark", "host": "k8s://https://h", "extra": {"deploy-mode": "cluster"}}
 SPARK_SUBMIT = f"""\
@@ -23,7 +25,13 @@ print("0 is too long ago")
 for number in range(1, 20):
     print(f"{{number}} of what it said\\n")
 print("SASL refused", json.loads(os.environ.get("ONEFOLD_KAFKA", "0")), flush=True)
-sys.exit(1)
+if "RESULT" in os.environ:
+    result = pathlib.Path(os.environ["ONEFOLD_LAKE"], "datasets/things/results/all/a_1-maintain.json")
+    result.parent.mkdir(parents=True)
+    result.write_text(os.environ["RESULT"])
+if "SIGNAL" in os.environ:
+    os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+sys.exit(int(os.environ.get("CODE", "1")))
 """
 
 
@@ -80,6 +88,21 @@ def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without
     assert sentence.endswith("Its last lines:")
     said = [f"  {number} of what it said" for number in range(1, 20)]
     assert lines == [*said, "  SASL refused {'kafka_default': {'sasl.password': '***'}}"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "error"),
+    [({"CODE": "1"}, "SparkStepError"), ({"SIGNAL": "9"}, "SparkLostError"), ({"CODE": "137"}, "SparkLostError")],
+)
+def test_what_a_driver_says_whose_jvm_was_killed_is_no_cause_to_give_up(
+    submit: Any, ends: dict[str, str], error: str
+) -> None:
+    fields = {"step": "maintain", "of": "things all", "problem": "ConnectionRefusedError: Connection refused"}
+    result = StepResult(step="maintain", error="SparkStepError", fields=fields)
+
+    [found] = submit({"conn_type": "spark", "host": "local[*]"}, RESULT=result.model_dump_json(), **ends)
+
+    assert found["error"] == error
 
 
 def test_a_task_leads_to_its_application_on_sparks_history_server(submit: Any) -> None:

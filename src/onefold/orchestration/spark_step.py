@@ -77,7 +77,7 @@ class SparkLauncher(SparkSubmitOperator):
 
         Raises:
             UsageError: there is no such connection, or it names no master.
-            SparkLostError: the process ended without a result of its own.
+            SparkLostError: the process ended without a result of its own, or by a signal.
             OnefoldError: the error that the step ended with.
         """
         connection = self._connection()
@@ -96,9 +96,15 @@ class SparkLauncher(SparkSubmitOperator):
             with in_environment(environment):
                 super().execute(context)
         except AirflowException as error:
-            if lake.storage.stat(key) == before:  # an older result is not this process's
+            # An older result is not this process's, and what a driver says whose JVM was killed under it is no cause.
+            if lake.storage.stat(key) == before or self._was_killed():
                 raise SparkLostError(step, batch, tuple(_shown(line) for line in self._last)) from error
         return result_of(lake, self.dataset, batch, attempt, step)
+
+    def _was_killed(self) -> bool:
+        """Whether a signal ended what was submitted, or (128 and more, as shells have it) a program that it started."""
+        submitted = getattr(self._hook, "_submit_sp", None)
+        return submitted is not None and not 0 <= submitted.wait() <= 128
 
     def _get_hook(self) -> SparkSubmitHook:
         """The provider's, of whose process the last lines are kept as it reads them.
