@@ -23,15 +23,15 @@ class Reports:
         from airflow.api_fastapi.core_api.security import GetUserDep
 
         from onefold.lake import Lake
+        from onefold.orchestration.connections import load_connected
         from onefold.orchestration.runs import batch_of
-        from onefold.settings import load_settings
         from onefold.ui.reports import reports_app
 
         def readable(user: GetUserDep) -> set[str]:
             """The DAGs that the user may read; 401 where nobody is logged in."""
             return set(get_auth_manager().get_authorized_dag_ids(user=user, method="GET"))
 
-        lake = Lake(load_settings())  # one for all requests: a bucket's client is dear to make
+        lake = Lake(load_connected())  # one for all requests: a bucket's client is dear to make
         return reports_app(lambda: lake, readable, batch_of)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -71,7 +71,7 @@ class Lake:
         """How buckets are reached: the lake's, and those of exports."""
         given = self.settings
         bundle = str(given.s3_ca_bundle) if given.s3_ca_bundle else None
-        return S3Access(given.s3_encryption, given.s3_kms_key, given.s3_requester_pays, bundle)
+        return S3Access(given.s3_encryption, given.s3_kms_key, given.s3_requester_pays, bundle, given.s3_login)
 
     @property
     def warehouse(self) -> str:

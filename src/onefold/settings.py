@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from tomllib import TOMLDecodeError
@@ -23,6 +24,8 @@ from onefold.errors import UsageError
 from onefold.origins import nearest, origins_in, unknown_variables
 
 _LOG = logging.getLogger(__name__)
+S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "endpoint_url", "region_name")
+"""What a login to S3 may hold."""
 
 
 class Settings(BaseSettings):
@@ -57,6 +60,16 @@ class Settings(BaseSettings):
     )
     s3_ca_bundle: Path | None = Field(
         default=None, description="A PEM file of the authorities that are trusted in place of the usual ones"
+    )
+    s3_connection: str | None = Field(
+        default=None,
+        description="The Airflow connection that tells Airflow's tasks keys, endpoint and region of S3; the command "
+        "line ignores it",
+    )
+    s3_login: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,  # it holds credentials
+        description="Keys, endpoint and region for S3, in boto3's names; default: as boto3 finds them",
     )
     spark_master: str = Field(default="local[*]", description="Spark master of in-process steps")
     spark_conf: dict[str, str] = Field(
@@ -105,6 +118,13 @@ class Settings(BaseSettings):
         if found and not found.is_file():
             raise ValueError(f"{found} is no file")
         return found
+
+    @field_validator("s3_login")
+    @classmethod
+    def _login(cls, login: dict[str, str]) -> dict[str, str]:
+        if problem := login_problem(login):
+            raise ValueError(problem)
+        return login
 
     @field_validator("notify")
     @classmethod
@@ -163,6 +183,16 @@ def load_settings(**overrides: Any) -> Settings:
         raise UsageError(_complaint(error)) from error
     except (SettingsError, TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"the settings cannot be read: {error}") from error
+
+
+def login_problem(login: Mapping[str, str]) -> str | None:
+    """Why a login to S3 is none; no value is told."""
+    if unknown := sorted(set(login) - set(S3_LOGIN)):
+        return f"{', '.join(unknown)} is not of a login to S3, which has {', '.join(S3_LOGIN)}"
+    key, secret, token = (login.get(name) for name in S3_LOGIN[:3])
+    if bool(key) != bool(secret) or (token and not key):
+        return "an access key and its secret key belong together, and a session token to both"
+    return None
 
 
 ENTRIES = {name: get_origin(field.annotation) is dict for name, field in Settings.model_fields.items()}

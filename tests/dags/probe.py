@@ -276,12 +276,13 @@ def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:
     for task in dag.tasks:
         task.retries = int(retries or task.retries)
     done = dag.test(logical_date=None, run_conf=json.loads(conf))
+    tasks = {one.task_id: str(one.state) for one in done.get_task_instances()}
     return {
         "state": str(done.state),
-        "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
+        "tasks": tasks,
         "events": _events(done),
         "xcoms": {one.task_id: one.xcom_pull(one.task_id) for one in done.get_task_instances()},
-        "main": _main(dag_id) if dag_id in dataset_names() else None,
+        "main": _main(dag_id) if dag_id in dataset_names() and tasks["plan"] != "failed" else None,
     }
 
 
@@ -507,9 +508,9 @@ def _main(name: str) -> int | None:
     from onefold.catalog import find_state
     from onefold.dataset import find_dataset
     from onefold.lake import Lake
-    from onefold.settings import load_settings
+    from onefold.orchestration.connections import load_connected
 
-    lake = Lake(load_settings())
+    lake = Lake(load_connected())
     table = find_state(lake, find_dataset(lake.settings.datasets_folder, name))
     return table.main.snapshot if table else None
 

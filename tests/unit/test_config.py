@@ -27,6 +27,11 @@ catalog = "postgresql+psycopg2://onefold:s3cr3t-a@db:5432/catalog?sslpassword=s3
 "bootstrap.servers" = "broker:9092"
 "sasl.password" = "s3cr3t-e"
 "sasl.jaas.config" = "s3cr3t-f"
+
+[s3_login]
+aws_access_key_id = "s3cr3t-k"
+aws_secret_access_key = "s3cr3t-l"
+endpoint_url = "http://s3:7070"
 """
 
 
@@ -68,6 +73,8 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "s3_kms_key": (None, "default"),
         "s3_requester_pays": (False, "default"),
         "s3_ca_bundle": (None, "default"),
+        "s3_connection": (None, "default"),
+        "s3_login": (None, "default"),
         "spark_master": ("local[*]", "default"),
         "spark_conf": (None, "default"),
         "spark_history": (None, "default"),
@@ -102,6 +109,8 @@ def test_each_value_names_its_line_or_its_variable(given: Path, printed: list[st
         "spark_conf.spark.my.token": ("(hidden)", "ONEFOLD_SPARK_CONF"),
         "kafka.kafka_default.bootstrap.servers": ("broker:9092", f"{given}:11"),
         "kafka.kafka_default.sasl.password": ("(hidden)", f"{given}:12"),
+        "s3_login.aws_secret_access_key": ("(hidden)", f"{given}:17"),
+        "s3_login.endpoint_url": ("http://s3:7070", f"{given}:18"),
         "kafka.other.client.id": ("onefold", "ONEFOLD_KAFKA__OTHER"),
     }
     assert {name: rows[name] for name in expected} == expected

@@ -97,6 +97,27 @@ def test_a_secret_among_the_user_s_settings_of_hadoop_waits_for_the_session(monk
     assert secret_settings(lake)["fs.s3a.secret.key"] == "s3cr3t"
 
 
+@pytest.mark.parametrize("token", [None, "s3cr3t-token"])
+def test_a_login_waits_for_the_session_and_goes_before_what_a_machine_has(
+    monkeypatch: pytest.MonkeyPatch, token: str | None
+) -> None:
+    keys = {"aws_access_key_id": "s3cr3t-user", "aws_secret_access_key": "s3cr3t-key"}
+    tokens = {"aws_session_token": token} if token else {}
+    login = {**keys, **tokens, "endpoint_url": "http://s3:7070", "region_name": "eu-north-1"}
+    lake = remote(monkeypatch, AWS_ENDPOINT_URL="http://other:1")
+    lake = Lake(lake.settings.model_copy(update={"s3_login": login}))
+    started = session_settings(lake)
+    assert [name for name, value in started.items() if "s3cr3t" in value] == []
+    assert started["spark.hadoop.fs.s3a.endpoint"] == started["spark.executorEnv.AWS_ENDPOINT_URL"] == "http://s3:7070"
+    assert started["spark.hadoop.fs.s3a.endpoint.region"] == "eu-north-1"
+    provider = started["spark.hadoop.fs.s3a.aws.credentials.provider"]
+    assert provider.rpartition(".")[2] == f"{'Temporary' if token else 'Simple'}AWSCredentialsProvider"
+    own = {"fs.s3a.access.key": "s3cr3t-user", "fs.s3a.secret.key": "s3cr3t-key"}
+    own |= {"fs.s3a.session.token": token} if token else {}
+    assert own.items() <= secret_settings(lake).items()
+    assert "s3cr3t" not in f"{lake.access!r} {lake.settings!r}"
+
+
 def test_spark_reaches_the_bucket_as_boto3_does(monkeypatch: pytest.MonkeyPatch) -> None:
     own = session_settings(remote(monkeypatch, AWS_ENDPOINT_URL="http://s3:7070"))
     assert own["spark.hadoop.fs.s3a.endpoint"] == own["spark.executorEnv.AWS_ENDPOINT_URL"] == "http://s3:7070"

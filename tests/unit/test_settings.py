@@ -55,6 +55,12 @@ def test_the_environment_goes_over_the_file(home: Path, monkeypatch: pytest.Monk
         ('s3_kms_key = "k"\n', "onefold.toml:1: setting s3_kms_key: .*belongs to s3_encryption = aws:kms"),
         ('s3_encryption = "AES256"\ns3_kms_key = "k"\n', "onefold.toml:2: setting s3_kms_key: "),
         ('s3_ca_bundle = "ca.pem"\n', "setting s3_ca_bundle: .*/ca.pem is no file"),
+        (
+            '[s3_login]\naws_access_key_id = "a"\n',
+            "onefold.toml:1: setting s3_login: .* its secret key belong together",
+        ),
+        ('[s3_login]\naws_session_token = "a"\n', "setting s3_login: .* a session token to both"),
+        ('[s3_login]\nrole_arn = "a"\n', "setting s3_login: .*role_arn is not of a login to S3, which has aws_access"),
         ('task_timeout = "long"\n', "setting task_timeout: .*no duration such as"),
         ('[notify.mail]\nto = "x"\n', "setting notify: .*mail needs a class, such as"),
         ("[spark_conf]\nspark.driver.memory = 1\n", "setting spark_conf.spark: .*string"),

@@ -8,22 +8,55 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from onefold.dataset import Dataset, find_dataset
+from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.origins import speaks_of_secret
-from onefold.settings import Settings, load_settings
+from onefold.settings import Settings, load_settings, login_problem
 from onefold.spark.settings import secret_settings
 from onefold.upsert.generation import settle
 
 
+def load_connected() -> Settings:
+    """The settings, with the login to S3 that the Airflow connection `s3_connection` holds where they hold none.
+
+    Raises:
+        UsageError: there is no such connection, or it says what is no login.
+    """
+    settings = load_settings()
+    if settings.s3_connection is None or settings.s3_login:
+        return settings
+    return settings.model_copy(update={"s3_login": _s3_login(settings.s3_connection)})
+
+
+def _s3_login(name: str) -> dict[str, str]:
+    try:
+        connection = BaseHook.get_connection(name)
+    except AirflowNotFoundException:
+        raise UsageError(
+            f"there is no Airflow connection {name!r}, which s3_connection names: it says how S3 is reached. Nothing "
+            "was started. Add it (type aws or generic, login: the access key, password: the secret key; extra: "
+            f"endpoint_url, region_name, aws_session_token), or set AIRFLOW_CONN_{name.upper()}."
+        ) from None
+    keys = {"aws_access_key_id": connection.login, "aws_secret_access_key": connection.password}
+    told = [*connection.extra_dejson.items(), *keys.items()]
+    given = {key: str(value) for key, value in told if value}
+    problem = login_problem(given)
+    if connection.host:
+        problem = "it names a host, but an endpoint belongs in its extra, as endpoint_url"
+    if problem:
+        raise UsageError(f"the Airflow connection {name!r}, which s3_connection names: {problem}. Nothing was started.")
+    return given
+
+
 def open_dataset(name: str) -> tuple[Lake, Dataset]:
     """The lake, and a dataset whose cluster's connection is looked up in Airflow where the settings name none."""
-    settings = load_settings()
+    settings = load_connected()
     dataset = find_dataset(settings.datasets_folder, name)
-    lake = Lake(_connected(settings, dataset))
+    lake = Lake(_with_cluster(settings, dataset))
     return lake, settle(lake, dataset)
 
 
-def _connected(settings: Settings, dataset: Dataset) -> Settings:
+def _with_cluster(settings: Settings, dataset: Dataset) -> Settings:
     kafka = dataset.source.kafka
     if kafka is None or kafka.connection in settings.kafka:
         return settings
@@ -34,13 +67,15 @@ def _connected(settings: Settings, dataset: Dataset) -> Settings:
     return settings.model_copy(update={"kafka": {**settings.kafka, kafka.connection: extra}})
 
 
-def kafka_environment(settings: Settings) -> dict[str, str]:
-    """The clusters' settings for a process that is started."""
-    return {"ONEFOLD_KAFKA": json.dumps(settings.kafka)} if settings.kafka else {}
+def secret_variables(settings: Settings) -> dict[str, str]:
+    """What connections say, the clusters' and S3's, for a process that is started."""
+    told = {"ONEFOLD_KAFKA": settings.kafka, "ONEFOLD_S3_LOGIN": settings.s3_login}
+    return {name: json.dumps(given) for name, given in told.items() if given}
 
 
 def secrets_of(lake: Lake) -> list[str]:
     """The settings' values that neither a log nor an error may repeat."""
     clusters = [pair for given in lake.settings.kafka.values() for pair in given.items()]
     named = [value for name, value in clusters if isinstance(value, str) and speaks_of_secret(name)]
-    return [*named, *secret_settings(lake).values()]
+    # An access key names a user: masked, its word would be gone from every log.
+    return [*named, *(value for name, value in secret_settings(lake).items() if name != "fs.s3a.access.key")]

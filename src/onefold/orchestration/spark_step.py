@@ -24,7 +24,7 @@ from onefold.dataset import Dataset, find_dataset
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.plan import find_plan
-from onefold.orchestration.connections import kafka_environment, open_dataset, secrets_of
+from onefold.orchestration.connections import open_dataset, secret_variables, secrets_of
 from onefold.orchestration.links import ReportLink, SparkLink
 from onefold.settings import Settings
 from onefold.spark.result import application_in, result_key, result_of
@@ -282,20 +282,20 @@ def python_environment(connection: Connection) -> dict[str, str]:
 
 
 def secret_environment(connection: Connection, settings: Settings) -> dict[str, str]:
-    """How a driver on this machine is told the clusters' settings. One on another machine would be told by the command
+    """How a driver on this machine is told what connections hold. One on another machine would be told by the command
     line, which everybody may read.
 
     Raises:
         UsageError: the driver runs on another machine, and no secret of Kubernetes tells it.
     """
-    given = kafka_environment(settings)
+    given = secret_variables(settings)
     if given and _elsewhere(connection):
         told = [f"spark.kubernetes.driver.secretKeyRef.{name}" for name in given]
         if not all(name in settings.spark_conf for name in told):
             raise UsageError(
-                f"the Airflow connection {connection.conn_id!r} says deploy-mode cluster: Kafka's settings, passwords "
-                "too, would stand in spark-submit's command line. Nothing was started. Use deploy-mode client, or, on "
-                f"Kubernetes, keep them in a secret and name it in spark_conf: {', '.join(told)}."
+                f"the Airflow connection {connection.conn_id!r} says deploy-mode cluster: the settings of Kafka and "
+                "S3, passwords too, would stand in spark-submit's command line. Nothing was started. Use deploy-mode "
+                f"client, or, on Kubernetes, keep them in a secret and name it in spark_conf: {', '.join(told)}."
             )
         return {}
     return given

@@ -7,7 +7,7 @@ from pathlib import Path
 from onefold.lake import CATALOG, Lake
 from onefold.origins import speaks_of_secret
 from onefold.spark.jars import jar_home, jars
-from onefold.storage import S3Storage, s3_of_spark
+from onefold.storage import S3Storage, s3_of_spark, s3_secrets
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
 _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
@@ -82,7 +82,9 @@ def secret_settings(lake: Lake) -> dict[str, str]:
     """What a session is told only once it runs: the start of a JVM stands in the list of processes."""
     of_catalog = {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
     given = lake.settings.spark_conf.items()
-    return of_catalog | {key.removeprefix(_HADOOP): value for key, value in given if _late(key)}
+    return (
+        of_catalog | s3_secrets(lake.storage) | {key.removeprefix(_HADOOP): value for key, value in given if _late(key)}
+    )
 
 
 def _late(key: str) -> bool:

@@ -1,7 +1,7 @@
 """Objects in a folder or a bucket: the only room that knows boto3."""
 
 from onefold.storage.access import S3Access
-from onefold.storage.clients import s3_of_pyiceberg, s3_of_spark
+from onefold.storage.clients import s3_of_pyiceberg, s3_of_spark, s3_secrets
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import ObjectInfo, Storage, safe_key
 from onefold.storage.open import open_storage
@@ -16,5 +16,6 @@ __all__ = [
     "open_storage",
     "s3_of_pyiceberg",
     "s3_of_spark",
+    "s3_secrets",
     "safe_key",
 ]

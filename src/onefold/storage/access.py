@@ -1,9 +1,10 @@
-"""How buckets are reached, beside credentials and endpoint, which every client finds by itself."""
+"""How buckets are reached. Credentials and endpoint every client finds by itself, where no login is given."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -20,7 +21,7 @@ PROPERTY = "onefold.s3"
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """What the settings say of S3. It holds no secret, so Spark's tasks and pyiceberg may take it along."""
+    """What the settings say of S3. Spark's tasks and pyiceberg take it along; a login in it is secret."""
 
     encryption: str | None = None
     """`AES256` or `aws:kms`; None: as the bucket does by itself"""
@@ -28,6 +29,8 @@ class S3Access:
     requester_pays: bool = False
     ca_bundle: str | None = None
     """A file of the authorities that are trusted"""
+    login: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """Keys, endpoint and region in boto3's names; empty: as boto3 finds them"""
 
     @property
     def asked(self) -> dict[str, str]:
@@ -43,7 +46,8 @@ class S3Access:
         """boto3's client, of which every request asks for it: also those that its transfers make."""
         retries: Any = {"max_attempts": 8, "mode": "adaptive"}
         config = Config(retries=retries, max_pool_connections=CONNECTIONS)
-        made = boto3.client("s3", config=config, verify=self.ca_bundle)
+        login: Any = self.login
+        made = boto3.client("s3", config=config, verify=self.ca_bundle, **login)
         ask: Any = self._ask
         made.meta.events.register("provide-client-params.s3", ask)
         return made
