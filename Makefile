@@ -101,6 +101,10 @@ lint: setup ## Style, import walls and types
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
 
+.PHONY: audit
+audit: setup ## Known vulnerabilities of what requirements.lock pins, where they can be asked for (AUDIT="-s osv" asks OSV)
+	@$(BIN)/python scripts/audit requirements.lock $(AUDIT)
+
 .PHONY: bench
 bench: bench-small bench-parsing bench-landing bench-segments bench-dedup bench-merge ## All benchmarks, hours on two cores
 
