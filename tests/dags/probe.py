@@ -487,6 +487,21 @@ def submitted(folder: str, *connections: str) -> dict[str, Any]:
     return {"found": found}
 
 
+def logins(*connections: str) -> dict[str, Any]:
+    """The login to S3 that each of these connections gives, or the error."""
+    from onefold.errors import UsageError
+    from onefold.orchestration.connections import load_connected
+
+    found: list[Any] = []
+    for connection in connections:
+        os.environ["AIRFLOW_CONN_S3_LAKE"] = connection
+        try:
+            found.append(load_connected().s3_login)
+        except UsageError as error:
+            found.append(str(error))
+    return {"found": found}
+
+
 def _token(username: str) -> str:
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser

@@ -155,3 +155,32 @@ def test_a_missing_connection_is_named_before_anything_starts_and_not_tried_agai
     assert found["tasks"]["plan"] == "failed"
     assert "there is no Airflow connection 's3_lake', which s3_connection names" in found["log"]
     assert "AIRFLOW_CONN_S3_LAKE" in found["log"]
+
+
+def test_a_connection_says_a_login_or_what_is_wrong_with_it(probe: Probe) -> None:
+    keys = {"login": USER, "password": SECRET}
+    place = {"endpoint_url": "http://s3:7070", "region_name": "eu-central-1"}
+    given: list[tuple[dict[str, Any], Any]] = [
+        (keys | {"extra": place}, {"aws_access_key_id": USER, "aws_secret_access_key": SECRET, **place}),
+        (
+            {"extra": {"aws_access_key_id": USER, "aws_secret_access_key": SECRET}},
+            {"aws_access_key_id": USER, "aws_secret_access_key": SECRET},
+        ),
+        ({"extra": place}, place),
+        ({}, {}),
+        (keys | {"host": "http://s3:7070"}, "it names a host, but an endpoint belongs in its extra"),
+        (keys | {"extra": {"role_arn": "arn:…"}}, "role_arn is not of a login to S3, which has aws_access_key_id, "),
+        ({"login": USER}, "an access key and its secret key belong together"),
+        ({"extra": {"aws_session_token": TOKEN}}, "a session token to both"),
+    ]
+    told = [json.dumps({"conn_type": "generic"} | one) for one, _ in given]
+
+    found = probe("logins", *told, ONEFOLD_S3_CONNECTION="s3_lake")["found"]
+
+    for one, (_, wanted) in zip(found, given, strict=True):
+        if isinstance(wanted, str):
+            assert one.startswith("the Airflow connection 's3_lake', which s3_connection names: ")
+            assert wanted in one
+            assert SECRET not in one
+        else:
+            assert one == wanted
