@@ -35,7 +35,8 @@ ERASE_POINTS = (
     "before_samples",
 )
 """Behind the decision; the forget mark's own steps are those of any batch."""
-FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS + DISCARD_POINTS + ERASE_POINTS
+CLAIM_POINTS = ("after_claim", "after_claimed_put")
+FAULT_POINTS = RUN_POINTS + REBUILD_POINTS + ROLLBACK_POINTS + DISCARD_POINTS + ERASE_POINTS + CLAIM_POINTS
 
 
 def fault_point(name: str) -> None:

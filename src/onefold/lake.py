@@ -31,7 +31,7 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.rest import RestCatalog
 from onefold.settings import Settings
-from onefold.storage import LocalStorage, S3Access, Storage, open_storage
+from onefold.storage import Claims, LocalStorage, S3Access, Storage, open_storage
 
 Document = TypeVar("Document", bound=BaseModel)
 CATALOG = "onefold"
@@ -64,7 +64,7 @@ class Lake:
         """
         if {"#", "?"} & set(self.settings.lake_uri):
             raise UsageError(f"the lake {self.settings.lake_uri}: its path cannot hold # or ?")
-        return open_storage(self.settings.lake_uri, self.access)
+        return open_storage(self.settings.lake_uri, self.access, self.claims)
 
     @property
     def access(self) -> S3Access:
@@ -72,6 +72,12 @@ class Lake:
         given = self.settings
         bundle = str(given.s3_ca_bundle) if given.s3_ca_bundle else None
         return S3Access(given.s3_encryption, given.s3_kms_key, given.s3_requester_pays, bundle, given.s3_login)
+
+    @cached_property
+    def claims(self) -> Claims | None:
+        """What tells who puts a document first, where it is not the bucket."""
+        given = self.settings
+        return Claims(Database(given.catalog)) if given.s3_put_if_absent == "catalog" and given.catalog else None
 
     @property
     def warehouse(self) -> str:

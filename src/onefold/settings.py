@@ -22,6 +22,7 @@ from pydantic_settings import (
 from onefold.dataset.base import Duration
 from onefold.errors import UsageError
 from onefold.origins import nearest, origins_in, unknown_variables
+from onefold.rest import RestCatalog
 
 _LOG = logging.getLogger(__name__)
 S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "endpoint_url", "region_name")
@@ -71,6 +72,11 @@ class Settings(BaseSettings):
         repr=False,  # it holds credentials
         description="Keys, endpoint and region for S3, in boto3's names; default: as boto3 finds them",
     )
+    s3_put_if_absent: Literal["store", "catalog"] = Field(
+        default="store",
+        description="Who tells which of two writers of a document is the first: the store, by conditional puts, or for "
+        "a store that has none the catalog's database",
+    )
     spark_master: str = Field(default="local[*]", description="Spark master of in-process steps")
     spark_conf: dict[str, str] = Field(
         default_factory=dict,
@@ -110,6 +116,17 @@ class Settings(BaseSettings):
         if key and info.data.get("s3_encryption") != "aws:kms":
             raise ValueError("a key belongs to s3_encryption = aws:kms")
         return key
+
+    @field_validator("s3_put_if_absent")
+    @classmethod
+    def _of_database(cls, teller: str, info: ValidationInfo) -> str:
+        catalog = info.data.get("catalog")
+        if teller == "catalog" and (catalog is None or RestCatalog.meant_by(catalog)):
+            raise ValueError(
+                "a REST catalog cannot tell who is first, nor can one that is not set: it takes ONEFOLD_CATALOG="
+                "postgresql+psycopg2://user@host/database, or for drivers on one host sqlite:////absolute/path"
+            )
+        return teller
 
     @field_validator("s3_ca_bundle")
     @classmethod

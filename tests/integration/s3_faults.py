@@ -10,6 +10,7 @@ import enum
 import http.client
 import ssl
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,6 +31,8 @@ class Fault(enum.Enum):
     INTERNAL = "500 InternalError"
     GATEWAY = "502, and no answer of S3's"
     TIMEOUT = "504, and no answer of S3's"
+    UNKNOWN = "501 NotImplemented, as some answer If-None-Match"
+    LATE = "the server does it when `late` is set, and the client has its answer then"
     CONFLICT = "409 ConditionalRequestConflict, as Amazon's answers two puts at once"
     HALF = "half of the answer's body, then the connection breaks"
     SILENT = "half of the answer's body, then nothing more until the client gives up"
@@ -41,6 +44,7 @@ ANSWERS = {
     Fault.INTERNAL: (500, "InternalError"),
     Fault.GATEWAY: (502, None),
     Fault.TIMEOUT: (504, None),
+    Fault.UNKNOWN: (501, "NotImplemented"),
     Fault.CONFLICT: (409, "ConditionalRequestConflict"),
 }
 """Status and code of faults that no server is asked for."""
@@ -61,12 +65,15 @@ class Request:
 class Faulty:
     """The proxy between `__enter__` and `__exit__`; `seen` is what it met: method, and the fault if there was one.
 
-    With a certificate (a file with its key) it speaks TLS.
+    With a certificate (a file with its key) it speaks TLS. Headers that it is to forget (small letters) do not reach
+    the server: `if-none-match` makes it one without conditional puts.
     """
 
-    def __init__(self, target: str, certificate: Path | None = None) -> None:
+    def __init__(self, target: str, certificate: Path | None = None, forget: Collection[str] = ()) -> None:
         self._target = urlsplit(target).netloc
+        self._forget = forget
         self._faults: list[tuple[str, Fault]] = []
+        self.late = threading.Event()
         self._lock = threading.Lock()
         self.seen: list[tuple[str, Fault | None]] = []
         self._server = ThreadingHTTPServer((HOST, 0), self._handler())
@@ -136,10 +143,13 @@ class Faulty:
                     said = f"<Error><Code>{code}</Code><Message>{fault.value}</Message></Error>" if code else "<html/>"
                     self._answer(status, [], said.encode(), fault)
                     return
+                if fault is Fault.LATE:
+                    proxy.late.wait()
                 server = http.client.HTTPConnection(proxy._target, timeout=60)
                 server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
                 for name, value in self.headers.items():
-                    server.putheader(name, value)
+                    if name.lower() not in proxy._forget:
+                        server.putheader(name, value)
                 server.endheaders(body)
                 answer = server.getresponse()
                 told = answer.read()

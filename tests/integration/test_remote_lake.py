@@ -23,6 +23,7 @@ from onefold.report.ledger import rows_of
 from onefold.settings import Settings
 from onefold.storage import s3_of_spark
 from tests.integration.cluster import Cluster, python_without_onefold
+from tests.integration.s3_faults import Faulty
 from tests.integration.s3_servers import SERVERS, environment
 from tests.jvm import short_lived
 from tests.process.project import SETTINGS
@@ -145,6 +146,19 @@ def test_a_catalog_on_postgres_and_a_cluster_change_no_row(
         assert cluster.executors() == ["worker-0", "worker-1"]
     check(ran)
     assert rows_in(ran.lake) == rows_in(on_one_host.lake)
+
+
+@pytest.mark.nightly
+def test_a_store_without_conditional_puts_changes_no_row(
+    home: Path, on_one_host: Ran, s3: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Faulty(s3["AWS_ENDPOINT_URL"], forget=["if-none-match"]) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
+        told_by = {"ONEFOLD_S3_PUT_IF_ABSENT": "catalog"}
+        ran = run(home, "s3a://lake/without-conditions", f"sqlite:///{tmp_path}/catalog.db", **told_by)
+        assert [one for one in proxy.requests if "if-none-match" in one.headers] == []
+        check(ran)
+        assert rows_in(ran.lake) == rows_in(on_one_host.lake)
 
 
 def test_a_rest_catalog_changes_no_row(home: Path, on_one_host: Ran, tmp_path: Path) -> None:

@@ -94,8 +94,9 @@ def test_a_store_that_ignores_conditions_is_refused_at_the_first_put(store: S3St
     assert store.put_if_absent("known", b"1")
     store.client.meta.events.register("before-call.s3.PutObject", forget)
     other = S3Storage(store.bucket, store.prefix, store.client)
-    with pytest.raises(LakeUnavailableError, match=r"ignores If-None-Match: \*, so two drivers"):
-        other.put_if_absent("a", b"1")
+    with pytest.raises(LakeUnavailableError, match=r"does not keep If-None-Match: \*, so two drivers"):
+        other.put_if_absent("known", b"2")
+    assert store.read("known") == b"1", "it is asked before anything is put"
     assert store.put_if_absent("b", b"1"), "it is asked once"
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.s3
 FAILED = [Fault.BUSY, Fault.INTERNAL, Fault.GATEWAY, Fault.TIMEOUT]
 """What a server, or what stands before it, answers for a while"""
+OF_PUTS = (Fault.CONFLICT, Fault.UNKNOWN, Fault.LATE)
 BYTES = bytes(range(256)) * 16
 
 
@@ -49,7 +50,10 @@ def proxy(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faulty]:
 def store(proxy: Faulty, request: pytest.FixtureRequest) -> S3Storage:
     """The storage through the proxy, impatient: it slows down less than the storage does by default."""
     config = Config(retries={"max_attempts": 8, "mode": "standard"}, read_timeout=1)
-    return storage_of(request, boto3.client("s3", endpoint_url=proxy.address, config=config))
+    made = storage_of(request, boto3.client("s3", endpoint_url=proxy.address, config=config))
+    assert made.put_if_absent("known", b"1"), "what is asked once is asked before the faults"
+    proxy.seen.clear()
+    return made
 
 
 def storage_of(request: pytest.FixtureRequest, client: S3Client | None) -> S3Storage:
@@ -92,6 +96,14 @@ def test_a_put_that_conflicts_with_another_is_tried_again(store: S3Storage, prox
     assert store.read("other") is None
 
 
+def test_a_store_that_does_not_know_conditions_is_refused(proxy: Faulty, request: pytest.FixtureRequest) -> None:
+    store = storage_of(request, boto3.client("s3", endpoint_url=proxy.address))
+    proxy.spoil("PUT", Fault.UNKNOWN)
+    with pytest.raises(LakeUnavailableError, match=r"does not keep If-None-Match: \*"):
+        store.put_if_absent("plan", b"mine")
+    assert store.read("plan") is None
+
+
 def test_one_of_eight_writers_wins_though_answers_are_lost(store: S3Storage, proxy: Faulty) -> None:
     proxy.spoil("PUT", *[Fault.LOST] * 4)
     written = [f"driver {driver}".encode() for driver in range(8)]
@@ -111,7 +123,7 @@ def test_a_storm_of_503_passes(proxy: Faulty, request: pytest.FixtureRequest, mo
     assert store.read("a") == BYTES
 
 
-@pytest.mark.parametrize("fault", [one for one in Fault if one is not Fault.CONFLICT], ids=lambda one: one.name.lower())
+@pytest.mark.parametrize("fault", [one for one in Fault if one not in OF_PUTS], ids=lambda one: one.name.lower())
 def test_a_download_that_breaks_is_whole_in_the_end(store: S3Storage, proxy: Faulty, fault: Fault) -> None:
     store.write("a", BYTES)
     for read in (lambda: store.read("a"), lambda: store.read_range("a", 100, 3000), lambda: store.open("a").read()):

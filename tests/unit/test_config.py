@@ -75,6 +75,7 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "s3_ca_bundle": (None, "default"),
         "s3_connection": (None, "default"),
         "s3_login": (None, "default"),
+        "s3_put_if_absent": ("store", "default"),
         "spark_master": ("local[*]", "default"),
         "spark_conf": (None, "default"),
         "spark_history": (None, "default"),

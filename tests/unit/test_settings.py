@@ -52,6 +52,8 @@ def test_the_environment_goes_over_the_file(home: Path, monkeypatch: pytest.Monk
         ('publish_tries = "often"\n', "setting publish_tries: .*integer"),
         ("lake = 5\n", "setting lake: .*string"),
         ('s3_encryption = "aes"\n', "setting s3_encryption: .*'AES256' or 'aws:kms'"),
+        ('s3_put_if_absent = "catalog"\n', "onefold.toml:1: setting s3_put_if_absent: .*nor can one that is not set"),
+        ('s3_put_if_absent = "catalog"\ncatalog = "https://c"\n', "setting s3_put_if_absent: .*a REST catalog cannot"),
         ('s3_kms_key = "k"\n', "onefold.toml:1: setting s3_kms_key: .*belongs to s3_encryption = aws:kms"),
         ('s3_encryption = "AES256"\ns3_kms_key = "k"\n', "onefold.toml:2: setting s3_kms_key: "),
         ('s3_ca_bundle = "ca.pem"\n', "setting s3_ca_bundle: .*/ca.pem is no file"),

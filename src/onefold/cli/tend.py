@@ -189,6 +189,8 @@ def recover(
     if whole and not dry_run:
         spark = InProcess(lake)
         try:
+            if lake.claims:  # what killed drivers claimed before the bucket was brought back
+                lake.claims.drop_below(lake.storage.uri_of(""))
             for one in whole:
                 register(lake, one)
             for file in dataset_files(lake.settings.datasets_folder):

@@ -6,13 +6,16 @@ from pathlib import Path
 
 from onefold.errors import UsageError
 from onefold.storage.access import S3Access
+from onefold.storage.claims import Claims
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import Storage
 from onefold.storage.s3 import S3Storage
 
 
-def open_storage(place: str, access: S3Access | None = None) -> Storage:
+def open_storage(place: str, access: S3Access | None = None, claims: Claims | None = None) -> Storage:
     """The store at a folder, or at s3://bucket/prefix (s3a:// is the same), which is reached by `access`.
+
+    With `claims` they tell who puts an object first, in the place of the bucket.
 
     Raises:
         UsageError: another kind of place.
@@ -20,7 +23,7 @@ def open_storage(place: str, access: S3Access | None = None) -> Storage:
     scheme, found, rest = place.partition("://")
     bucket, _, prefix = rest.partition("/")
     if scheme in ("s3", "s3a") and bucket:
-        return S3Storage(bucket, prefix, access=access)
+        return S3Storage(bucket, prefix, access=access, claims=claims)
     if not found or scheme == "file":  # a path as it is: # and ? are letters of a folder's name
         return LocalStorage(Path(rest if found else place))
     raise UsageError(f"{place}: neither a folder nor s3://bucket/prefix")

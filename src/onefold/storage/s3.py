@@ -22,7 +22,9 @@ from botocore.exceptions import (
 )
 
 from onefold.errors import LakeUnavailableError
+from onefold.faults import fault_point
 from onefold.storage.access import S3Access
+from onefold.storage.claims import Claims
 from onefold.storage.objects import (
     CHUNK,
     ObjectInfo,
@@ -45,19 +47,30 @@ BROKEN = 5
 """How often in a row a download may break without a byte coming."""
 CONFLICTS = 6
 """How often a put is tried that meets another one."""
+PROBE = "conditional-puts"
+"""The key of an empty object by which a store shows whether it keeps conditions."""
 _DELETED = 1_000
 """Keys of one request, at most."""
 
 
 class S3Storage:
-    """Objects below `prefix` of `bucket`; credentials and endpoint as boto3 finds them."""
+    """Objects below `prefix` of `bucket`; credentials and endpoint as boto3 finds them.
+
+    With `claims` they tell who is first, and the store is asked for no conditional put.
+    """
 
     def __init__(
-        self, bucket: str, prefix: str = "", client: S3Client | None = None, access: S3Access | None = None
+        self,
+        bucket: str,
+        prefix: str = "",
+        client: S3Client | None = None,
+        access: S3Access | None = None,
+        claims: Claims | None = None,
     ) -> None:
         self.bucket, self.prefix = bucket, prefix.strip("/")
         self.access = access or S3Access()
         self.client = client or self.access.client()
+        self._claims = claims
         self._conditional = self.endpoint is None  # Amazon's is known to keep conditions
 
     @property
@@ -108,12 +121,31 @@ class S3Storage:
             self.client.put_object(Bucket=self.bucket, Key=self._key(key), Body=data)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
+        if self._claims:
+            return self._put_claimed(self._claims, key, data)
+        self._check_conditional()
         with self._complaints(key):
-            if not self._put_new(key, data):
-                # A put of ours whose answer was lost and that was tried again looks the same.
-                return self.read(key) == data
-            self._check_conditional(key, data)
-            return True
+            # A put of ours whose answer was lost and that was tried again looks the same.
+            return self._put_new(key, data) or self.read(key) == data
+
+    def _put_claimed(self, claims: Claims, key: str, data: bytes) -> bool:
+        """Put an object only where there is none, as long as all who put it do it so.
+
+        A claim goes only once an object is there, and is carried out only if none was there after it was made: so
+        there are never puts of two claims.
+        """
+        standing = self.read(key)
+        if standing is None:
+            place = self.uri_of(key)
+            claimed = claims.claim(place, data)
+            fault_point("after_claim")
+            standing = self.read(key)
+            if standing is None:
+                self.write(key, claimed)
+                fault_point("after_claimed_put")
+                standing = claimed
+            claims.drop(place)
+        return standing == data
 
     def _put_new(self, key: str, data: bytes) -> bool:
         """Put an object only where there is none.
@@ -133,19 +165,28 @@ class S3Storage:
                 break
         return True
 
-    def _check_conditional(self, key: str, data: bytes) -> None:
-        """Once: put what was just put again. A store that takes it knows no conditions, and would keep no law.
+    def _check_conditional(self) -> None:
+        """Once, before anything is put: a store that puts one object twice knows no conditions, and would keep no law.
 
         Raises:
             LakeUnavailableError: it is such a store.
         """
         if self._conditional:
             return
-        if not self._put_new(key, data):
-            self._conditional = True
-            return
-        problem = "it ignores If-None-Match: *, so two drivers could each be the first; use a store that refuses"
-        raise LakeUnavailableError(f"s3://{self.bucket}", problem)
+        with self._complaints(PROBE):
+            try:
+                ignored = self._put_new(PROBE, b"") and self._put_new(PROBE, b"")
+            except ClientError as error:
+                if _code(error) not in ("NotImplemented", "501"):
+                    raise
+                ignored = True
+        if ignored:
+            problem = (
+                "it does not keep If-None-Match: *, so two drivers could each be the first; use a store that does, "
+                "or set s3_put_if_absent to catalog (docs/operating.md)"
+            )
+            raise LakeUnavailableError(f"s3://{self.bucket}", problem)
+        self._conditional = True
 
     def stat(self, key: str) -> ObjectInfo | None:
         with self._complaints(key):
@@ -167,6 +208,8 @@ class S3Storage:
                         yield ObjectInfo(key, found["Size"], found["ETag"].strip('"'), found["LastModified"])
 
     def remove_below(self, folder: str) -> None:
+        if self._claims:
+            self._claims.drop_below(self.uri_of(folder))
         keys = (self._key(found.key) for found in self.list(safe_folder(folder)))
         while page := list(islice(keys, _DELETED)):
             with self._complaints(folder):
@@ -177,6 +220,8 @@ class S3Storage:
                 raise LakeUnavailableError(place, f"it could not be removed: {error.get('Message')}")
 
     def remove(self, key: str) -> None:
+        if self._claims:  # one that was left behind would bring the object back
+            self._claims.drop(self.uri_of(key))
         with self._complaints(key):
             self.client.delete_object(Bucket=self.bucket, Key=self._key(key))
 
