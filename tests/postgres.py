@@ -48,12 +48,19 @@ class Postgres:
 
     def database(self, name: str) -> str:
         """A new database; its URI."""
+        self._do("CREATE DATABASE {}", name)
+        return f"postgresql+psycopg2://onefold:{self.password}@{HOST}:{self.port}/{name}"
+
+    def drop(self, name: str) -> None:
+        """A database is lost, whoever has it open."""
+        self._do("DROP DATABASE {} WITH (FORCE)", name)
+
+    def _do(self, statement: str, name: str) -> None:
         with_server = self._connect()
         with_server.autocommit = True
         with with_server.cursor() as cursor:
-            cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+            cursor.execute(sql.SQL(statement).format(sql.Identifier(name)))
         with_server.close()
-        return f"postgresql+psycopg2://onefold:{self.password}@{HOST}:{self.port}/{name}"
 
     def _connect(self) -> psycopg2.extensions.connection:
         return connect(self.port, "onefold", self.password)
