@@ -107,8 +107,12 @@ class Services:
         self.airflow.start("scheduler")
 
     def spark_of(self, step: str) -> psutil.Process:
-        """The JVM that runs a step, once it is there."""
-        return self._below(lambda one, words: one.name() == "java" and f"spark_jobs/{step}.py" in words, step)
+        """The JVM that runs a step, once it is there; one that only finds out how to start it is not meant."""
+
+        def holds(one: psutil.Process, words: str) -> bool:
+            return one.name() == "java" and f"spark_jobs/{step}.py" in words and "spark.launcher.Main" not in words
+
+        return self._below(holds, step)
 
     def task_of(self, dag: str, run: str, task: str) -> psutil.Process:
         """The process of a task that runs; above it is the executor's worker."""
