@@ -104,7 +104,8 @@ class SparkLauncher(SparkSubmitOperator):
     def _was_killed(self) -> bool:
         """Whether a signal ended what was submitted, or (128 and more, as shells have it) a program that it started."""
         submitted = getattr(self._hook, "_submit_sp", None)
-        return submitted is not None and not 0 <= submitted.wait() <= 128
+        code = submitted.poll() if submitted else None
+        return code is not None and not 0 <= code <= 128
 
     def _get_hook(self) -> SparkSubmitHook:
         """The provider's, of whose process the last lines are kept as it reads them.
