@@ -16,7 +16,10 @@ START_SECONDS = 90
 
 
 class Cluster:
-    """A master and workers of one core each; what their executors say lies below `folder/<worker>/app-…`."""
+    """A master and workers of one core each, each on a host of its own: Spark makes no copy of a task where it runs.
+
+    What their executors say lies below `folder/<worker>/app-…`.
+    """
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self.folder, self.workers = folder, workers
@@ -29,13 +32,14 @@ class Cluster:
 
     def __enter__(self) -> Self:
         own = ["--port", str(self.port), "--webui-port", str(self.page)]
-        self._start("master", "org.apache.spark.deploy.master.Master", *own)
+        self._start("master", HOST, "org.apache.spark.deploy.master.Master", *own)
         try:
             self._await(0)
             for number in range(self.workers):
                 place = self.folder / f"worker-{number}"
                 own = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(place), self.master]
-                self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *own)
+                host = f"127.0.0.{1 + number}"
+                self._start(f"worker-{number}", host, "org.apache.spark.deploy.worker.Worker", *own)
             self._await(self.workers)
         except BaseException:
             self.__exit__()
@@ -52,10 +56,10 @@ class Cluster:
         """The workers that ran an executor, by name."""
         return ran_on(self.folder)
 
-    def _start(self, name: str, *words: str) -> None:
-        given = {"SPARK_HOME": str(spark_home()), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": HOST}
+    def _start(self, name: str, host: str, *words: str) -> None:
+        given = {"SPARK_HOME": str(spark_home()), "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": host}
         with (self.folder / f"{name}.log").open("wb") as log:
-            command = [str(spark_class()), *words[:1], "--host", HOST, *words[1:]]
+            command = [str(spark_class()), *words[:1], "--host", host, *words[1:]]
             self._processes.append(subprocess.Popen(command, env=os.environ | given, stdout=log, stderr=log))
 
     def _await(self, workers: int) -> None:

@@ -1,0 +1,222 @@
+"""Executors that are lost in each step change nothing, nor do dynamic allocation and speculation."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from onefold.cli.run import run_batch
+from onefold.dataset import Dataset, find_dataset
+from onefold.lake import Lake
+from onefold.landing.land import plan_batch
+from onefold.landing.plan import find_plan
+from onefold.report.ledger import rows_of, verdicts_of
+from onefold.settings import Settings
+from sample.broker import Broker
+from tests import oracle
+from tests.integration.cluster import Cluster
+from tests.jvm import INTERPRETED, short_lived
+from tests.process.project import Here
+from tests.property.generate import rules_of
+from tests.spark.pipeline import Sent
+
+pytestmark = [pytest.mark.kafka, pytest.mark.process, pytest.mark.timeout(1200)]
+PROJECT = Path(__file__).parents[2]
+LOST = "ExecutorLostFailure"
+"""Spark's reason why a task has ended."""
+STEPS = ("land", "dedup", "upsert", "gate")
+TOPIC, PARTITIONS, RECORDS = "lost-executors", 4, 2_000
+ACCOUNTS = f"""\
+name: accounts
+source: {{kafka: {{topics: [{TOPIC}]}}}}
+key: {{format: json}}
+value: {{fields: {{n: long}}}}
+identity: {{message_id: header.m}}
+apply: {{mode: upsert, key: [key.id], version: {{from: long(header.v)}}, delete_when: tombstone}}
+target: {{table: bank.accounts, buckets: 4}}
+quality: {{max_duplicate_rate: 1.0, max_rejected_rate: 1.0, max_conflicts: 100000}}
+"""
+CONF = INTERPRETED | {
+    "spark.executor.memory": "600m",
+    "spark.executor.cores": "1",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.initialExecutors": "2",
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.maxExecutors": "2",
+    "spark.dynamicAllocation.executorIdleTimeout": "5s",
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "0",
+    "spark.speculation.efficiency.enabled": "false",
+    "spark.speculation.task.duration.threshold": "1s",
+    "spark.sql.shuffle.partitions": "6",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+}
+
+
+def drawn(draw: random.Random, earlier: list[Sent]) -> list[Sent]:
+    """Versions in any order, messages sent twice, versions of several contents, deletes, what cannot be read."""
+    made: list[Sent] = []
+    offsets = [sum(one.partition == partition for one in earlier) for partition in range(PARTITIONS)]
+    for number in range(RECORDS):
+        id_, version = f"account-{draw.randrange(RECORDS // 4)}", draw.randrange(6)
+        value = draw.choice([None, "{", *({"n": n} for n in (0, 0, 0, 1, 1, 2) for _ in range(6))])
+        message = f"{id_} {version} {draw.randrange(3)}"
+        at, partition = 1 + len(earlier) + number, number % PARTITIONS
+        for _ in range(1 + (draw.random() < 0.1)):
+            made.append(Sent(partition, offsets[partition], at, id_, version, message, value, TOPIC))
+            offsets[partition] += 1
+    return made
+
+
+def send(servers: str, records: list[Sent]) -> None:
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 0})
+    for one in records:
+        value = one.value if one.value is None or isinstance(one.value, str) else json.dumps(one.value)
+        headers = [("m", one.message_id.encode()), ("v", str(one.version).encode())]
+        where = {"key": json.dumps({"id": one.id}), "partition": one.partition, "timestamp": one.at}
+        producer.produce(TOPIC, value, headers=headers, **where)
+    assert producer.flush(60) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Batches of the topic, planned in a lake of their own."""
+
+    lake: Lake
+    dataset: Dataset
+    batches: list[str] = field(default_factory=list)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return sorted(rows_of(self.lake, self.dataset), key=str)
+
+    def verdicts(self, batch: str) -> list[dict[str, Any]]:
+        """Of each record; names of objects are drawn."""
+        return [{**row, "object": None} for row in verdicts_of(self.lake, self.dataset, batch)[0]]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What was sent for each of two batches, and lakes in which they are planned."""
+
+    sent: list[list[Sent]]
+    lakes: dict[str, Planned]
+
+
+@pytest.fixture(scope="module")
+def log(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    draw, made = random.Random(20), Log([], {})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config={"retention.ms": "-1"})])[TOPIC].result(30)
+    for name in ("one host", "killed", "frozen", "killed twice"):
+        home = tmp_path_factory.mktemp("home")
+        (home / "datasets").mkdir()
+        (home / "datasets" / "accounts.yaml").write_text(ACCOUNTS)
+        lake = Lake(Settings(home=home, lake="lake", kafka={"kafka_default": {"bootstrap.servers": broker.bootstrap}}))
+        made.lakes[name] = Planned(lake, find_dataset(home / "datasets", "accounts"))
+    for _ in range(2):
+        made.sent.append(drawn(draw, [one for batch in made.sent for one in batch]))
+        send(broker.bootstrap, made.sent[-1])
+        for one in made.lakes.values():
+            one.batches.append(plan_batch(one.lake, one.dataset, None).batch)
+    return made
+
+
+@pytest.mark.parametrize("how", ["killed", pytest.param("frozen", marks=pytest.mark.nightly)])
+def test_L1_an_executor_lost_in_each_step_changes_no_row_and_no_verdict(log: Log, tmp_path: Path, how: str) -> None:
+    """One that stood still goes on with its tasks behind the copies that speculation has made of them."""
+    ran, sent = log.lakes[how], log.sent[0]
+
+    lose(how, ran, ran.batches[:1], tmp_path)
+
+    rules, by_position = rules_of(ran.dataset), {one.decoded(ran.dataset).position: one for one in sent}
+    values = {key: by_position[one.position].value for key, one in oracle.live(decoded(ran, sent), rules).items()}
+    wanted_rows = [{"id": key, **value} for key, value in values.items() if isinstance(value, dict)]
+    assert ran.rows() == sorted(wanted_rows, key=str)
+    told = {(row["partition"], row["offset"]): (row["verdict"], row["reason"]) for row in ran.verdicts(ran.batches[0])}
+    wanted = oracle.verdicts(decoded(ran, sent), rules)
+    assert len(told) == len(sent)
+    for one, verdict in zip(sent, wanted, strict=True):
+        found = told[one.partition, one.offset]
+        assert found == verdict[:2] if verdict.verdict else found[0] == "applied", one
+
+
+def decoded(ran: Planned, sent: list[Sent]) -> list[oracle.Decoded]:
+    return [one.decoded(ran.dataset) for one in sent]
+
+
+@pytest.fixture(scope="module")
+def on_one_host(log: Log, session_on: Callable[[Lake], SparkSession]) -> Planned:
+    """Folded by this process, of which nothing is lost."""
+    ran = log.lakes["one host"]
+    session: Any = Here(session_on(ran.lake), ran.lake)
+    for batch in ran.batches:
+        assert run_batch(ran.lake, ran.dataset, find_plan(ran.lake, ran.dataset, batch), session).published
+    return ran
+
+
+@pytest.mark.nightly
+def test_L1_executors_lost_while_a_batch_meets_the_table_change_no_row_and_no_verdict(
+    log: Log, on_one_host: Planned, tmp_path: Path
+) -> None:
+    ran = log.lakes["killed twice"]
+    assert ran.batches == on_one_host.batches
+
+    lose("killed", ran, ran.batches, tmp_path)
+
+    assert ran.rows() == on_one_host.rows()
+    for batch in ran.batches:
+        assert ran.verdicts(batch) == on_one_host.verdicts(batch)
+
+
+def lose(how: str, ran: Planned, batches: list[str], folder: Path) -> None:
+    """Run batches on a cluster of two workers, and lose an executor in each step, with a task that it runs."""
+    told = folder / "events"
+    told.mkdir()
+    with Cluster(folder) as cluster:
+        settings = {
+            "ONEFOLD_HOME": str(ran.lake.settings.home),
+            "ONEFOLD_LAKE": "lake",
+            "ONEFOLD_JARS": str(PROJECT / ".jars"),
+            "ONEFOLD_KAFKA": json.dumps(ran.lake.settings.kafka),
+            "ONEFOLD_SPARK_MASTER": cluster.master,
+            "ONEFOLD_SPARK_CONF": json.dumps(CONF | {"spark.eventLog.dir": told.as_uri()}),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.integration.losses", how, "accounts", *batches],
+            cwd=PROJECT,
+            env=os.environ | short_lived() | settings,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    steps = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["step"] for one in steps] == [step for _ in batches for step in STEPS]
+    events = [json.loads(line) for file in sorted(told.rglob("events_*")) for line in file.read_text().splitlines()]
+    ends = [one for one in events if one["Event"] == "SparkListenerTaskEnd"]
+    assert len({one["Task Info"]["Executor ID"] for one in ends}) > 2, "others have come in their place"
+    if how == "killed":
+        gone = {one["Task Info"]["Executor ID"] for one in ends if one["Task End Reason"]["Reason"] == LOST}
+        assert [one for one in steps if one["lost"] not in gone] == []
+    else:
+        assert [one for one in steps if one["lost"] is None] == []
+        met = {(one["Task Info"]["Speculative"], one["Task End Reason"]["Reason"]) for one in ends}
+        assert {(True, "Success"), (False, "TaskKilled")} <= met, "a copy was faster than a task that stood still"
