@@ -58,7 +58,12 @@ class Services:
         return found
 
     def post(self, place: str, **body: Any) -> Any:
-        answer = self.airflow.api.client.post(f"/api/v2/{place}", json=body)
+        client = self.airflow.api.client
+        answer = client.post(f"/api/v2/{place}", json=body)
+        deadline = time.monotonic() + 60
+        while answer.status_code == 503 and time.monotonic() < deadline:  # SQLite is locked: nothing was done
+            time.sleep(0.5)
+            answer = client.post(f"/api/v2/{place}", json=body)
         assert answer.is_success, answer.text
         return answer.json()
 
@@ -177,7 +182,7 @@ def started(
     START in them stands for the `first` day. `database` is Airflow's own, SQLite where none is given; `dags` are waited
     for beside the datasets'.
     """
-    (home / "datasets").mkdir()
+    (home / "datasets").mkdir(exist_ok=True)
     for name, text in datasets.items():
         (home / "datasets" / f"{name}.yaml").write_text(text.replace("START", f"{first:%Y-%m-%d}"))
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap}}
