@@ -11,7 +11,8 @@ reads, decodes and hashes exactly as Onefold does, keeps the first of each key b
 `row_number`, and writes the same columns to a table of the same layout; so the ratio is the price of verdicts,
 reasons and survivors. DuckDB decodes the same fields, keeps the first of each key and writes Parquet.
 
-Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory.
+Every job is a process of its own, in turn; medians and ratios are printed, each job's peak memory, and what Spark's
+tasks needed: bytes that were shuffled, and memory.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.side_by_side import Found, jvm_peak, median_of, print_medians, run_job
+from benchmarks.side_by_side import Found, event_log, jvm_peak, median_of, print_medians, print_tasks, run_job, watched
 
 JOBS = ("onefold", "all_levels", "row_number", "duckdb")
 DATASET = """
@@ -47,6 +48,8 @@ ALL_LEVELS = DATASET.replace("name: bench\n", "name: all_levels\n").replace(
 )
 MOST = 1.5
 """What all levels may take, as a multiple of one level's time."""
+EVENTS = "events"
+"""Spark's event logs, below the scratch folder."""
 MEMORY = "3g"
 """Heap of each Spark job; with what the JVM needs beside it, the aim is 4 GB resident."""
 
@@ -82,11 +85,9 @@ def onefold(folder: Path, name: str = "bench") -> dict[str, float]:
     dataset = load_dataset(folder / "datasets" / f"{name}.yaml")
     plan = plan_batch(lake, dataset, export=str(folder / "export"))
     land_batch(lake, dataset, plan.batch)
-    begin = time.perf_counter()
-    staged = dedup.run(session, lake, dataset, plan.batch)
-    seconds = time.perf_counter() - begin
+    staged, measured = watched(folder / EVENTS, lambda: dedup.run(session, lake, dataset, plan.batch))
     kept = session.table(staged.table).where("_survivor").count()
-    return {"seconds": seconds, "peak_mb": jvm_peak(session), "records": staged.records, "kept": kept}
+    return measured | {"peak_mb": jvm_peak(session), "records": staged.records, "kept": kept}
 
 
 def all_levels(folder: Path) -> dict[str, float]:
@@ -110,21 +111,22 @@ def row_number(folder: Path) -> dict[str, float]:
 
     _, session = _session(folder, "bare")
     dataset = load_dataset(folder / "datasets" / "bench.yaml")
-    begin = time.perf_counter()
-    objects = [(path.name, f"file://{path}") for path in sorted((folder / "export").iterdir())]
-    records = needed(
-        identify(decode(read_kcat(session, objects, dataset.source.exports.origin), dataset), dataset), dataset
-    )
-    order = Window.partitionBy(C.KEY).orderBy(*E.TOTAL_ORDER)
-    numbered = records.withColumn("_survivor", F.row_number().over(order) == 1)
-    payload = [F.when(F.col("_survivor"), F.col(name)).alias(name) for name in dataset.fields]
-    kept = [C.KEY, C.ORDER, C.HASH, C.DELETED, "_survivor", E.OBJECT, E.LINE, E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS]
-    ensure_namespace(session, "bench")
-    bucketed(numbered.select(*kept, *payload), "onefold.bench.bare", dataset)
-    seconds = time.perf_counter() - begin
+
+    def bare() -> None:
+        objects = [(path.name, f"file://{path}") for path in sorted((folder / "export").iterdir())]
+        records = needed(
+            identify(decode(read_kcat(session, objects, dataset.source.exports.origin), dataset), dataset), dataset
+        )
+        order = Window.partitionBy(C.KEY).orderBy(*E.TOTAL_ORDER)
+        numbered = records.withColumn("_survivor", F.row_number().over(order) == 1)
+        payload = [F.when(F.col("_survivor"), F.col(name)).alias(name) for name in dataset.fields]
+        kept = [C.KEY, C.ORDER, C.HASH, C.DELETED, "_survivor", E.OBJECT, E.LINE, E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS]
+        ensure_namespace(session, "bench")
+        bucketed(numbered.select(*kept, *payload), "onefold.bench.bare", dataset)
+
+    _, measured = watched(folder / EVENTS, bare)
     rows = session.table("onefold.bench.bare")
-    return {
-        "seconds": seconds,
+    return measured | {
         "peak_mb": jvm_peak(session),
         "records": rows.count(),
         "kept": rows.where("_survivor").count(),
@@ -166,7 +168,8 @@ def _session(folder: Path, name: str):  # type: ignore[no-untyped-def]
     from onefold.settings import Settings
     from onefold.spark.session import open_session
 
-    lake = Lake(Settings(home=folder, lake=f"lake-{name}", spark_conf={"spark.driver.memory": MEMORY}))
+    conf = {"spark.driver.memory": MEMORY} | event_log(folder / EVENTS)
+    lake = Lake(Settings(home=folder, lake=f"lake-{name}", spark_conf=conf))
     return lake, open_session(lake, name)
 
 
@@ -202,6 +205,7 @@ def main() -> int:
         console.print(f"the jobs disagree on the rows kept: {kept}")
         return 1
     print_medians(console, found, "row_number", "kept", "rows kept")
+    print_tasks(console, found, args.rows)
     ratio = median_of(found["all_levels"]) / median_of(found["onefold"])
     console.print(f"all levels against one: {ratio:.2f} (at most {MOST})")
     return int(ratio > MOST)

@@ -14,7 +14,8 @@ on the branch; for the others it is one guarded MERGE:
 With `--curve`, one batch goes into tables of several sizes, by Onefold alone: its keys drawn from all of the table, and
 (`within`) from its newest day, where `identity.within` bounds the look-up. A day has as many rows as the batch.
 
-Every job is a process of its own, in turn; medians and ratios are printed, and each job's peak memory.
+Every job is a process of its own, in turn; medians and ratios are printed, each job's peak memory, and what the tasks
+of Onefold's upsert needed: bytes that were shuffled, and memory.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.side_by_side import Found, jvm_peak, print_medians, run_job
+from benchmarks.side_by_side import Found, event_log, jvm_peak, print_medians, print_tasks, run_job, watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 JOBS = ("onefold", "copy_on_write", "delta")
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+EVENTS = "events"
+"""Spark's event logs, below the scratch folder."""
 MEMORY = "3g"
 DATASET = """
 name: bench
@@ -146,10 +149,9 @@ def onefold(folder: Path, table: int, batch: int, name: str = "bench") -> dict[s
         known = (F.col(one.name) if one.name in rows.columns else F.lit(None).cast(one.dataType) for one in columns)
         written = rows.select(*(of.alias(one.name) for of, one in zip(known, columns, strict=True)))
         written.writeTo(state_table(dataset)).option(f"snapshot-property.{RECORD_PROPERTY}", ROOT).append()
-    begin = time.perf_counter()
-    done = upsert.run(session, lake, dataset, plan.batch)
-    seconds = time.perf_counter() - begin
-    return _measured(session, seconds, session.table(branch_table(dataset, done.branch)).where("_state = 'live'"))
+    done, measured = watched(folder / EVENTS, lambda: upsert.run(session, lake, dataset, plan.batch))
+    rows = session.table(branch_table(dataset, done.branch)).where("_state = 'live'")
+    return measured | _measured(session, measured["seconds"], rows)
 
 
 def within(folder: Path, table: int, batch: int) -> dict[str, float]:
@@ -215,7 +217,8 @@ def _session(folder: Path, name: str) -> tuple[Any, Any]:
     from onefold.settings import Settings
     from onefold.spark.session import open_session
 
-    lake = Lake(Settings(home=folder, lake=f"lake-{name}", spark_conf={"spark.driver.memory": MEMORY}))
+    conf = {"spark.driver.memory": MEMORY} | event_log(folder / EVENTS)
+    lake = Lake(Settings(home=folder, lake=f"lake-{name}", spark_conf=conf))
     return lake, open_session(lake, name)
 
 
@@ -240,6 +243,7 @@ def main() -> int:
             console.print(f"the jobs disagree on the rows: {found}")
             return 1
         print_medians(console, found, "copy_on_write", "rows", "rows")
+        print_tasks(console, found, batch)
         return 0
     curve: Found = {}
     for size in args.curve:
@@ -249,6 +253,7 @@ def main() -> int:
         print_medians(
             console, {name: runs for name, runs in curve.items() if name[0] == first[0]}, first, "rows", "rows"
         )
+    print_tasks(console, curve, batch)
     return 0
 
 

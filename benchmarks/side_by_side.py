@@ -6,12 +6,15 @@ import json
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
+T = TypeVar("T")
 Found = dict[str, list[dict[str, float]]]
 """Per job, what each round measured: `seconds`, `peak_mb` and figures of the benchmark's own."""
 
@@ -36,6 +39,59 @@ def print_medians(console: Console, found: Found, base: str, figure: str, title:
         peak = max(run["peak_mb"] for run in runs)
         table.add_row(job, f"{median:.1f}", f"{median / against:.2f}", f"{peak:,.0f}", f"{runs[0][figure]:,.0f}")
     console.print(table)
+
+
+def print_tasks(console: Console, found: Found, records: int) -> None:
+    """A line a job that says what its tasks needed (`watched`): the most of all rounds."""
+    table = Table(title="Spark's tasks", title_justify="left")
+    names = ("job", "tasks", "shuffled, bytes a record", "memory of a task at most, MB", "spilled to disk, MB")
+    for name in names:
+        table.add_column(name, justify="left" if name == "job" else "right")
+    for job, runs in found.items():
+        if "tasks" in runs[0]:
+            most = {name: max(run[name] for run in runs) for name in ("tasks", "shuffled", "task_mb", "spilled_mb")}
+            shuffled = most["shuffled"] / records
+            table.add_row(
+                job,
+                f"{most['tasks']:,.0f}",
+                f"{shuffled:,.0f}",
+                f"{most['task_mb']:,.0f}",
+                f"{most['spilled_mb']:,.0f}",
+            )
+    console.print(table)
+
+
+def event_log(folder: Path) -> dict[str, str]:
+    """Spark's settings for an event log of its own in a folder, for `watched`."""
+    folder.mkdir(exist_ok=True)
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder.as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
+
+
+def watched(log: Path, step: Callable[[], T]) -> tuple[T, dict[str, float]]:
+    """Run a step; what it returns, its seconds, and what its tasks needed by the newest event log of the folder.
+
+    `tasks`; `shuffled`: the bytes that they wrote for others; `task_mb`: Spark's peak execution memory, which is what
+    sorts, aggregations and joins of one task held at once, at most of all tasks; `spilled_mb`: bytes on disk.
+    """
+    at, begin = time.time(), time.perf_counter()
+    done = step()
+    seconds = time.perf_counter() - begin
+    newest = max(log.iterdir(), key=lambda file: file.stat().st_mtime)
+    with newest.open() as lines:
+        ended = [json.loads(line) for line in lines if line.startswith('{"Event":"SparkListenerTaskEnd"')]
+    metrics = [one["Task Metrics"] for one in ended if one["Task Info"]["Launch Time"] >= at * 1000 - 1]
+    return done, {
+        "seconds": seconds,
+        "tasks": len(metrics),
+        "shuffled": sum(one["Shuffle Write Metrics"]["Shuffle Bytes Written"] for one in metrics),
+        "task_mb": max(one["Peak Execution Memory"] for one in metrics) / 1e6,
+        "spilled_mb": sum(one["Disk Bytes Spilled"] for one in metrics) / 1e6,
+    }
 
 
 def median_of(runs: list[dict[str, float]]) -> float:
