@@ -17,6 +17,7 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, manifest_of, plan_batch
 from onefold.proof.prove import prove
 from onefold.records.read import count_landed, read_records
+from onefold.records.segments import tasks_for
 from onefold.report.document import describe
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
 from tests.batches import Export, batch, marker, values
@@ -175,6 +176,14 @@ def test_the_log_tells_a_broker_that_forgot_its_producer_from_a_producer_that_be
     ]
 
 
+@pytest.mark.parametrize(
+    ("chunks", "cores", "tasks"),
+    [(0, 2, 1), (1, 2, 1), (3, 2, 2), (3, 8, 3), (16, 2, 2), (17, 2, 3), (80, 2, 10), (80, 40, 40)],
+)
+def test_chunks_are_read_by_a_task_a_core_and_by_more_where_there_is_much(chunks: int, cores: int, tasks: int) -> None:
+    assert tasks_for([8 << 20] * chunks, cores) == tasks
+
+
 def test_a_large_segment_is_read_in_parts_by_several_tasks(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -183,6 +192,6 @@ def test_a_large_segment_is_read_in_parts_by_several_tasks(
     Export(tmp_path / "export").write(0, *(values(number, text) for number, text in enumerate(pads)))
     manifest = land_batch(lake, mine, plan_batch(lake, mine, export=str(tmp_path / "export")).batch)
     rows = read_records(session, lake, mine, manifest)
-    assert rows.rdd.getNumPartitions() == 3
+    assert rows.rdd.getNumPartitions() == session.sparkContext.defaultParallelism == 2  # of three chunks
     assert sorted(row[0] for row in rows.select("_offset").collect()) == list(range(200))
     assert rows.where("length(_value_bytes) > 100000").count() == 200

@@ -1,6 +1,6 @@
 """Raw log segments: every offset of the bytes is a row, markers and aborted records too, each with its fate.
 
-Spark has no reader of Kafka's log, so this one is Python: a task a chunk, which reads only its own bytes of the
+Spark has no reader of Kafka's log, so this one is Python: a task reads some chunks, of each only its own bytes of the
 object, and gives Arrow columns. Transactions were resolved when the segments were landed (`onefold.landing`).
 """
 
@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from onefold.storage import S3Access, open_storage
 
 CUT = 64 << 10
 """Bytes of damage that are kept with the row that tells of it."""
-_TASKS = 10_000
+PER_TASK = 64 << 20
+"""Bytes that a task reads at most, about, one chunk behind the other: to begin a task costs Python a quarter of a
+second."""
 _CHUNKS = (
     "uri string, name string, cluster string, topic string, incarnation int, partition int, "
     "start long, end long, damage string, fates string"
@@ -61,9 +64,14 @@ def read_segments(
     value, and it has no offset, for none of those that it names was read.
     """
     chunks = [row for one in segments for row in chunks_of(one, transactions, origin)]
-    tasks = max(1, min(len(chunks), _TASKS))
+    tasks = tasks_for([end - start for *_, start, end, _, _ in chunks], session.sparkContext.defaultParallelism)
     rows = session.createDataFrame(session.sparkContext.parallelize(chunks, tasks), _CHUNKS)
     return rows.mapInArrow(partial(read_chunks, access=access), _SCHEMA).select(*E.ENVELOPE)
+
+
+def tasks_for(sizes: list[int], cores: int) -> int:
+    """How many tasks read chunks of some bytes: one a core, or more where each would read more than `PER_TASK`."""
+    return max(1, min(len(sizes), max(cores, ceil(sum(sizes) / PER_TASK))))
 
 
 def chunks_of(one: PlacedSegment, transactions: list[Transactions], origin: Origin) -> Iterator[tuple[Any, ...]]:
