@@ -58,6 +58,8 @@ def lax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "producer.id.expiration.ms": 3_600_000,
         "transactional.id.expiration.ms": 86_400_000,
         "transaction.max.timeout.ms": 7_200_000,
+        "group.consumer.min.session.timeout.ms": 8_000,
+        "group.consumer.session.timeout.ms": 8_000,
         "unclean.leader.election.enable": "true",
         "auto.create.topics.enable": "true",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -263,6 +265,31 @@ def test_who_reads_is_told_by_group_and_client(broker: Broker, lake: Lake) -> No
     finally:
         consumer.close()
     assert [(one.name, one.state, one.clients) for one in told or ()] == [(group, "Stable", ("billing",))]
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_what_the_brokers_hold_for_a_group_is_read_and_judged(
+    broker: Broker, lax: Broker, lake: Lake, protocol: str
+) -> None:
+    """Groups of the new protocol (KIP-848); members of the others have settings of their own."""
+    held = []
+    for one in (broker, lax):
+        place = Place(one, lake)
+        place.send(1)
+        group = f"reader-{place.name}"
+        config = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+        consumer = Consumer(place.client | config)
+        try:
+            consumer.subscribe([place.name])
+            assert consumer.poll(30) is not None
+            consumer.commit(asynchronous=False)
+            found = place.look()
+        finally:
+            consumer.close()
+        told = [one for one in found.findings if one.rule == "group_sessions"]
+        held.append([(at.replace(place.name, "it"), each.finding.found) for each in told for at in each.places])
+    short = [("group reader-it", "consumer.session.timeout.ms=8000 (8s)")]
+    assert held == [[], short if protocol == "consumer" else []]
 
 
 def test_a_producer_without_an_id_is_noticed_by_what_the_partition_remembers(broker: Broker, lake: Lake) -> None:

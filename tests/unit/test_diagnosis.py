@@ -121,6 +121,12 @@ def group(offset: int, name: str = "g", state: str = "Stable", client: str = "ap
     return Activity((), (), (GroupCondition(name, state, (client,), {("t", 0): offset}),))
 
 
+def silent(session: timedelta, heartbeat: timedelta) -> Activity:
+    """A group of the new protocol."""
+    [one] = group(50).groups or ()
+    return Activity((), (), (replace(one, session=session, heartbeat=heartbeat),))
+
+
 EXPORT = {
     "source": {"exports": {"path": "x/", "layout": "kcat", "origin": {"cluster": "prod"}, "holes": "compacted"}},
     "schedule": None,
@@ -339,6 +345,20 @@ FOUND: list[Row] = [
         "info",
         "state PreparingRebalance",
         "group.instance.id: one",
+    ),
+    (
+        "group_sessions",
+        facts(activity=silent(timedelta(seconds=44), timedelta(seconds=5))),
+        "warning",
+        "consumer.session.timeout.ms=44000 (44s)",
+        "consumer.session.timeout.ms=45000",
+    ),
+    (
+        "group_sessions",
+        facts(activity=silent(timedelta(seconds=50), timedelta(seconds=20))),
+        "warning",
+        "consumer.session.timeout.ms=50000 (50s)",
+        "consumer.session.timeout.ms=60000",
     ),
     (
         "idempotence",

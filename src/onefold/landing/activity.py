@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from onefold.landing import cluster
 from onefold.landing.condition import (
@@ -51,6 +53,7 @@ def activity_of(settings: ClientSettings, partitions: Sequence[Where], *, groups
             # What was ended between the two answers is not open, though no coordinator knows it any more.
             producers = asked("producers", lambda: _producers(client, partitions))
         told = asked("groups", lambda: _groups(client, partitions)) if groups else None
+        told = asked("settings of groups", lambda: _with_settings(client, told or ())) or told
     finally:
         client.close()
     return Activity(producers, transactions, told, refused)
@@ -111,6 +114,26 @@ def _groups(client: Any, partitions: Sequence[Where]) -> tuple[GroupCondition, .
             clients = tuple(sorted({str(one["client_id"]) for one in members}))
             found.append(GroupCondition(name, str(listed[name].get("group_state") or ""), clients, committed))
     return tuple(found)
+
+
+def _with_settings(client: Any, groups: Sequence[GroupCondition]) -> tuple[GroupCondition, ...]:
+    """The groups, those of the new protocol with what the brokers hold for them."""
+    held = {one["group_id"] for one in client.list_groups() if one.get("group_type") == "consumer"} if groups else ()
+    wanted = [ConfigResource(ConfigResourceType.GROUP, one.name) for one in groups if one.name in held]
+    told = client.describe_configs(wanted, config_filter="all")["group"] if wanted else {}
+
+    def span(group: str, name: str) -> timedelta | None:
+        value = told.get(group, {}).get(name, {}).get("value")
+        return timedelta(milliseconds=int(value)) if value else None
+
+    return tuple(
+        replace(
+            one,
+            session=span(one.name, "consumer.session.timeout.ms"),
+            heartbeat=span(one.name, "consumer.heartbeat.interval.ms"),
+        )
+        for one in groups
+    )
 
 
 def _topics_of(member: dict[str, Any]) -> set[str]:

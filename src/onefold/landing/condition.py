@@ -170,6 +170,11 @@ class GroupCondition:
     clients: tuple[str, ...]
     """The client ids of its members."""
     committed: Mapping[Where, int]
+    session: timedelta | None = None
+    """consumer.session.timeout.ms, which the brokers hold for groups of the new protocol (KIP-848). None: not told; the
+    members of other groups have settings of their own."""
+    heartbeat: timedelta | None = None
+    """consumer.heartbeat.interval.ms, likewise."""
 
 
 @dataclass(frozen=True, slots=True)

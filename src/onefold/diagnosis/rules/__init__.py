@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     clients.undecided_transactions,
     clients.groups_behind,
     clients.groups_rebalancing,
+    clients.group_sessions,
     clients.idempotence,
     clients.restarted_producers,
     clients.raised_epochs,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from onefold.diagnosis.facts import Facts
-from onefold.diagnosis.findings import Finding, Severity, millis
+from onefold.diagnosis.findings import Finding, Severity, lasting, millis, setting
 from onefold.diagnosis.writers import writers_of
 from onefold.landing.condition import Activity, GroupCondition, Opener, PartitionCondition, RecordBatch, TopicCondition
 from onefold.landing.spans import text
@@ -18,6 +18,8 @@ ENDING = timedelta(minutes=1)
 """What a coordinator may take to end a transaction that is too old: it looks for such every 10 s by default
 (transaction.abort.timed.out.transaction.cleanup.interval.ms), and then has its markers written."""
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+SESSION = timedelta(seconds=45)
+"""Kafka's default: 10 s, which it had before, was shorter than a passing fault of a network (KIP-735)."""
 OWN = "onefold."
 
 
@@ -131,6 +133,19 @@ def groups_rebalancing(facts: Facts) -> Iterator[Finding]:
             yield Finding("info", _named(group), f"state {group.state}", why, change)
 
 
+def group_sessions(facts: Facts) -> Iterator[Finding]:
+    """Groups of the new protocol whose members are given up after a short silence."""
+    for group in _groups(facts):
+        if group.session is None or group.heartbeat is None:
+            continue
+        wanted = max(SESSION, 3 * group.heartbeat)
+        if group.session < wanted:
+            found = setting("consumer.session.timeout.ms", millis(group.session), group.session)
+            why = f"A pause as long (heartbeats: every {text(group.heartbeat)}) is a rebalance: what a member had read "
+            why += "and not committed is read again by another."
+            yield Finding("warning", _named(group), found, why, lasting("consumer.session.timeout.ms", wanted))
+
+
 def _groups(facts: Facts) -> Iterator[GroupCondition]:
     """The groups of others: nothing rests on the offsets of Onefold's own."""
     for group in (facts.cluster.activity.groups if facts.cluster else None) or ():
@@ -226,11 +241,15 @@ def _sessions(facts: Facts) -> dict[tuple[str, int], dict[int, set[int]]]:
 
 def unreadable(facts: Facts) -> Iterator[Finding]:
     """What was not told of producers, transactions and groups."""
-    rights = {"groups": "groups", "producers": "topics", "transactions": "transactional ids"}
+    rights = {
+        "groups": "DESCRIBE on the groups",
+        "settings of groups": "DESCRIBE_CONFIGS on the groups",
+        "producers": "READ on the topics",
+        "transactions": "DESCRIBE on the transactional ids",
+    }
     refused = facts.cluster.activity.refused if facts.cluster else {}
     for what, reason in sorted(refused.items()):
-        grant = f"grant {'READ' if what == 'producers' else 'DESCRIBE'} on the {rights[what]}"
-        action = grant if "uthorization" in reason else ""
+        action = f"grant {rights[what]}" if "uthorization" in reason else ""
         yield Finding("unknown", "cluster", what, f"They could not be asked for ({reason}).", action=action)
 
 
