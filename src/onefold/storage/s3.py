@@ -123,8 +123,8 @@ class S3Storage:
     def put_if_absent(self, key: str, data: bytes) -> bool:
         if self._claims:
             return self._put_claimed(self._claims, key, data)
-        self._check_conditional()
         with self._complaints(key):
+            self._check_conditional()
             # A put of ours whose answer was lost and that was tried again looks the same.
             return self._put_new(key, data) or self.read(key) == data
 
@@ -173,13 +173,12 @@ class S3Storage:
         """
         if self._conditional:
             return
-        with self._complaints(PROBE):
-            try:
-                ignored = self._put_new(PROBE, b"") and self._put_new(PROBE, b"")
-            except ClientError as error:
-                if _code(error) not in ("NotImplemented", "501"):
-                    raise
-                ignored = True
+        try:
+            ignored = self._put_new(PROBE, b"") and self._put_new(PROBE, b"")
+        except ClientError as error:
+            if _code(error) not in ("NotImplemented", "501"):
+                raise
+            ignored = True
         if ignored:
             problem = (
                 "it does not keep If-None-Match: *, so two drivers could each be the first; use a store that does, "
