@@ -117,7 +117,7 @@ def row_number(folder: Path) -> dict[str, float]:
         records = needed(
             identify(decode(read_kcat(session, objects, dataset.source.exports.origin), dataset), dataset), dataset
         )
-        order = Window.partitionBy(C.KEY).orderBy(*E.TOTAL_ORDER)
+        order = Window.partitionBy(C.KEY).orderBy(C.ORDER)
         numbered = records.withColumn("_survivor", F.row_number().over(order) == 1)
         payload = [F.when(F.col("_survivor"), F.col(name)).alias(name) for name in dataset.fields]
         kept = [C.KEY, C.ORDER, C.HASH, C.DELETED, "_survivor", E.OBJECT, E.LINE, E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS]

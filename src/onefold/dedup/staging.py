@@ -68,7 +68,7 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     )
     own = [C.KEY, C.WITHIN, C.ORDER, C.HASH, C.DELETED, C.VERSION, *C.LEVELS.values(), FILTERED, REJECTED, C.CONTESTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
-    told = (E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)
+    told = (*E.TOTAL_ORDER, E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)  # other columns say it
     named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in told]
     return identified.select(*dict.fromkeys(named))
 

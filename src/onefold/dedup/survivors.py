@@ -26,7 +26,7 @@ def choose_survivors(identified: DataFrame, dataset: Dataset, slots: int = 1) ->
     so that what a task writes falls into few buckets. Exactly one exchange.
     """
     # Records without a key stay where they are spread; they meet nobody.
-    spread = F.pmod(F.xxhash64(*E.POSITION, E.LINE), F.lit(dataset.target.buckets * slots)).cast("int")
+    spread = F.pmod(F.xxhash64(C.ORDER, E.LINE), F.lit(dataset.target.buckets * slots)).cast("int")
     return judge_batch(in_slots(identified, dataset, slots, spread), dataset, (SLOT,)).drop(SLOT)
 
 
@@ -79,41 +79,41 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
 
 
 def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
-    group = Window.partitionBy(C.KEY, *within).orderBy(*_ascending())
-    number = F.row_number().over(group)
+    preference = [F.col(C.ORDER).asc(), F.col(C.HASH).asc()]
+    levelled = _levels(records, dataset, within, preference)
+    group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
     rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     first_hash, first_order = F.first(C.HASH).over(rows), F.first(C.ORDER).over(rows)
     witness = F.first(witness_of(records)).over(rows)
-    reasons = [F.when(_repeats(group), F.lit("position"))]
-    reasons += [F.when(_not_first(level, (C.KEY, *within), _ascending()), F.lit(level)) for level in dataset.narrow]
-    lost = number > 1
+    lost = F.row_number().over(group) > 1
     # Equal positions are folded first: a record read twice says nothing new, whoever stands for its key.
-    same = (F.col(C.HASH) == first_hash) | _repeats(group)
-    return records.withColumns(
+    repeats = _repeats(group)
+    same = (F.col(C.HASH) == first_hash) | repeats
+    reason = F.coalesce(F.when(repeats, F.lit("position")), F.col(_LEVEL), F.lit(dataset.deciding))
+    clash = F.when(_clashes(group, dataset), INCONSISTENT).otherwise("same_identity")
+    return levelled.withColumns(
         {
             C.SURVIVOR: ~lost,
             C.VERDICT: F.when(lost, F.when(same, "duplicate").otherwise("conflict")),
-            C.REASON: F.when(
-                lost,
-                F.when(same, F.coalesce(*reasons, F.lit(dataset.deciding))).otherwise(
-                    F.when(_clashes(group, dataset), INCONSISTENT).otherwise("same_identity")
-                ),
-            ),
+            C.REASON: F.when(lost, F.when(same, reason).otherwise(clash)),
             C.WINNER: F.when(lost, first_order),
             C.WITNESS: F.when(lost, witness),
         }
-    )
+    ).drop(_LEVEL, _RESENT)
 
 
 def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
     assert dataset.apply.version
     tie = dataset.apply.version.tie
-    preference = [F.col(C.VERSION).desc(), *(_ascending() if tie == "first" else _descending())]
+    order = F.col(C.ORDER).asc() if tie == "first" else F.col(C.ORDER).desc()
+    # Of two contents at one position the smaller hash stands, in either direction.
+    preference = [F.col(C.VERSION).desc(), order, F.col(C.HASH).asc()]
+    levelled = _levels(records, dataset, within, preference)
     group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
     rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     # One sort serves both the key and its versions: a version starts where it differs from the row before.
     starts = F.coalesce(F.lag(C.VERSION).over(group) != F.col(C.VERSION), F.lit(True))
-    with_starts = records.withColumns(
+    with_starts = levelled.withColumns(
         {
             "_number": F.row_number().over(group),
             "_starts": starts,
@@ -127,23 +127,9 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     tied = ~F.col("_starts")
     lost = tied if dataset.chained else F.col("_number") > 1  # of a chain every version is a link
     same = F.col(C.HASH) == F.col("_head.hash")
-    reasons = [F.when(F.col("_repeats"), F.lit("position"))]
-    resent = []
-    for level in dataset.narrow:
-        if level in RETRIES and not dataset.chained:
-            # The same id under one key with equal content is a retry, whatever its version.
-            first = F.first(_struct_of(records, C.ORDER, C.HASH)).over(
-                Window.partitionBy(C.KEY, *within, *_level_columns(level)).orderBy(*preference)
-            )
-            sent = F.col(C.LEVELS[level]).isNotNull()
-            again = sent & (first["order"] != F.col(C.ORDER)) & (first["hash"] == F.col(C.HASH))
-            resent.append(F.when(again, F.struct(F.lit(level).alias("level"), first.alias("first"))))
-        reasons.append(F.when(_not_first(level, (C.KEY, *within, C.VERSION), preference[1:]), F.lit(level)))
-    sent_before = F.coalesce(*resent) if resent else None
-    retry = sent_before.isNotNull() if sent_before is not None else F.lit(False)
-    level_of_retry = sent_before["level"] if sent_before is not None else F.lit(None).cast("string")
-    first_sent = sent_before["first"] if sent_before is not None else F.col("_head")
+    retry = F.col(_RESENT).isNotNull()
     duplicate = tied & (same | F.col("_repeats"))
+    reason = F.coalesce(F.when(F.col("_repeats"), F.lit("position")), F.col(_LEVEL), F.lit("key_version"))
     tie_verdict = "conflict" if tie == "conflict" else "superseded"
     return ranked.withColumns(
         {
@@ -153,19 +139,53 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
             .when(tied & F.col("_clashes"), "conflict")
             .when(tied, tie_verdict)
             .when(lost, "superseded"),
-            C.REASON: F.when(duplicate, F.coalesce(*reasons, F.lit("key_version")))
-            .when(lost & retry, level_of_retry)
+            C.REASON: F.when(duplicate, reason)
+            .when(lost & retry, F.col(_RESENT)["level"])
             .when(tied & F.col("_clashes"), INCONSISTENT)
             .when(tied, "same_version")
             .when(lost, "in_batch"),
             **{
-                name: F.when(~duplicate & lost & retry, first_sent[part])  # the message that it repeats
+                name: F.when(~duplicate & lost & retry, F.col(_RESENT)[part])  # the message that it repeats
                 .when(tied, F.col("_head")[part])
                 .when(lost, F.col("_top")[part])
                 for name, part in ((C.WINNER, "order"), (C.WITNESS, "witness"))
             },
         }
-    ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head")
+    ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", _LEVEL, _RESENT)
+
+
+_LEVEL, _RESENT = "_level", "_resent"
+
+
+def _levels(records: DataFrame, dataset: Dataset, within: tuple[str, ...], preference: list[Column]) -> DataFrame:
+    """Add `_level`, the narrowest level at which a record is not the first of its identity; and, of mode upsert,
+    `_resent`: {level, order, witness} of the message that it repeats under its key, whatever the versions.
+
+    One sort a level, by key and level; and these sorts come first, while the rows are narrow. In them, too, the
+    records of a version follow each other.
+    """
+    of_version = dataset.apply.mode == "upsert"
+    found = F.lit(None).cast("string")
+    resent = F.when(F.lit(False), F.struct(F.lit("").alias("level"), *_pointer(_struct_of(records, C.ORDER))))
+    records = records.withColumns({_LEVEL: found, _RESENT: resent})
+    for level in dataset.narrow:
+        group = Window.partitionBy(C.KEY, *within, *_level_columns(level)).orderBy(*preference)
+        sent = F.col(C.LEVELS[level]).isNotNull()
+        before = F.lag(C.VERSION).over(group) == F.col(C.VERSION) if of_version else F.row_number().over(group) > 1
+        found = F.coalesce(found, F.when(sent & before, F.lit(level)))
+        if level in RETRIES and of_version and not dataset.chained:
+            # The same id under one key with equal content is a retry, whatever its version.
+            rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+            first = F.first(_struct_of(records, C.ORDER, C.HASH)).over(rows)
+            again = sent & (first["order"] != F.col(C.ORDER)) & (first["hash"] == F.col(C.HASH))
+            resent = F.coalesce(resent, F.when(again, F.struct(F.lit(level).alias("level"), *_pointer(first))))
+        records = records.withColumns({_LEVEL: found, _RESENT: resent})
+        found, resent = F.col(_LEVEL), F.col(_RESENT)
+    return records
+
+
+def _pointer(of: Column) -> list[Column]:
+    return [of[name].alias(name) for name in ("order", "witness")]
 
 
 RETRIES = ("producer", "message_id")
@@ -188,19 +208,14 @@ def witness_of(records: DataFrame) -> Column:
     )
 
 
-def _ascending() -> list[Column]:
-    return [*(part.asc() for part in E.total_order()), F.col(C.HASH).asc()]
-
-
-def _descending() -> list[Column]:
-    # Of two contents at one position the smaller hash stands, in either direction.
-    return [*(part.desc() for part in E.total_order()), F.col(C.HASH).asc()]
-
-
 def _same_position(group: WindowSpec) -> Column:
     """Whether the row before in the order has the same position; equal positions are neighbours."""
-    before = F.lag(F.struct(*E.POSITION)).over(group)
-    return F.coalesce(before == F.struct(*E.POSITION), F.lit(False))
+    before = F.lag(C.ORDER).over(group)
+    return F.coalesce(_position(before) == _position(F.col(C.ORDER)), F.lit(False))
+
+
+def _position(order: Column) -> Column:
+    return F.struct(*(order[name.removeprefix("_")] for name in E.POSITION))
 
 
 def _repeats(group: WindowSpec) -> Column:
@@ -214,11 +229,7 @@ def _clashes(group: WindowSpec, dataset: Dataset) -> Column:
     return _same_position(group) & differs if dataset.source.exact else F.lit(False)
 
 
-def _not_first(level: str, group: tuple[str, ...], order: list[Column]) -> Column:
-    number = F.row_number().over(Window.partitionBy(*group, *_level_columns(level)).orderBy(*order))
-    return F.col(C.LEVELS[level]).isNotNull() & (number > 1)
-
-
 def _level_columns(level: str) -> tuple[str, ...]:
     """What is equal in records that a level takes for the same: a producer counts for each partition anew."""
-    return (C.LEVELS[level], *E.POSITION[:-1]) if level == "producer" else (C.LEVELS[level],)
+    of_partition = (f"{C.ORDER}.{name.removeprefix('_')}" for name in E.POSITION[:-1])
+    return (C.LEVELS[level], *of_partition) if level == "producer" else (C.LEVELS[level],)
