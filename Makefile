@@ -124,6 +124,10 @@ bench-segments: setup ## Reading log segments side by side with kafka-python's o
 bench-merge: setup ## Upserting a batch into a large table beside a copy-on-write MERGE and Delta Lake's
 	@$(BIN)/python -m benchmarks.merge
 
+.PHONY: bench-scale
+bench-scale: setup ## A hundred million records through the whole way in a heap of 8 GB: hours, and 60 GB of disk
+	@$(BIN)/python -m benchmarks.scale
+
 .PHONY: bench-small
 bench-small: setup ## A small batch from command to report, with the share of each step, beside a bare Spark job
 	@$(BIN)/python -m benchmarks.small_batch

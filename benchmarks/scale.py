@@ -36,8 +36,8 @@ SEGMENT = 2_500_000
 """Records of a segment."""
 BATCH = 500
 LZ4 = 3
-HOT = 3
-"""Of ten records as many are of one key."""
+HOT = 2
+"""Of ten numbers as many are of one key; and half of what is sent again."""
 DATASET = """
 name: bench
 source:
@@ -56,7 +56,7 @@ EVENTS = "events"
 def sources(start: int, end: int) -> numpy.ndarray:
     """What the records of a range say: their own number, or of every fifth that of an earlier one."""
     numbers = numpy.arange(start, end)
-    earlier = numbers - 4 - 5 * (numbers * 7919 % 1000)
+    earlier = numbers - 4 - 10 * (numbers * 7919 % 1000)
     return numpy.where((numbers % 5 == 4) & (earlier >= 0), earlier, numbers)
 
 

@@ -175,11 +175,12 @@ def test_slots_do_not_change_a_verdict(session: SparkSession, dataset: MakeDatas
 
 
 @pytest.mark.parametrize("kind", ["append by business_key", "upsert, tie conflict"])
-def test_L8_every_identity_level_is_judged_behind_the_one_exchange(
+def test_L8_every_identity_level_is_judged_behind_the_one_exchange_by_one_sort_each(
     session: SparkSession, dataset: MakeDataset, kind: str
 ) -> None:
     made = dataset(**KINDS[kind])
     assert set(made.narrow) >= {"producer", "message_id"}
     rows = identified(session, [("", rec(1, version=1), False)], made).withColumn(E.LINE, F.lit(None).cast("int"))
     plan = choose_survivors(rows, made)._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("Exchange hashpartitioning") == plan.count("Exchange") == 1, plan
+    assert plan.count("Exchange shufflepartitionidpassthrough") == plan.count("Exchange") == 1, plan
+    assert plan.count("Sort [") == 1 + len(made.narrow), plan

@@ -36,7 +36,8 @@ def in_slots(rows: DataFrame, dataset: Dataset, slots: int, spread: Column | Non
     part = F.pmod(F.xxhash64(C.KEY), F.lit(slots)).cast("int")
     slot = bucket * F.lit(slots) + part
     slot = slot if spread is None else F.coalesce(slot, spread)
-    return rows.withColumn(SLOT, slot).repartition(dataset.target.buckets * slots, SLOT)
+    # A task a slot: by a hash of it some tasks would have several, and as many none.
+    return rows.withColumn(SLOT, slot).repartitionById(dataset.target.buckets * slots, SLOT)
 
 
 BUCKET_FUNCTION = "onefold.system.bucket"
