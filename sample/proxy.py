@@ -19,7 +19,7 @@ from typing import Self
 
 from sample.broker import HOST
 
-PRODUCE, END_TRANSACTION = 0, 26
+PRODUCE, END_TRANSACTION, WRITE_MARKERS = 0, 26, 27
 _IN_THE_RECORDS = -24
 """A byte of the last record of a produce request."""
 
@@ -35,7 +35,7 @@ class LossyProxy:
         self._to_lose: dict[int, int] = {}
         self._to_spoil = 0
         self._then: dict[tuple[int, bool], Callable[[], None]] = {}
-        self._to_hold = 0
+        self._to_hold: dict[int, int] = {}
         self._released, self._answered = threading.Event(), threading.Event()
         self.lost = self.spoiled = self.held = 0
         self._open: list[socket.socket] = []
@@ -61,16 +61,16 @@ class LossyProxy:
         with self._lock:
             self._to_spoil = count
 
-    def hold(self, count: int) -> None:
-        """Keep the next `count` produce requests from the broker until `release`."""
+    def hold(self, count: int, kind: int = PRODUCE) -> None:
+        """Keep the next `count` requests of a kind from the broker until `release`, and what comes behind them."""
         with self._lock:
-            self._to_hold = count
+            self._to_hold[kind] = count
             self._released.clear()
             self._answered.clear()
 
-    def release(self, seconds: float) -> bool:
+    def release(self, seconds: float, kind: int = PRODUCE) -> bool:
         """Let go on what is held, though its client has given it up; whether the broker has answered it in time."""
-        self.once(PRODUCE, self._answered.set, answered=True)
+        self.once(kind, self._answered.set, answered=True)
         self._released.set()
         return self._answered.wait(seconds)
 
@@ -110,7 +110,7 @@ class LossyProxy:
                 else:
                     kind, _version, correlation = struct.unpack_from(">hhi", message, 4)
                     kinds[correlation] = kind
-                    held = kind == PRODUCE and self._holds()
+                    held = self._holds(kind)
                     if held:
                         self._released.wait()
                     sink.sendall(self._spoilt(message) if kind == PRODUCE else message)
@@ -128,11 +128,11 @@ class LossyProxy:
             self.lost += 1
             return True
 
-    def _holds(self) -> bool:
+    def _holds(self, kind: int) -> bool:
         with self._lock:
-            if not self._to_hold:
+            if not self._to_hold.get(kind):
                 return False
-            self._to_hold -= 1
+            self._to_hold[kind] -= 1
             self.held += 1
             return True
 

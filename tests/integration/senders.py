@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,16 @@ class Line:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, log: Path) -> Iterator[Line]:
-        with LossyProxy() as proxy, Broker(advertise=proxy.port, settings=QUICKLY_MISSED, log=log) as broker:
+    def open(cls, log: Path, joins: Line | None = None, **settings: Any) -> Iterator[Line]:
+        given = QUICKLY_MISSED | dotted(settings)
+        other = joins.broker if joins else None
+        with LossyProxy() as proxy, Broker(advertise=proxy.port, settings=given, joins=other, log=log) as broker:
             proxy.target = broker.behind
             yield cls(broker, proxy)
 
-    def topic(self, name: str, partitions: int = 1) -> str:
+    def topic(self, name: str, partitions: int = 1, **more: Any) -> str:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(name, partitions)])[name].result(_SECONDS)
+        admin.create_topics([NewTopic(name, partitions, **more)])[name].result(_SECONDS)
         return name
 
     def sender(self, topic: str, **config: Any) -> Sender:
@@ -74,21 +76,37 @@ class Line:
         The name of `TransactionState` by its number: 17th byte of a TransactionLogValue, behind version (2 bytes),
         producer id (8), epoch (2) and timeout (4). The key is a version and the name.
         """
-        assert self.broker._home
         found = ""
-        for segment in sorted((self.broker._home / "data" / "__transaction_state-0").glob("*.log")):
-            batches = MemoryRecords(segment.read_bytes())
-            while batches.has_next():
-                for record in batches.next_batch():
-                    if record.key[4:] == name.encode() and record.value:
-                        found = _STATES[record.value[16]]
+        for batch in self._batches("__transaction_state-0"):
+            for record in batch:
+                if record.key[4:] == name.encode() and record.value:
+                    found = _STATES[record.value[16]]
         return found
 
-    def read(self, topic: str, isolation: str) -> dict[int, str]:
-        """What a consumer sees of partition 0: message ids by offset."""
+    def markers(self, topic: str, partition: int) -> dict[int, tuple[int, bool, int]]:
+        """The markers in a log, as they lie on the disk: by offset, whose transaction, whether committed, and by whom.
+
+        That is a producer id, and the epoch of the coordinator that sent the marker.
+        """
+        return {
+            record.offset: (batch.producer_id, record.key[2:] == b"\0\1", int.from_bytes(record.value[2:]))
+            for batch in self._batches(f"{topic}-{partition}")
+            if batch.is_control_batch
+            for record in batch
+        }
+
+    def _batches(self, log: str) -> Iterator[Any]:
+        assert self.broker._home
+        for segment in sorted((self.broker._home / "data" / log).glob("*.log")):
+            batches = MemoryRecords(segment.read_bytes())
+            while batches.has_next():
+                yield batches.next_batch()
+
+    def read(self, topic: str, isolation: str, partition: int = 0) -> dict[int, str]:
+        """What a consumer sees of a partition: message ids by offset."""
         config = {"bootstrap.servers": self.broker.bootstrap, "group.id": uuid.uuid4().hex, "log_level": 0}
         consumer = Consumer(config | {"isolation.level": isolation, "enable.partition.eof": True})
-        consumer.assign([TopicPartition(topic, 0, 0)])
+        consumer.assign([TopicPartition(topic, partition, 0)])
         found: dict[int, str] = {}
         while True:
             message = consumer.poll(_SECONDS)
@@ -101,16 +119,14 @@ class Line:
 
     def await_end_of_transactions(self, topic: str) -> None:
         """A marker is written some time after its transaction has ended: nothing is behind the last stable offset."""
-        deadline = time.monotonic() + _SECONDS
-        while self._end(topic, "read_committed") < self._end(topic, "read_uncommitted"):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: self.end(topic, "read_committed") >= self.end(topic, "read_uncommitted"))
 
-    def _end(self, topic: str, isolation: str) -> int:
+    def end(self, topic: str, isolation: str, partition: int = 0) -> int:
+        """Where a partition ends for a consumer."""
         config = {"bootstrap.servers": self.broker.bootstrap, "group.id": "end", "log_level": 0}
         consumer = Consumer(config | {"isolation.level": isolation})
         try:
-            return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), _SECONDS)[1])
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), _SECONDS)[1])
         finally:
             consumer.close()
 
@@ -133,15 +149,14 @@ class Sender:
     def __post_init__(self) -> None:
         base = {"bootstrap.servers": f"{HOST}:{self.line.proxy.port}", "log_level": 0, "acks": "all"}
         base |= {"linger.ms": 100, "batch.num.messages": BATCH, "retry.backoff.ms": 50, "reconnect.backoff.ms": 20}
-        given = {name.replace("_", "."): value for name, value in self.config.items()}
-        self.producer = Producer(base | {"transaction.timeout.ms": 10_000} | given)
+        self.producer = Producer(base | {"transaction.timeout.ms": 10_000} | dotted(self.config))
         if "transactional_id" in self.config:
             self.producer.init_transactions(_SECONDS)
 
     def begin(self) -> None:
         self.producer.begin_transaction()
 
-    def hand_over(self, ids: Iterable[str]) -> None:
+    def hand_over(self, ids: Iterable[str], partition: int = 0) -> None:
         """Messages that leave in batches, one behind the other."""
         for id_ in ids:
             headers: list[tuple[str, str | bytes | None]] = [("message-id", id_)]
@@ -149,10 +164,10 @@ class Sender:
                 headers += [("producer", self.named), ("sequence", str(len(self.sent)))]
             self.sent.append(id_)
             value = json.dumps({"id": id_})
-            self.producer.produce(self.topic, value, partition=0, headers=headers, on_delivery=self._hear)
+            self.producer.produce(self.topic, value, partition=partition, headers=headers, on_delivery=self._hear)
 
-    def send(self, ids: Iterable[str]) -> None:
-        self.hand_over(ids)
+    def send(self, ids: Iterable[str], partition: int = 0) -> None:
+        self.hand_over(ids, partition)
         assert self.producer.flush(_SECONDS) == 0
 
     def commit(self, seconds: float = _SECONDS) -> bool:
@@ -180,6 +195,19 @@ class Sender:
             self.told[id_of(message)] = _offset(message)
         else:
             self.failed.append(id_of(message))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for what becomes true by itself, with a deadline."""
+    deadline = time.monotonic() + _SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Kafka's names of settings that are given as keywords."""
+    return {name.replace("_", "."): value for name, value in settings.items()}
 
 
 def id_of(message: Message) -> str:
