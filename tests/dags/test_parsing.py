@@ -124,6 +124,13 @@ def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goe
         )
 
 
+def test_a_dag_that_is_read_again_is_no_new_version(probe: Any) -> None:
+    notify = '{"mail": {"class": "tests.dags.notifier.FileNotifier", "path": "told", "subject": "", "body": ""}}'
+
+    for found in (probe("addresses"), probe("addresses", ONEFOLD_NOTIFY=notify)):
+        assert (found["dags"], found["addresses"]) == (len(NAMES) + 2, [])
+
+
 def test_without_the_plugin_airflow_weighs_as_it_does_otherwise(probe: Any, tmp_path: Path) -> None:
     found = probe("bag", AIRFLOW__CORE__PLUGINS_FOLDER=str(tmp_path))
 

@@ -26,6 +26,10 @@ class BackfillLast(PriorityWeightStrategy):
         weight = get_airflow_priority_weight_strategies()["downstream"]().get_weight(ti)
         return weight if DagRunType.from_run_id(ti.run_id) == DagRunType.BACKFILL_JOB else weight + _AHEAD
 
+    def __repr__(self) -> str:
+        """Without an address: Airflow keeps this text of a DAG's default arguments, and a new one is a new version."""
+        return f"{type(self).__name__}()"
+
 
 def weight_rule() -> PriorityWeightStrategy | str:
     """The rule, or Airflow's own where the plugin is not there: a DAG with a rule that is not known is refused."""
