@@ -251,6 +251,16 @@ def test_a_dry_run_says_what_would_be_read_and_writes_nothing(onefold: Onefold, 
     assert not list((tmp_path).rglob("*.json"))
 
 
+def test_what_an_interval_would_read_is_told_in_words(onefold: Onefold, monkeypatch: pytest.MonkeyPatch) -> None:
+    interval = {"start": "2026-01-05T00:00:00Z", "end": "2026-01-06T00:00:00Z"}
+    row = {"batch": "b", "interval": interval, "partitions": 2, "offsets": 0, "notes": ["a waits", "b waits"]}
+    monkeypatch.setattr("onefold.cli.act.planned", lambda plan: row)
+    told = onefold("run", "accounts", "--export", str(PROJECT / "sample/exports/kcat/1-first"), "--dry-run").out
+    assert "2026-01-05T00:00:00Z to 2026-01-06T00:00:00Z" in told
+    assert not re.search(r"[{}\[\]]", told)
+    assert re.search(r"a waits.*\n.*b waits", told)
+
+
 def test_a_step_prints_its_document(onefold: Onefold) -> None:
     export = PROJECT / "sample" / "exports" / "kcat" / "1-first"
     plan = onefold("step", "plan", "accounts", "--export", str(export)).json

@@ -250,5 +250,5 @@ def test_the_command_says_what_would_be_decided(
     assert 'accounts: {"id": "a"} goes on at version 6 without 2, 4 to 5' in " ".join(told.err.split())
     assert decisions_of(lake, made) == []
     for wrong in ("a", '["a"]'):
-        with pytest.raises(UsageError, match=r"is not JSON|is no JSON object"):
+        with pytest.raises(UsageError, match=r'(is not JSON|is no JSON object)\. The key of accounts is {"id": …}'):
             app([*words, wrong], standalone_mode=False)

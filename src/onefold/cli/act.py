@@ -10,7 +10,7 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
 from onefold.cli.batches import ended, say_step
-from onefold.cli.console import NOTES, note, print_json, print_rows
+from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
@@ -101,7 +101,7 @@ def run(
     wanted = [plan for plan in plans if not plan.empty]
     if dry_run:
         rows = [planned(plan) for plan in plans]
-        print_json(rows) if as_json else print_rows(f"{name}: would read", rows)
+        answer(f"{name}: would read", rows, as_json, _would_read)
         return
     for said in dict.fromkeys(one for plan in plans if plan not in begun for one in getattr(plan, "notes", [])):
         note(f"{name}: {said}")
@@ -118,6 +118,12 @@ def run(
     for one in ends:
         if one.red:
             raise one.red
+
+
+def _would_read(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a table: an interval as its two ends, notes as lines."""
+    told = row | {"interval": " to ".join(row["interval"].values()) if row["interval"] else ""}
+    return told | ({"notes": "\n".join(row["notes"])} if "notes" in row else {})
 
 
 def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:

@@ -44,7 +44,7 @@ def open_dataset(name: str) -> tuple[Lake, Dataset]:
     return lake, find(lake, name)
 
 
-def key_of(text: str) -> dict[str, Any]:
+def key_of(text: str, dataset: Dataset) -> dict[str, Any]:
     """A key as a person typed it.
 
     Raises:
@@ -52,11 +52,18 @@ def key_of(text: str) -> dict[str, Any]:
     """
     try:
         parts = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"--key {text!r} is not JSON: {error}") from None
+    except json.JSONDecodeError:
+        raise UsageError(f"--key {text!r} is not JSON. {_wanted(dataset)}") from None
     if not isinstance(parts, dict):
-        raise UsageError(f"--key {text!r} is no JSON object")
+        raise UsageError(f"--key {text!r} is no JSON object. {_wanted(dataset)}")
     return parts
+
+
+def _wanted(dataset: Dataset) -> str:
+    if not dataset.key_names:
+        return f"{dataset.name} has no key but the position"
+    names = ", ".join(f'"{name}": …' for name in dict.fromkeys(dataset.key_names))
+    return f"The key of {dataset.name} is {{{names}}}"
 
 
 def main() -> None:

@@ -162,13 +162,14 @@ def explain_key(
         answer(f"{name} {at}", rows, as_json, _touched(rows), "no published record is of this position")
         return
     assert key is not None
-    parts = key_of(key)
+    parts = key_of(key, dataset)
     if dataset.sums and set(parts) == set(dataset.row_key_names):
         rows = explain_sum(lake, dataset, parts)
     else:
         digest = digest_of_key(dataset, parts)
         rows = explain(lake, dataset, digest, period_of_key(dataset, parts))
-    answer(f"{name} {key}", rows, as_json, _touched(rows), "no published record touched this key")
+    none = f"no published record touched this key (rejected ones have none: onefold quarantine {name})"
+    answer(f"{name} {key}", rows, as_json, _touched(rows), none)
 
 
 def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:

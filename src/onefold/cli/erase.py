@@ -62,7 +62,7 @@ def erase(
     from onefold.publish import erase as erasing
 
     lake, dataset = open_dataset(name)
-    wanted, places = [key_of(one) for one in keys or []], [place_of(one) for one in position or []]
+    wanted, places = [key_of(one, dataset) for one in keys or []], [place_of(one) for one in position or []]
     if not reason.strip():
         raise UsageError("a decision needs a reason (--reason), which is kept with it")
     found = meant(lake, dataset, wanted, places)

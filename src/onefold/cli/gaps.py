@@ -26,7 +26,7 @@ def accept_gap(
     from onefold.publish import gaps
 
     lake, dataset = open_dataset(name)
-    made = gaps.accept_gap(lake, dataset, key_of(key), to, who or user(), reason, dry_run=dry_run)
+    made = gaps.accept_gap(lake, dataset, key_of(key, dataset), to, who or user(), reason, dry_run=dry_run)
     told = ", ".join(in_words(one) for one in made.missing)
     note(f"{name}: {key} goes on at version {to} without {told}, as batch {made.batch}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
