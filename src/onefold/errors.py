@@ -391,8 +391,9 @@ class DataLossError(GateRedError):
 def decide_by(dataset: str, batch: str) -> str:
     """The sentence that names what a person can decide of a red batch."""
     return (
-        f"Decide it: onefold release {dataset} {batch} (publish it as it is), onefold discard (back to landed, for the "
-        "next run) or onefold skip (cover it, use nothing of it), each with --reason."
+        "Mend the cause and run the batch again (in Airflow: clear its tasks from dedup on). Or decide it: onefold "
+        f"release {dataset} {batch} (publish it as it is), onefold discard (back to landed, for the next run) or "
+        "onefold skip (cover it, use nothing of it), each with --reason; in Airflow by the DAG onefold_decide."
     )
 
 

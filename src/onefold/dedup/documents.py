@@ -142,7 +142,7 @@ def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:
     """
     staged = lake.get(staged_key(lake, dataset, batch), Staged)
     if staged is None:
-        raise StepMissingError(batch, "this step", "dedup (with the code that is installed now)")
+        raise StepMissingError(batch, "this step", "dedup (with the code and the fields of now)")
     return staged
 
 

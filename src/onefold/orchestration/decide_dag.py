@@ -34,9 +34,9 @@ _DOC = """\
 Decide a batch that the gate found red, or fold again what a batch has quarantined.
 
 Trigger it with the dataset, the batch (the report names it), the decision and the reason. `look_up` says in its log
-what would be decided, or fails with what is wrong; then `approve` waits for somebody, a day at most. **Rejected, or not
-answered: nothing is decided.** Approved: the decision is recorded under the name of whoever approved it, and upsert,
-gate and publish run under it.
+what would be decided, or fails with what is wrong; then `approve` waits for somebody, a day at most (in the menu
+*Browse*, *Required Actions*). **Rejected, or not answered: nothing is decided.** Approved: the decision is recorded
+under the name of whoever approved it, and upsert, gate and publish run under it.
 
 | decision | means |
 | --- | --- |
@@ -107,7 +107,7 @@ def _params(names: list[str]) -> dict[str, Param]:
             items={"type": "string", "minLength": 1},
             title="Waivers",
             description="Of a release: every red check with what it found, check=value, one a line. Without them the "
-            "task look_up fails and names them as they are wanted.",
+            "task look_up fails and names them as they are wanted: what stands in quotes behind --waive.",
         ),
         "reason": Param(type="string", pattern=r"\S", title="Reason", description="Why; it is recorded and shown."),
     }

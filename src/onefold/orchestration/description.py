@@ -23,9 +23,10 @@ _DOC = """\
 **Checks that must be green**: no key twice, no null key, every offset explained, no version going down,
 {checks}.
 
-A red gate fails the run: the published table stays as it was, the batch is kept, and the task `report` says
-why. Clearing a task is safe: nothing is published twice. The past is a backfill. A run without a date reads
-everything new; the parameter `export` reads one folder instead.
+A red gate fails the run: the published table stays as it was, the batch is kept, and the run's tab *Report* says
+why. Mend the cause and clear the run from `dedup` on, or decide the batch by the DAG `onefold_decide`. Clearing a task
+is safe: nothing is published twice. The past is a backfill. A run without a date reads everything new; the parameter
+`export` reads one folder instead.
 
 [Its batches and charts]({link})
 """
