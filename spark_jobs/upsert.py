@@ -6,7 +6,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import StateTable
+from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import log_of, standing
 from onefold.decisions.log import pinned_skips
@@ -30,14 +30,14 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     """One attempt at a staged batch; none where the batch is published already."""
     check_generation(lake, dataset, rebuilding=True)
     claim_target(lake, dataset)
+    if found := _published(lake, dataset, batch):  # whatever has become of its staging
+        return found
     attempt = attempt or new_attempt()
     staged = staged_of(lake, dataset, batch)
     record_shape(lake, dataset)
     ensure_state(session, lake, dataset, session.table(staged.table))
     table = StateTable(lake, dataset)
     base = table.main
-    if published := published_record(lake, dataset, base.record, batch):
-        return Upserted(batch=batch, attempt=published.attempt, published=True)
     record = lake.get(lake.record(dataset, base.record), CommitRecord)
     log = log_of(lake, dataset.name, batch)
     manifest = manifest_of(lake, dataset, batch)
@@ -61,6 +61,12 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     lake.put(lake.latest(dataset, batch), upserted)
     fault_point("after_upsert")
     return upserted
+
+
+def _published(lake: Lake, dataset: Dataset, batch: str) -> Upserted | None:
+    table = find_state(lake, dataset)
+    found = published_record(lake, dataset, table.main.record, batch) if table else None
+    return Upserted(batch=batch, attempt=found.attempt, published=True) if found else None
 
 
 def main(argv: list[str]) -> int:
