@@ -35,7 +35,7 @@ from tests.spark.pipeline import InSession
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.nightly]
 
 TOPIC = "sales"
 MARKED, HELD, DIED = 0, 1, 2
