@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how to repeat this run."""
     return f"hypothesis: repeat with --hypothesis-seed={config.getoption('hypothesis_seed')}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin nothing long once the time of a run is over (`ONEFOLD_TEST_UNTIL`, seconds since 1970): a machine that is
+    half as fast says what it left out, and is not stopped in the middle."""
+    until = float(os.environ.get("ONEFOLD_TEST_UNTIL", "inf"))
+    if time.time() > until and not item.path.is_relative_to(PROJECT / "tests" / "unit"):
+        pytest.skip("not begun: the time of this run is over (ONEFOLD_TEST_UNTIL)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
