@@ -106,7 +106,7 @@ audit: setup ## Known vulnerabilities of what requirements.lock pins, where they
 	@$(BIN)/python scripts/audit requirements.lock $(AUDIT)
 
 .PHONY: bench
-bench: bench-small bench-parsing bench-landing bench-segments bench-dedup bench-merge ## All benchmarks, hours on two cores
+bench: bench-small bench-parsing bench-landing bench-segments bench-dedup bench-merge ## All benchmarks but bench-scale, hours on two cores
 
 .PHONY: bench-dedup
 bench-dedup: setup ## Dedup side by side with a bare row_number job and DuckDB
@@ -125,7 +125,7 @@ bench-merge: setup ## Upserting a batch into a large table beside a copy-on-writ
 	@$(BIN)/python -m benchmarks.merge
 
 .PHONY: bench-scale
-bench-scale: setup ## A hundred million records through the whole way in a heap of 8 GB: hours, and 60 GB of disk
+bench-scale: setup ## A hundred million records through the whole way in a heap of 8 GB: hours
 	@$(BIN)/python -m benchmarks.scale
 
 .PHONY: bench-small
