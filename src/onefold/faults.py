@@ -15,6 +15,7 @@ RUN_POINTS = (
     "before_staged",
     "after_dedup",
     "before_merge",
+    "amid_merge",
     "after_merge",
     "after_upsert",
     "after_gate",

@@ -35,9 +35,10 @@ class Executed:
         return len(re.findall(r"(?<![A-Za-z])Exchange \(", self.tree))
 
     def scanned(self, table: str) -> set[str]:
-        """The columns that a table's scan read."""
-        [(_, columns)] = re.findall(rf"BatchScan \S*{table}\S*\nOutput \[(\d+)\]: \[(.*)\]", self.text)
-        return set(re.findall(r"(\w+)#", columns))
+        """The columns that a table's scans read."""
+        scans = re.findall(rf"BatchScan \S*{table}\S*\nOutput \[\d+\]: \[(.*)\]", self.text)
+        assert scans
+        return {column for scan in scans for column in re.findall(r"(\w+)#", scan)}
 
     def told(self, operator: str) -> str:
         """What an operator said of itself."""

@@ -51,6 +51,7 @@ from onefold.publish.gaps import accept_gap
 from onefold.publish.replay import plan_replay, replay
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import rows_of
+from onefold.upsert import narrow
 from onefold.upsert.state import state_table
 from tests import oracle
 from tests.spark.pipeline import InSession, Sent, export, mend
@@ -153,7 +154,10 @@ class History(RuleBasedStateMachine):
         return Batch(plan, frozenset(one.offset for one in some))
 
     def _run(self, batch: Batch, dataset: Dataset, spark: InSession | None = None) -> BatchRun:
-        done = run_batch(self.lake, dataset, batch.plan, spark or self.spark)
+        large = 0 if len(self.published) % 2 else narrow.LARGE
+        with pytest.MonkeyPatch.context() as patch:  # every other batch meets the table as if it were large
+            patch.setattr(narrow, "LARGE", large)
+            done = run_batch(self.lake, dataset, batch.plan, spark or self.spark)
         if done.published:
             self.waiting = [one for one in self.waiting if one.plan.batch != done.batch]
             if done.batch not in {one.plan.batch for one in self.published}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,15 +23,28 @@ BUCKETS = 8
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The three statements of a batch that write: staging, actions, the merge into the branch."""
+    """The statements of a batch that write: staging, actions, what leaves the branch (if anything), what comes."""
 
     staging: Executed
     actions: Executed
-    merge: Executed
+    delete: Executed | None
+    append: Executed
+    gate: list[Executed]
+    """What reads the table behind them."""
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["", "narrow"])
+def narrow(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether the table is as one that is large beside the batch."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param:
+            patch.setattr("onefold.upsert.narrow.LARGE", 0)
+        yield request.param
 
 
 @pytest.fixture(scope="module")
 def batches(
+    narrow: bool,
     session_on: Callable[[Lake], SparkSession],
     lake_in: Callable[[Path], Lake],
     dataset: Callable[..., Dataset],
@@ -55,10 +68,11 @@ def batches(
     for name, records in (("first", first), ("second", second), ("third", third)):
         before = last_statement(session)
         assert run(session, lake, made, export(folder / name, records)).red is None
-        mine = statements(session, before)
+        mine = list(statements(session, before))
         writes = [one for one in mine if one.writes and "Scan ExistingRDD" not in one.tree]  # the empty first snapshot
-        staging, actions, *_, merge = writes
-        found.append(Batch(staging, actions, merge))
+        staging, actions, _, *delete, append = writes
+        gate = [one for one in mine[mine.index(append) :] if "accounts__state_" in one.tree and not one.writes]
+        found.append(Batch(staging, actions, delete[0] if delete else None, append, gate))
     return found
 
 
@@ -84,21 +98,43 @@ def test_L8_the_look_up_reads_key_order_and_hash_columns_of_the_base_only(batche
 
 
 def test_L8_pure_inserts_append_without_reading_the_table(batches: list[Batch]) -> None:
-    merge = batches[0].merge
-    assert (merge.writes, merge.exchanges, "accounts__state_" in merge.tree) == ("AppendData", 0, False)
+    assert batches[0].delete is None
+    for batch in batches:
+        append = batch.append
+        assert (append.writes, append.exchanges, "accounts__state_" in append.tree) == ("AppendData", 0, False)
 
 
 def test_L8_the_merge_shuffles_nothing_and_reads_no_payload_of_the_table(batches: list[Batch]) -> None:
-    for merge in (batches[1].merge, batches[2].merge):
-        assert (merge.writes, merge.exchanges, "SortMergeJoin" in merge.tree) == ("WriteDelta", 0, True)
-        assert merge.scanned("accounts__state_") == {C.KEY, "_file", "_pos", "_spec_id", "_partition"}
+    for delete in (batches[1].delete, batches[2].delete):
+        assert delete
+        assert (delete.writes, delete.exchanges, "SortMergeJoin" in delete.tree) == ("WriteDelta", 0, True)
+        assert delete.scanned("accounts__state_") == {C.KEY, "_file", "_pos", "_spec_id", "_partition"}
+
+
+def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batches: list[Batch], narrow: bool) -> None:
+    for batch in batches[1:]:
+        assert batch.delete
+        for one in (batch.actions, batch.delete):
+            assert ("BroadcastHashJoin LeftSemi" in one.tree) == narrow
+            before = one.tree[: one.tree.index("accounts__state_")]
+            assert (before.rfind("BroadcastHashJoin") > before.rfind("Sort (")) == narrow, "the sort stands behind it"
+
+
+def test_L8_the_gate_reads_no_payload_where_no_suite_asks_for_it(batches: list[Batch]) -> None:
+    for batch in batches:
+        assert batch.gate
+        read = set[str]().union(*(one.scanned("accounts__state_") for one in batch.gate))
+        assert C.KEY in read
+        assert not read & {"owner", "credit"}
 
 
 def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list[Batch]) -> None:
     one_key, all_keys = batches[1], batches[2]
-    assert (one_key.actions.splits, one_key.merge.splits) == ({"accounts__state_": 1}, {"accounts__state_": 1})
+    assert one_key.delete
+    assert all_keys.delete
+    assert (one_key.actions.splits, one_key.delete.splits) == ({"accounts__state_": 1}, {"accounts__state_": 1})
     assert all_keys.actions.splits["accounts__state_"] > 1  # so that the line above can fail
-    assert all_keys.merge.splits["accounts__state_"] > 1
+    assert all_keys.delete.splits["accounts__state_"] > 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def test_upsert_keeps_the_newest_version_and_of_it_the_last(spark: SparkSession,
         (rec(10, "x", "b", version=1, message_id="n"), "duplicate", "message_id", 11),  # a retry under another version
         (rec(11, "x", "b", version=2, message_id="n"), None, None, None),
         (rec(12, "y", "b", version=1, message_id="n"), "superseded", "in_batch", 11),  # the id again, other content
-        # the id of another version's record, with other content, is no reason: of its own version it was not sent before
+        # the id of another version's record, with other content, is no reason: its own version did not have it before
         (rec(15, "w", "c", version=2, message_id="p"), None, None, None),
         (rec(16, "x", "c", version=1, message_id="p"), "duplicate", "key_version", 17),
         (rec(17, "x", "c", version=1, message_id="q"), "superseded", "in_batch", 15),

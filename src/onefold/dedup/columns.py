@@ -25,6 +25,10 @@ with two contents keep their payload.
 | `_raw_headers` | array<struct> | rejected records only |
 """
 
+from __future__ import annotations
+
+from onefold.dataset import Dataset
+
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
 WITHIN = "_within"
 PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
@@ -40,3 +44,8 @@ SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", 
 REFUSED = "(_verdict = 'rejected' AND _reason <> 'forgotten')"
 """Rejected, and not covered: such a record goes to the quarantine. One that is forgotten is covered."""
 RAW_KEY, RAW_VALUE, RAW_HEADERS = "_raw_key", "_raw_value", "_raw_headers"
+
+
+def row_key(dataset: Dataset) -> list[str]:
+    """What tells rows apart, and what tables are partitioned by: the key, and the period that is part of it."""
+    return [KEY, WITHIN] if dataset.within else [KEY]

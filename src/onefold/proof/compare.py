@@ -50,7 +50,7 @@ def _chained(links: DataFrame, dataset: Dataset, told: Column) -> DataFrame:
     highest accepted gap whose version is there."""
     assert dataset.apply.version
     version, first = F.col(C.VERSION), F.lit(dataset.apply.version.begins)
-    of_key = Window.partitionBy(*_key(dataset))
+    of_key = Window.partitionBy(*C.row_key(dataset))
     begins = F.greatest(first, F.max(F.when(F.col(_LINKED), version)).over(of_key))
     number = F.count(F.when(version >= F.col("_begins"), True)).over(of_key.orderBy(version))
     end = F.coalesce(F.max(F.when(F.col("_in_run"), version)).over(of_key), first - 1)
@@ -103,10 +103,6 @@ def _drawn(share: float) -> Column:
     return F.lit(True) if share >= 1 else number < int(share * (1 << 32))
 
 
-def _key(dataset: Dataset) -> list[str]:
-    return [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
-
-
 def _by(dataset: Dataset) -> list[str]:
     """What a row is one of: of a chain, a version of a key."""
-    return [*_key(dataset), C.VERSION] if dataset.chained else _key(dataset)
+    return [*C.row_key(dataset), C.VERSION] if dataset.chained else C.row_key(dataset)

@@ -16,12 +16,12 @@ from onefold.upsert.state import read_state
 _BASE_VERSION, _LINKED = "_base_version", "_linked"
 
 
-def changed_chains(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
-    """All rows that the branch has of the keys of the actions: heads and held. Adds `_base_version`, of the head."""
-    by = [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
+def changed_chains(session: SparkSession, dataset: Dataset, upserted: Upserted, rows: DataFrame) -> DataFrame:
+    """Of the branch's rows those of the keys of the actions: heads and held. Adds `_base_version`, of the head."""
+    by = C.row_key(dataset)
     actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
     keys = actions.groupBy(*by).agg(F.max(U.BASE + C.VERSION).alias(_BASE_VERSION))
-    return read_state(session, dataset, upserted.head, upserted.within).join(keys, by)
+    return rows.join(keys, by)
 
 
 def keys_of_chains(changed: DataFrame) -> DataFrame:

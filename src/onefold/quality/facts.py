@@ -17,6 +17,7 @@ from onefold.records import envelope as E
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import of_keys, without_keys
+from onefold.upsert.narrow import narrowed
 from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_state
 from onefold.upsert.sums import ENTER
@@ -45,19 +46,23 @@ class BranchFacts:
     failing_keys: list[dict[str, str]]
 
 
-def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted, *, payload: bool = True) -> DataFrame:
     """The branch's rows for the keys of the actions, with what the base had and what was meant.
 
     Adds `_base_order` (and `_base_version`) and `_new_order`; with guard contiguous what `chains.changed_chains` says.
+    Without `payload`, no field is read but those of the key (L8).
     """
+    own = [*C.row_key(dataset), C.ORDER, U.STATE, *([C.VERSION] if dataset.apply.mode == "upsert" else [])]
+    rows = read_state(session, dataset, upserted.head, upserted.within)
+    rows = rows if payload else rows.select(*dict.fromkeys([*own, *key_columns(dataset)]))
     if dataset.chained:
-        return changed_chains(session, dataset, upserted)
-    by = [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
+        return changed_chains(session, dataset, upserted, rows)
+    by = C.row_key(dataset)
     names = [*map(F.col, by), F.col(C.ORDER).alias("_new_order"), F.col(U.BASE + C.ORDER).alias("_base_order")]
     if dataset.apply.mode == "upsert":
         names.append(F.col(U.BASE + C.VERSION).alias("_base_version"))
     actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(*names)
-    return read_state(session, dataset, upserted.head, upserted.within).join(actions, by)
+    return (narrowed(rows, actions) if upserted.narrow else rows).join(actions, by)
 
 
 def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:

@@ -25,7 +25,7 @@ from onefold.quality.chains import first_held, held_rows
 from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
 from onefold.quality.expectations import Outcome, expect
 from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows
-from onefold.quality.suites import load_suite
+from onefold.quality.suites import Expectation, load_suite
 from onefold.quality.waivers import under
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
@@ -48,7 +48,10 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     """
     log = log_of(lake, dataset.name, upserted.batch)
     decision = standing(log)
-    changed = changed_rows(session, dataset, upserted).persist()
+    suite = None if isinstance(decision, Skip) else load_suite(lake.settings.expectations_folder, dataset)
+    expectations = suite.expectations if suite else []
+    asks_fields = any(one.over == "changed" for one in expectations)
+    changed = changed_rows(session, dataset, upserted, payload=asks_fields).persist()
     try:
         gone = forgotten_keys(marks_named(lake, dataset.name, upserted.carried_out).values())
         facts = facts_of(session, dataset, upserted, changed, gone)
@@ -61,7 +64,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
             *_account_checks(lake, dataset, upserted, facts, landed),
             # What an accepted gap leaves waiting is no fault of it, nor of keys that are forgotten.
             *([] if manifest.bare else _held_checks(session, dataset, upserted, held, oldest)),
-            *([] if isinstance(decision, Skip) else _suite_checks(session, lake, dataset, upserted, changed)),
+            *_suite_checks(session, dataset, upserted, changed, expectations),
         ]
         checks = under(found, decision)
     finally:
@@ -296,12 +299,11 @@ def _age_at_live_edge(lake: Lake, dataset: Dataset, upserted: Upserted) -> float
 
 
 def _suite_checks(
-    session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted, changed: DataFrame
+    session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame, expectations: list[Expectation]
 ) -> list[Check]:
-    suite = load_suite(lake.settings.expectations_folder, dataset)
     checks: list[Check] = []
     for over in ("changed", "table"):
-        asked = [one for one in suite.expectations if one.over == over] if suite else []
+        asked = [one for one in expectations if one.over == over]
         if not asked:
             continue
         rows = changed if over == "changed" else read_state(session, dataset, upserted.head)

@@ -17,8 +17,10 @@ PROPERTIES = {
     # Rows are in their buckets before they are written: no exchange, and a file per bucket a task.
     "write.distribution-mode": "none",
     "write.merge.distribution-mode": "none",
+    "write.delete.distribution-mode": "none",
     "write.spark.fanout.enabled": "true",
     "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",  # 3 is smaller by 1 %, and a step that writes takes a fifth longer
 }
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.catalog import RECORD_PROPERTY, Head, StateTable
+from onefold.catalog import Head, StateTable
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused, Staged
@@ -31,16 +31,16 @@ from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
-from onefold.upsert.forgotten import forgotten_keys, leave_table, without_keys
+from onefold.upsert.forgotten import forgotten_keys, without_keys
 from onefold.upsert.gaps import Link, links_of
 from onefold.upsert.generation import check_generation
 from onefold.upsert.judge import base_columns, judge
+from onefold.upsert.merge import merge
+from onefold.upsert.narrow import narrowed, worthwhile
 from onefold.upsert.producers import come_again, highest_after
-from onefold.upsert.quarantine import is_quarantined, quarantine_struct
-from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.skips import Obeyed, cover
-from onefold.upsert.state import branch_table, in_periods, read_state, sum_columns, verdict_table
-from onefold.upsert.sums import ENTER, append_sums, entered
+from onefold.upsert.state import read_state, sum_columns, verdict_table
+from onefold.upsert.sums import append_sums, entered
 
 SHOWN = 20
 """Reused identities that are shown, of those that are counted."""
@@ -55,12 +55,14 @@ def look_up(
     slots: int = 1,
     links: Sequence[Link] = (),
     gone: Sequence[bytes] = (),
+    *,
+    narrow: bool = False,
 ) -> DataFrame:
     """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike.
 
     Of the base, only files of `periods` (`Staged.within`) are read. With guard contiguous the batch's winners are
     shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys; `links` are its
-    accepted gaps. Rows of the keys that are `gone` are not there.
+    accepted gaps. Rows of the keys that are `gone` are not there. `narrow`: the base is large beside the batch.
     """
     state = without_keys(read_state(session, dataset, base, periods), list(gone))
     if dataset.chained:
@@ -69,6 +71,8 @@ def look_up(
     known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
+    elif narrow:
+        known = narrowed(known, staged)
     judged = judge(staged, known, dataset)
     return entered(judged) if dataset.sums else judged
 
@@ -276,58 +280,6 @@ def write_record(
     return lake.put_first(Lake.record(dataset, upserted.attempt), record)
 
 
-def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> None:
-    """Merge the actions into the attempt's branch: one statement, one snapshot that names the commit record.
-
-    Rejected records go along: they match no row. Pure inserts, and batches that change nothing, append. Before it, the
-    rows of keys that are `gone` leave, and what a replay folds leaves the quarantine; what it rejects again is there.
-    """
-    target = branch_table(dataset, upserted.branch)
-    leave_table(session, dataset, upserted.branch, list(gone))
-    if upserted.replays:
-        leave_quarantine(session, dataset, upserted)
-    columns = session.table(target).columns
-    told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.LIVE)
-    told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
-    state = F.when(is_quarantined(), U.QUARANTINED).otherwise(told)
-    enters = F.lit(False) if upserted.replays else is_quarantined()
-    changes = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull() | enters)
-    rows = changes.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)})
-    if not upserted.changes.keys() - {U.INSERT, ENTER}:
-        rows.select(*columns).writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
-        return
-    rows.createOrReplaceTempView("onefold_actions")
-    names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
-    buckets = upserted.buckets
-    wanted = ", ".join(str(bucket) for bucket in buckets)
-    # Literal buckets: the merge has no run-time filter that would leave the other buckets' files unread.
-    condition = f"t.{C.KEY} = s.{C.KEY}"
-    if upserted.within is not None:
-        condition += f" AND t.{C.WITHIN} = s.{C.WITHIN} AND {in_periods(dataset, upserted.within, 't')}"
-    if len(buckets) < dataset.target.buckets:
-        condition += f" AND {CATALOG}.system.bucket({dataset.target.buckets}, t.{C.KEY}) IN ({wanted})"
-    if dataset.chained:  # a held row that wakes keeps what it has: no payload is carried
-        condition += (
-            f" AND t.{C.VERSION} = s.{C.VERSION} AND t.{C.ORDER} = s.{C.ORDER} AND s.{U.ACTION} <> '{U.INSERT}'"
-        )
-        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{U.REMOVE}' THEN DELETE "
-        matched += f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE}"
-    else:
-        assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
-        matched = f"WHEN MATCHED AND s.{U.ACTION} = '{U.REMOVE}' THEN DELETE " if dataset.sums else ""
-        matched += f"WHEN MATCHED THEN UPDATE SET {assignments}"
-    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
-    session.conf.set(setting, upserted.attempt)
-    try:
-        session.sql(
-            f"MERGE INTO {target} t USING onefold_actions s ON {condition} {matched} "
-            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
-        )
-    finally:
-        session.conf.unset(setting)  # or it would name this record in every other table the session writes
-        session.catalog.dropTempView("onefold_actions")
-
-
 def apply_batch(
     session: SparkSession,
     lake: Lake,
@@ -354,7 +306,8 @@ def apply_batch(
     if periods is not None:
         periods = sorted({*periods, *(one.period for one in links if one.own and one.period)})
     gone = forgotten_keys(obeyed.fresh)
-    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links, gone)
+    narrow = worthwhile(table.size, staged.records)
+    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links, gone, narrow=narrow)
     actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
     if dataset.sums:
         append_sums(session, dataset, actions, read_state(session, dataset, base.snapshot), attempt, slots, gone)
@@ -382,6 +335,7 @@ def apply_batch(
         changes=counts.changes,
         buckets=counts.buckets,
         within=periods,
+        narrow=narrow,
         duplicates=duplicates_of(session.table(actions), again) if counts.verdicts.get("duplicate") else [],
         come_again=again,
         findings=len(staged.reused) + counts.findings,

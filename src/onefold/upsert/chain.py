@@ -50,7 +50,7 @@ def judge_chain(
     link or the head (it is *woken*), without one where a row only goes. `place` puts the rows of a key together;
     `within` columns, which it may add, are part of every group.
     """
-    by = [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
+    by = C.row_key(dataset)
     fresh = F.col(C.SURVIVOR) & ~F.col(U.COVERED)
     keys = staged.where(fresh).select(*by).distinct()
     if own := [one for one in links if one.own]:

@@ -69,6 +69,7 @@ class Upserted(BaseModel):
     )
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
     within: list[str] | None = Field(default=None, description="The periods that its keys lie in; None: no bound")
+    narrow: bool = Field(default=False, description="The table is large beside the batch (`onefold.upsert.narrow`)")
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
     findings: int = Field(default=0, description="Narrow identities that stand for two messages; no verdicts")

@@ -36,12 +36,7 @@ def base_columns(base: DataFrame, dataset: Dataset) -> DataFrame:
     names = [C.ORDER, C.HASH, U.STATE]
     names += [C.VERSION] if dataset.apply.mode == "upsert" else []
     names += [name for name in C.LEVELS.values() if name in base.columns]
-    return base.select(*_joined_by(dataset), *(F.col(name).alias(U.BASE + name) for name in names))
-
-
-def _joined_by(dataset: Dataset) -> list[str]:
-    """The key, and the period that is part of it: the tables are partitioned by both."""
-    return [C.KEY, C.WITHIN] if dataset.within else [C.KEY]
+    return base.select(*C.row_key(dataset), *(F.col(name).alias(U.BASE + name) for name in names))
 
 
 def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
@@ -50,7 +45,7 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     Takes the staging columns and `base_columns`; gives them back with the final `_verdict` and `_reason`,
     and `_scope`, `_other`, `_won`, `_action`; and completes `_finding` by what the base tells.
     """
-    joined = staged.join(base, _joined_by(dataset), "left")
+    joined = staged.join(base, C.row_key(dataset), "left")
     facts = _facts(joined)
     decided = _upsert(facts, dataset) if dataset.apply.mode == "upsert" else _append(facts, dataset)
     lost = ~F.col(C.SURVIVOR)

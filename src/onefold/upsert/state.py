@@ -156,7 +156,8 @@ def in_periods(dataset: Dataset, periods: list[str], table: str = "") -> str:
     assert kind
     column = f"{table}.{C.WITHIN}" if table else C.WITHIN
     values = [f"{kind.name.upper()} '{one}'" for one in periods]
-    if len(values) > _NAMED:
+    # Of one that is named, Spark would put the literal in the column's place, and a join lose a key that it has by it.
+    if len(values) > _NAMED or len(values) == 1:
         return f"{column} BETWEEN {min(values)} AND {max(values)}"
     return f"{column} IN ({', '.join(values)})" if values else "false"
 

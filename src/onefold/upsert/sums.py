@@ -3,8 +3,8 @@
 The state table is ledger and sums in one. Each message id has an *entry* (`_state` entry: its key, its fields, its
 place in the total order), judged as in append: the smallest record in the order stands. Each key has a *sum* (`_state`
 live: the columns added to, and `_entries`, how many entries it is made of). What a batch changes in the ledger, +new,
-or -old +new where a smaller record takes over, is added up by key and moves the sums; both go to the branch in one
-merge, so a snapshot in which they differ cannot be. A key whose last entry went has no sum.
+or -old +new where a smaller record takes over, is added up by key and moves the sums; both are published in one
+commit, so nobody reads one without the other. A key whose last entry went has no sum.
 """
 
 from __future__ import annotations

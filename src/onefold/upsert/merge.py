@@ -1,0 +1,103 @@
+"""The merge: what the actions change, brought into the attempt's branch. The table's payload is not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.catalog import RECORD_PROPERTY
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.faults import fault_point
+from onefold.lake import CATALOG
+from onefold.upsert import columns as U
+from onefold.upsert.documents import Upserted
+from onefold.upsert.forgotten import leave_table
+from onefold.upsert.quarantine import is_quarantined, quarantine_struct
+from onefold.upsert.replay import leave_quarantine
+from onefold.upsert.state import branch_table, in_periods
+from onefold.upsert.sums import EXCHANGE
+
+_DISPLACE = (U.UPDATE, U.REMOVE, EXCHANGE)
+"""Actions before which the base's row of the key leaves."""
+_LEAVING, _ACTIONS = "onefold_leaving", "onefold_actions"
+
+
+def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> None:
+    """Merge the actions into the attempt's branch; its last snapshot names the commit record.
+
+    First the rows leave that others displace, those of keys that are `gone`, and from the quarantine what a replay
+    folds; then everything new is appended. Readers see the branch only as a whole. Rejected records go along: they
+    displace no row, and what a replay rejects again is there.
+    """
+    target = branch_table(dataset, upserted.branch)
+    leave_table(session, dataset, upserted.branch, list(gone))
+    if upserted.replays:
+        leave_quarantine(session, dataset, upserted)
+    actions = session.table(upserted.actions)
+    told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.LIVE)
+    told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
+    state = F.when(is_quarantined(), U.QUARANTINED).otherwise(told)
+    enters = F.lit(False) if upserted.replays else is_quarantined()
+    rows = actions.where(F.col(U.ACTION).isNotNull() | enters)
+    rows = rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)})
+    columns = session.table(target).columns
+    if dataset.chained and upserted.changes.keys() - {U.INSERT}:
+        _merge_chain(session, dataset, upserted, rows, columns)
+        return
+    if upserted.changes.keys() & set(_DISPLACE):
+        _displace(session, dataset, upserted, actions.where(F.col(U.ACTION).isin(*_DISPLACE)))
+        fault_point("amid_merge")
+    new = rows.where(F.coalesce(F.col(U.ACTION) != U.REMOVE, F.lit(True))).select(*columns)
+    new.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
+
+
+def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leaving: DataFrame) -> None:
+    """Delete the branch's rows that have the keys of `leaving`: by position, in the files of these keys' buckets."""
+    leaving.select(*C.row_key(dataset)).createOrReplaceTempView(_LEAVING)
+    where = _where(dataset, upserted)
+    if upserted.narrow:
+        few = f"SELECT /*+ BROADCAST({_LEAVING}) */ xxhash64({C.KEY}) FROM {_LEAVING}"
+        where.append(f"xxhash64(t.{C.KEY}) IN ({few})")
+    where.append(f"EXISTS (SELECT 1 FROM {_LEAVING} s WHERE {_same_key(dataset)})")
+    try:
+        session.sql(f"DELETE FROM {branch_table(dataset, upserted.branch)} t WHERE {' AND '.join(where)}")
+    finally:
+        session.catalog.dropTempView(_LEAVING)
+
+
+def _merge_chain(
+    session: SparkSession, dataset: Dataset, upserted: Upserted, rows: DataFrame, columns: list[str]
+) -> None:
+    """Guard contiguous: one statement, for a held row that wakes keeps what it has, and no payload of it is carried."""
+    rows.createOrReplaceTempView(_ACTIONS)
+    names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
+    same = [_same_key(dataset), *_where(dataset, upserted)]
+    same += [f"t.{C.VERSION} = s.{C.VERSION}", f"t.{C.ORDER} = s.{C.ORDER}", f"s.{U.ACTION} <> '{U.INSERT}'"]
+    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
+    session.conf.set(setting, upserted.attempt)
+    try:
+        session.sql(
+            f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING {_ACTIONS} s ON {' AND '.join(same)} "
+            f"WHEN MATCHED AND s.{U.ACTION} = '{U.REMOVE}' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE} "
+            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+        )
+    finally:
+        session.conf.unset(setting)  # or it would name this record in every other table the session writes
+        session.catalog.dropTempView(_ACTIONS)
+
+
+def _where(dataset: Dataset, upserted: Upserted) -> list[str]:
+    """Literal periods and buckets: no run-time filter would leave the other ones' files unread."""
+    where = [] if upserted.within is None else [in_periods(dataset, upserted.within, "t")]
+    buckets = ", ".join(str(bucket) for bucket in upserted.buckets)
+    if len(upserted.buckets) < dataset.target.buckets:
+        where.append(f"{CATALOG}.system.bucket({dataset.target.buckets}, t.{C.KEY}) IN ({buckets})")
+    return where
+
+
+def _same_key(dataset: Dataset) -> str:
+    return " AND ".join(f"t.{name} = s.{name}" for name in C.row_key(dataset))

@@ -1,0 +1,35 @@
+"""Of a large table, only rows whose key a small batch may have: what a join would sort, it does not get.
+
+A join of two tables that are bucketed alike shuffles nothing, but it sorts every key of the buckets that it reads. So
+a hash of the batch's keys is broadcast first: 8 bytes a key, whatever the payload and however often one key comes. Who
+passes by accident is left to the join.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from onefold.dedup import columns as C
+
+MOST = 1_000_000
+"""Keys whose hashes are broadcast: some 50 MB in the driver and in each executor."""
+LARGE = 64 << 20
+"""Bytes of the table below which sorting it is quicker than a broadcast."""
+_OF = "_of_batch"
+
+
+def worthwhile(table_bytes: int, records: int) -> bool:
+    """Whether a table is large enough, and a batch small enough, to be narrowed by it."""
+    return table_bytes >= LARGE and records <= MOST
+
+
+def narrowed(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """The `rows` whose `_key` may be one of `keys` (`_key`), where they lie: no exchange."""
+    hashes = F.broadcast(keys.select(hash_of().alias(_OF)))
+    return rows.join(hashes, F.col(_OF) == hash_of(), "left_semi")
+
+
+def hash_of() -> Column:
+    """What is broadcast of a key."""
+    return F.xxhash64(C.KEY)
