@@ -17,6 +17,7 @@ from onefold.dedup.survivors import judge_batch
 from onefold.upsert import columns as U
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.judge import base_columns, judge
+from onefold.upsert.narrow import LARGE, MOST, worthwhile
 from tests.oracle import Decoded
 from tests.property.fold import CASE, CONTENT, identified, state
 from tests.property.generate import CHAINS
@@ -291,3 +292,9 @@ def _row(record: Decoded) -> dict[str, Any]:
         C.DELETED: record.deleted,
         CONTENT: record.content,
     }
+
+
+def test_only_a_large_table_is_narrowed_and_by_no_large_batch() -> None:
+    assert worthwhile(LARGE, MOST)
+    assert not worthwhile(LARGE - 1, MOST)
+    assert not worthwhile(LARGE, MOST + 1)

@@ -15,6 +15,7 @@ from onefold.lake import CATALOG
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import leave_table
+from onefold.upsert.narrow import may_be_among
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.state import branch_table, in_periods
@@ -59,8 +60,7 @@ def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leavi
     leaving.select(*C.row_key(dataset)).createOrReplaceTempView(_LEAVING)
     where = _where(dataset, upserted)
     if upserted.narrow:
-        few = f"SELECT /*+ BROADCAST({_LEAVING}) */ xxhash64({C.KEY}) FROM {_LEAVING}"
-        where.append(f"xxhash64(t.{C.KEY}) IN ({few})")
+        where.append(may_be_among(_LEAVING))
     where.append(f"EXISTS (SELECT 1 FROM {_LEAVING} s WHERE {_same_key(dataset)})")
     try:
         session.sql(f"DELETE FROM {branch_table(dataset, upserted.branch)} t WHERE {' AND '.join(where)}")

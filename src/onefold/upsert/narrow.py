@@ -7,7 +7,7 @@ passes by accident is left to the join.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dedup import columns as C
@@ -16,6 +16,8 @@ MOST = 1_000_000
 """Keys whose hashes are broadcast: some 50 MB in the driver and in each executor."""
 LARGE = 64 << 20
 """Bytes of the table below which sorting it is quicker than a broadcast."""
+HASH = f"xxhash64({C.KEY})"
+"""What is broadcast of a key."""
 _OF = "_of_batch"
 
 
@@ -26,10 +28,10 @@ def worthwhile(table_bytes: int, records: int) -> bool:
 
 def narrowed(rows: DataFrame, keys: DataFrame) -> DataFrame:
     """The `rows` whose `_key` may be one of `keys` (`_key`), where they lie: no exchange."""
-    hashes = F.broadcast(keys.select(hash_of().alias(_OF)))
-    return rows.join(hashes, F.col(_OF) == hash_of(), "left_semi")
+    hashes = F.broadcast(keys.select(F.expr(HASH).alias(_OF)))
+    return rows.join(hashes, F.col(_OF) == F.expr(HASH), "left_semi")
 
 
-def hash_of() -> Column:
-    """What is broadcast of a key."""
-    return F.xxhash64(C.KEY)
+def may_be_among(view: str) -> str:
+    """The same as a condition in SQL; `view` has the keys."""
+    return f"{HASH} IN (SELECT /*+ BROADCAST({view}) */ {HASH} FROM {view})"
