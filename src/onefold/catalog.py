@@ -143,6 +143,16 @@ class StateTable:
             self.table = self._catalog.load_table(self.identifier)
             self.publish(branch, self.table.refs()[branch].snapshot_id, main.snapshot)
 
+    def reach(self, states: int) -> int:
+        """Over how many snapshots `main` leads back to the newest `states` that name a commit record, these included:
+        between two of them lie what a batch took out before it appended, and compactions."""
+        snapshot, passed = self.table.snapshot_by_id(self.main.snapshot), 0
+        while snapshot and states:
+            passed += 1
+            states -= _record_of(snapshot) is not None
+            snapshot = self.table.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+        return passed
+
     def branches(self) -> dict[str, datetime]:
         """The branches beside `main`, and when their heads were written."""
         found = {}

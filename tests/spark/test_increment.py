@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold.catalog import StateTable
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.errors import SumOverflowError
 from onefold.lake import CATALOG, Lake
 from onefold.landing.land import plan_batch
+from onefold.maintenance.tables import expire
 from onefold.quality.sums import sum_faults
 from onefold.report.changes import changes_of
 from onefold.report.ledger import explain_sum, rows_of
@@ -149,6 +152,25 @@ def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(
         assert sums(lake, stock) == oracle(one for one in log if one.offset in seen)
         if number:  # L8: of what the batch moves one, of the table none
             assert exchanges(session, before) == [0, 1, 0, 0, 0]
+
+
+def test_L5_every_state_that_main_had_is_whole_and_the_last_of_them_outlive_an_expiry(
+    session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
+) -> None:
+    """Between what leaves with a batch and what comes there is a snapshot, to which `main` never led."""
+    for number in range(3):  # each has an earlier record of the one message, which takes the entry's place
+        run(session, lake, stock, export(tmp_path / str(number), [moved(10 - number, "a", "m1", 5 + number)]))
+    name, table = state_table(stock), StateTable(lake, stock)
+    led_to = [row.snapshot_id for row in session.table(f"{name}.history").orderBy("made_current_at").collect()]
+    seen = []
+    for snapshot in led_to[-3:]:
+        rows = session.read.option("versionAsOf", str(snapshot)).table(name).orderBy("_state").collect()
+        seen.append([(row._state, row.delta, row.stock) for row in rows])
+    assert seen == [[("entry", 5 + number, None), ("live", None, 5 + number)] for number in range(3)]
+    assert session.table(f"{name}.snapshots").count() == len(led_to) + 2, "what the second and the third took out"
+    assert [table.reach(states) for states in (1, 2, 3)] == [1, 3, 5]
+    expire(session, ".".join(table.identifier), datetime.now(UTC), table.reach(2))
+    assert [table.table.refresh().snapshot_by_id(one) is not None for one in led_to[-3:]] == [False, True, True]
 
 
 def exchanges(session: SparkSession, before: int) -> list[int]:

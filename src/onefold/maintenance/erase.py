@@ -11,13 +11,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import RECORD_PROPERTY, MainMovedError, StateTable, drop_table, find_state, open_catalog
+from onefold.catalog import MainMovedError, StateTable, drop_table, find_state, open_catalog
 from onefold.dataset import Dataset
 from onefold.errors import ErasureDisturbedError
 from onefold.faults import fault_point
 from onefold.lake import CATALOG, SCRATCH, STAGING, Lake
 from onefold.landing.offsets import Range, TopicPartition
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
+from onefold.spark.tables import commits_name
 from onefold.upsert import columns as U
 from onefold.upsert.generation import Retired
 from onefold.upsert.state import branch_table, verdict_name
@@ -113,16 +114,12 @@ def _empty_quarantine(session: SparkSession, lake: Lake, dataset: Dataset) -> No
     table.cut_branch(branch, main.snapshot)
     held = " OR ".join(f"t.{U.QUARANTINE}.{part} IS NOT NULL" for part in _OF_QUARANTINE)
     empty = ", ".join(f"t.{U.QUARANTINE}.{part} = NULL" for part in _OF_QUARANTINE)
-    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
-    session.conf.set(setting, main.record)
-    try:
+    with commits_name(session, main.record):
         session.sql(
             f"MERGE INTO {branch_table(dataset, branch)} t USING {_VIEW} s ON t._key IS NULL "
             f"AND t.{U.STATE} = '{U.QUARANTINED}' AND {_same('t._order.')} AND ({held}) "
             f"WHEN MATCHED THEN UPDATE SET {empty}"
         )
-    finally:
-        session.conf.unset(setting)
     table = StateTable(lake, dataset)
     head = table.ref(branch)
     assert head

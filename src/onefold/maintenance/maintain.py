@@ -14,7 +14,7 @@ from onefold.landing.manifest import Manifest
 from onefold.maintenance.attempts import old_branches, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.landings import clear_landing, failed_landings, old_landings, readers_of, sources_of
-from onefold.maintenance.tables import compact, expire, forget_verdicts, remove_orphans
+from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.tables import drop
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import Generation, Rebuild, Retired
@@ -75,8 +75,10 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
     rewritten = sum(compact(session, one) for one in tables)
     now = datetime.now(UTC)
     expired = 0
-    if _carried(StateTable(lake, dataset)):
-        expired = sum(expire(session, one, now - keep.snapshots) for one in tables)
+    table = StateTable(lake, dataset)
+    if _carried(table):
+        kept = {state: table.reach(KEPT)}
+        expired = sum(expire(session, one, now - keep.snapshots, kept.get(one, KEPT)) for one in tables)
     orphans = sum(remove_orphans(session, one, now - keep.orphans) for one in tables)
     done = {"files_rewritten": rewritten, "snapshots_expired": expired, "orphans_removed": orphans}
     return found.model_copy(update=done)

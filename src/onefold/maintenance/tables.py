@@ -11,7 +11,7 @@ from onefold.lake import CATALOG
 _COMPACTION = {"delete-file-threshold": "1", "remove-dangling-deletes": "true"}
 """A data file that has deletes is written anew; the rest as Iceberg's defaults have it."""
 _MANIFEST_SIZE = "commit.manifest.target-size-bytes"
-_KEPT = 5
+KEPT = 5
 """Snapshots that stay whatever their age: readers may be on them, and a rollback needs some."""
 
 
@@ -43,7 +43,7 @@ def rewrite_manifests(session: SparkSession, table: str) -> None:
     session.sql(f"ALTER TABLE {CATALOG}.{table} UNSET TBLPROPERTIES IF EXISTS ('{_MANIFEST_SIZE}')")
 
 
-def expire(session: SparkSession, table: str, before: datetime, keep: int = _KEPT) -> int:
+def expire(session: SparkSession, table: str, before: datetime, keep: int = KEPT) -> int:
     """Expire snapshots written before an instant, of `main` and of no branch; how many. `keep` stay in any case."""
     counted = f"SELECT count(*) FROM {CATALOG}.{table}.snapshots"
     was = session.sql(counted).head()

@@ -46,7 +46,7 @@ class BranchFacts:
     failing_keys: list[dict[str, str]]
 
 
-def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted, *, payload: bool = True) -> DataFrame:
+def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted, *, payload: bool) -> DataFrame:
     """The branch's rows for the keys of the actions, with what the base had and what was meant.
 
     Adds `_base_order` (and `_base_version`) and `_new_order`; with guard contiguous what `chains.changed_chains` says.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 
+from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
 from onefold.lake import CATALOG, SCRATCH, STAGING
 from onefold.spark.settings import PLACE
@@ -65,3 +69,24 @@ def ensure_namespace(session: SparkSession, namespace: str) -> None:
 def drop(session: SparkSession, table: str) -> None:
     """Drop a table and its files."""
     session.sql(f"DROP TABLE IF EXISTS {table} PURGE")
+
+
+@contextmanager
+def view_of(rows: DataFrame, name: str) -> Iterator[None]:
+    """Rows as a view of the session, for a statement in SQL."""
+    rows.createOrReplaceTempView(name)
+    try:
+        yield
+    finally:
+        rows.sparkSession.catalog.dropTempView(name)
+
+
+@contextmanager
+def commits_name(session: SparkSession, record: str) -> Iterator[None]:
+    """Statements in SQL whose snapshots name a commit record."""
+    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
+    session.conf.set(setting, record)
+    try:
+        yield
+    finally:
+        session.conf.unset(setting)  # or it would name this record in every other table the session writes

@@ -23,6 +23,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, Manifest
 from onefold.landing.offsets import Range, TopicPartition, merged
 from onefold.records.bitmaps import ranges_by
+from onefold.spark.tables import view_of
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import chain
 from onefold.upsert.state import branch_table, read_state, verdict_table
@@ -105,14 +106,11 @@ def leave_table(session: SparkSession, dataset: Dataset, branch: str, keys: list
     """Delete, on a branch, every row of some keys, whatever its state."""
     if not keys:
         return
-    _frame(session, keys, C.KEY).createOrReplaceTempView("onefold_forgotten")
-    try:
+    with view_of(_frame(session, keys, C.KEY), "onefold_forgotten"):
         session.sql(
             f"MERGE INTO {branch_table(dataset, branch)} t USING onefold_forgotten s ON t.{C.KEY} = s.{C.KEY} "
             "WHEN MATCHED THEN DELETE"
         )
-    finally:
-        session.catalog.dropTempView("onefold_forgotten")
 
 
 def _frame(session: SparkSession, keys: list[bytes], column: str) -> DataFrame:

@@ -12,6 +12,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.faults import fault_point
 from onefold.lake import CATALOG
+from onefold.spark.tables import commits_name, view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import leave_table
@@ -57,37 +58,28 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
 
 def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leaving: DataFrame) -> None:
     """Delete the branch's rows that have the keys of `leaving`: by position, in the files of these keys' buckets."""
-    leaving.select(*C.row_key(dataset)).createOrReplaceTempView(_LEAVING)
     where = _where(dataset, upserted)
     if upserted.narrow:
         where.append(may_be_among(_LEAVING))
     where.append(f"EXISTS (SELECT 1 FROM {_LEAVING} s WHERE {_same_key(dataset)})")
-    try:
+    with view_of(leaving.select(*C.row_key(dataset)), _LEAVING):
         session.sql(f"DELETE FROM {branch_table(dataset, upserted.branch)} t WHERE {' AND '.join(where)}")
-    finally:
-        session.catalog.dropTempView(_LEAVING)
 
 
 def _merge_chain(
     session: SparkSession, dataset: Dataset, upserted: Upserted, rows: DataFrame, columns: list[str]
 ) -> None:
     """Guard contiguous: one statement, for a held row that wakes keeps what it has, and no payload of it is carried."""
-    rows.createOrReplaceTempView(_ACTIONS)
     names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
     same = [_same_key(dataset), *_where(dataset, upserted)]
     same += [f"t.{C.VERSION} = s.{C.VERSION}", f"t.{C.ORDER} = s.{C.ORDER}", f"s.{U.ACTION} <> '{U.INSERT}'"]
-    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
-    session.conf.set(setting, upserted.attempt)
-    try:
+    with view_of(rows, _ACTIONS), commits_name(session, upserted.attempt):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING {_ACTIONS} s ON {' AND '.join(same)} "
             f"WHEN MATCHED AND s.{U.ACTION} = '{U.REMOVE}' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE} "
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
         )
-    finally:
-        session.conf.unset(setting)  # or it would name this record in every other table the session writes
-        session.catalog.dropTempView(_ACTIONS)
 
 
 def _where(dataset: Dataset, upserted: Upserted) -> list[str]:

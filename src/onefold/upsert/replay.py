@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
+from onefold.spark.tables import view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import branch_table, state_table
@@ -25,16 +26,13 @@ def leave_quarantine(session: SparkSession, dataset: Dataset, upserted: Upserted
     A place with two records, of which one is rejected again, keeps both entries (L6).
     """
     used = _places(session, dataset, upserted).where(~F.col(_AGAIN)).withColumn("batch", F.lit(upserted.replays))
-    used.createOrReplaceTempView("onefold_used")
     same = " AND ".join(f"t.{column} = s.{name}" for name, column in _entry(dataset).items())
-    try:
+    with view_of(used, "onefold_used"):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING onefold_used s ON t.{C.KEY} IS NULL "
             f"AND t.{U.STATE} = '{U.QUARANTINED}' AND t.{U.QUARANTINE}.batch = s.batch AND {same} "
             "WHEN MATCHED THEN DELETE"
         )
-    finally:
-        session.catalog.dropTempView("onefold_used")
 
 
 def entries_left(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
