@@ -163,7 +163,7 @@ def main() -> int:
             written = pool.imap_unordered(write_segment, segments)
             size = sum(track(written, total=len(segments), description=f"generating {args.rows:,} records"))
         console.print(f"{args.rows:,} records, {size / 1e9:.2f} GB in {len(segments)} segments; {os.cpu_count()} cores")
-        found = run_job("benchmarks.scale", "whole", folder, "--memory", args.memory)
+        found = run_job("benchmarks.scale", "whole", folder, "--memory", args.memory, heard=True)
     table = Table(title=f"a heap of {args.memory}", title_justify="left")
     for name in ("step", "seconds"):
         table.add_column(name, justify="left" if name == "step" else "right")

@@ -19,12 +19,16 @@ Found = dict[str, list[dict[str, float]]]
 """Per job, what each round measured: `seconds`, `peak_mb` and figures of the benchmark's own."""
 
 
-def run_job(module: str, job: str, folder: Path, *words: str) -> dict[str, float]:
-    """Run one job of a benchmark; what it measured, printed by it as the last line."""
+def run_job(module: str, job: str, folder: Path, *words: str, heard: bool = False) -> dict[str, float]:
+    """Run one job of a benchmark; what it measured, printed by it as the last line.
+
+    With `heard` its progress, what it says on stderr, is let through as it comes: for a job of an hour.
+    """
     command = [sys.executable, "-m", module, "--job", job, "--folder", str(folder), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    stderr = None if heard else subprocess.PIPE
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{job} failed:\n{done.stderr[-3000:]}")
+        raise SystemExit(f"{job} failed" + (f":\n{done.stderr[-3000:]}" if done.stderr else ""))
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
 
 

@@ -21,7 +21,7 @@ MOTO = "moto"
 
 def version() -> str:
     """The version that the image has."""
-    found = re.search(r"^FROM versity/versitygw:(v[\d.]+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    found = re.search(r"^FROM versity/versitygw:(v[\d.]+)@", DOCKERFILE.read_text(), re.MULTILINE)
     assert found, DOCKERFILE
     return found[1]
 
