@@ -242,6 +242,35 @@ def test_the_filter_is_asked_before_required_fields_but_not_before_its_own(
     assert {value: (rows[repr(value)][FILTERED], _rejection(rows[repr(value)])) for value in FILTER} == FILTER
 
 
+def test_a_key_that_cannot_be_read_is_not_filtered_by_what_it_says_and_hinders_only_who_asks_for_it(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    by_key = {"filter": "key.kind = 'a'"}
+    cases = {
+        # (key's format, what the source has beside, what identifies, key): (filtered, rejected)
+        ("json", (), "key.id", b"a"): (False, ("undecodable", "the key is not one JSON value")),
+        ("json", tuple(by_key.items()), "id", b"a"): (True, ("undecodable", "the key is not one JSON value")),
+        ("json", tuple(by_key.items()), "id", None): (True, None),
+        ("json", (), "id", b"a"): (False, None),
+        ("json", (("filter", "id = 'none'"),), "key.id", b"a"): (True, None),
+        ("string", (), "key", b"\xff"): (False, ("undecodable", "the key is not UTF-8")),
+        ("string", (), "key", b"\xc3\xa4"): (False, None),
+        ("bytes", (), "id", b"\xff"): (False, None),
+    }
+    found = {}
+    for kind, beside, identity, key in cases:
+        source = dataset().source.model_dump() | dict(beside)
+        made = dataset(
+            source=source,
+            key={"format": kind},
+            value={"fields": {"id": "string"}},
+            identity={"message_id": identity},
+        )
+        row = decode(envelope(spark, [record("one", b'{"id": "1"}', key_bytes=key)]), made).collect()[0]
+        found[(kind, beside, identity, key)] = (row[FILTERED], _rejection(row))
+    assert found == cases
+
+
 UPSERT = {
     "value": {"fields": {"owner": "string"}},
     "key": {"format": "json"},
@@ -264,11 +293,22 @@ IDENTITIES: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
     ),
     "a numeric key part is text": ({"key_bytes": b'{"id": 7}'}, (None, "7", 3, "m1", False)),
     "no key": ({"key_bytes": None}, (("null_key", "id is null"), None, 3, "m1", False)),
-    "an empty key": ({"key_bytes": b""}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "an empty key": ({"key_bytes": b""}, (("undecodable", "the key is not one JSON value"), None, 3, "m1", False)),
     "a null key part": ({"key_bytes": b'{"id": null}'}, (("null_key", "id is null"), None, 3, "m1", False)),
     "an absent key part": ({"key_bytes": b"{}"}, (("null_key", "id is null"), None, 3, "m1", False)),
-    "a key with junk behind it": ({"key_bytes": KEY + b" ]"}, (("null_key", "id is null"), None, 3, "m1", False)),
-    "a key that is not UTF-8": ({"key_bytes": b"\xff"}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "a key that is JSON's null": ({"key_bytes": b"null"}, (("null_key", "id is null"), None, 3, "m1", False)),
+    "a key with junk behind it": (
+        {"key_bytes": KEY + b" ]"},
+        (("undecodable", "the key is not one JSON value"), None, 3, "m1", False),
+    ),
+    "a key that is not UTF-8": (
+        {"key_bytes": b"\xff"},
+        (("undecodable", "the key is not UTF-8"), None, 3, "m1", False),
+    ),
+    "a tombstone whose key cannot be read": (
+        {"key_bytes": b"a", "value_bytes": None},
+        (("undecodable", "the key is not one JSON value"), None, 3, "m1", True),
+    ),
     "a key part that is an object": ({"key_bytes": b'{"id": {}}'}, (("null_key", "id is null"), None, 3, "m1", False)),
     "no version": ({"headers": [("m", "m1")]}, (("null_version", "long(header.v) is null"), "a", None, "m1", False)),
     "a null version": (

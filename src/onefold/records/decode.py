@@ -58,8 +58,11 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
 
 def uses_key(dataset: Dataset) -> bool:
     """Whether an expression of the dataset refers to a part of a JSON key."""
-    texts = (text for _, text in dataset.expressions())
-    return dataset.key.format == "json" and any(path.root == "key" for text in texts for path in paths(parse(text)))
+    return dataset.key.format == "json" and any(_names_key(text) for _, text in dataset.expressions())
+
+
+def _names_key(text: str) -> bool:
+    return any(path.root == "key" for path in paths(parse(text)))
 
 
 def _json_of(dataset: Dataset) -> dict[str, Column]:
@@ -102,10 +105,21 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     return (
         F.when(F.col(E.FATE).isNotNull(), none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
+        .when(*_key_rejection(dataset))
         .when(F.col(TOMBSTONE) & ok_null, none)
         .when(F.col(TOMBSTONE), rejected("null_value", "the value is null"))
         .otherwise(of_value)
     )
+
+
+def _key_rejection(dataset: Dataset) -> tuple[Column, Column]:
+    """Whether an expression asks for a key that cannot be read, and why; the filter's own are judged before it."""
+    asked = [place for place, text in dataset.expressions() if _names_key(text)]
+    wanted = F.lit(bool(asked)) & (F.lit("source.filter" in asked) | ~F.col(FILTERED))
+    text = F.is_valid_utf8(F.col(E.KEY_BYTES).cast("string"))
+    readable = text & F.col(KEY_VARIANT).isNotNull() if uses_key(dataset) else text
+    why = F.when(text, "the key is not one JSON value").otherwise("the key is not UTF-8")
+    return wanted & F.col(E.KEY_BYTES).isNotNull() & ~readable, rejected("undecodable", why)
 
 
 def _unknown(dataset: Dataset) -> Column:
