@@ -19,6 +19,11 @@ from tests.spark.pipeline import Sent, accounts, export, run
 from tests.spark.plans import Executed, last_statement, statements
 
 BUCKETS = 8
+SUITE = """
+expectations:
+  - type: expect_column_values_to_not_be_null
+    kwargs: {column: owner}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +57,26 @@ def batches(
 ) -> list[Batch]:
     """A first batch of many keys, one that updates a single key, and one that updates them all.
 
-    The first and the last one hold a rejected record, too.
+    The second one is asked about by a suite. The first and the last one hold a rejected record, too.
     """
     folder = tmp_path_factory.mktemp("plans")
     lake = lake_in(folder)
     session = session_on(lake)
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as if the batch were large
     made = accounts(dataset, target={"table": "tests.accounts", "buckets": BUCKETS})
+    asking = accounts(dataset, target={"table": "tests.accounts", "buckets": BUCKETS}, quality={"suite": "suite.yaml"})
+    suite = lake.settings.expectations_folder / "suite.yaml"
+    suite.parent.mkdir(parents=True)
+    suite.write_text(SUITE)
     first = [Sent(0, n, 100 + n, f"k{n % 20}", 1, f"m{n}", {"owner": "o", "credit": n}) for n in range(24)]
     first.append(Sent(0, 24, 124, "k0", 1, "m24", "no json"))
     second = [Sent(0, 30, 200, "k1", 2, "m30", {"owner": "p"}), Sent(0, 31, 201, "k1", 3, "m31", {"owner": "q"})]
     found = []
     third = [Sent(0, 40 + n, 300 + n, f"k{n}", 4, f"m{40 + n}", {"owner": "r"}) for n in range(20)]
     third.append(Sent(0, 60, 320, "k0", 5, "m60", "no json"))
-    for name, records in (("first", first), ("second", second), ("third", third)):
+    for name, told, records in (("first", made, first), ("second", asking, second), ("third", made, third)):
         before = last_statement(session)
-        assert run(session, lake, made, export(folder / name, records)).red is None
+        assert run(session, lake, told, export(folder / name, records)).red is None
         mine = list(statements(session, before))
         writes = [one for one in mine if one.writes and "Scan ExistingRDD" not in one.tree]  # the empty first snapshot
         staging, actions, _, *delete, append = writes
@@ -121,11 +130,20 @@ def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batche
 
 
 def test_L8_the_gate_reads_no_payload_where_no_suite_asks_for_it(batches: list[Batch]) -> None:
-    for batch in batches:
+    for batch in (batches[0], batches[2]):
         assert batch.gate
         read = set[str]().union(*(one.scanned("accounts__state_") for one in batch.gate))
         assert C.KEY in read
         assert not read & {"owner", "credit"}
+
+
+def test_L8_for_a_suite_the_gate_reads_payload_of_what_the_batch_appended(batches: list[Batch]) -> None:
+    gate = batches[1].gate
+    asked = [one for one in gate if one.scanned("accounts__state_") & {"owner", "credit"}]
+    assert asked
+    assert max(one.splits["accounts__state_"] for one in asked) == 1  # 0: from what was kept of it
+    # Its bucket has the first batch's file, too, of which keys are read.
+    assert max(one.splits.get("accounts__state_", 0) for one in gate) == 2
 
 
 def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list[Batch]) -> None:

@@ -19,7 +19,7 @@ from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import of_keys, without_keys
 from onefold.upsert.narrow import narrowed
 from onefold.upsert.replay import entries_left
-from onefold.upsert.state import count_quarantined, read_state
+from onefold.upsert.state import count_quarantined, read_appended, read_state
 from onefold.upsert.sums import ENTER
 
 EXAMPLES = 20
@@ -46,15 +46,15 @@ class BranchFacts:
     failing_keys: list[dict[str, str]]
 
 
-def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted, *, payload: bool) -> DataFrame:
+def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
     """The branch's rows for the keys of the actions, with what the base had and what was meant.
 
     Adds `_base_order` (and `_base_version`) and `_new_order`; with guard contiguous what `chains.changed_chains` says.
-    Without `payload`, no field is read but those of the key (L8).
+    Of the fields only those of the key are read (L8).
     """
     own = [*C.row_key(dataset), C.ORDER, U.STATE, *([C.VERSION] if dataset.apply.mode == "upsert" else [])]
     rows = read_state(session, dataset, upserted.head, upserted.within)
-    rows = rows if payload else rows.select(*dict.fromkeys([*own, *key_columns(dataset)]))
+    rows = rows.select(*dict.fromkeys([*own, *key_columns(dataset)]))
     if dataset.chained:
         return changed_chains(session, dataset, upserted, rows)
     by = C.row_key(dataset)
@@ -63,6 +63,15 @@ def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted, *,
         names.append(F.col(U.BASE + C.VERSION).alias("_base_version"))
     actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(*names)
     return (narrowed(rows, actions) if upserted.narrow else rows).join(actions, by)
+
+
+def written_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+    """The branch's rows that the batch made, whole. Of what else the table has no field is read (L8); but with guard
+    contiguous, whose held rows wake in place, these are all rows of the keys of the actions."""
+    if dataset.chained:
+        rows = read_state(session, dataset, upserted.head, upserted.within)
+        return changed_chains(session, dataset, upserted, rows)
+    return read_appended(session, dataset, upserted.base, upserted.head)
 
 
 def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:

@@ -24,7 +24,7 @@ from onefold.landing.plan import find_plan
 from onefold.quality.chains import first_held, held_rows
 from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
 from onefold.quality.expectations import Outcome, expect
-from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows
+from onefold.quality.facts import EXAMPLES, BranchFacts, changed_rows, facts_of, key_columns, live_rows, written_rows
 from onefold.quality.suites import Expectation, load_suite
 from onefold.quality.waivers import under
 from onefold.records import envelope as E
@@ -50,8 +50,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     decision = standing(log)
     suite = None if isinstance(decision, Skip) else load_suite(lake.settings.expectations_folder, dataset)
     expectations = suite.expectations if suite else []
-    asks_fields = any(one.over == "changed" for one in expectations)
-    changed = changed_rows(session, dataset, upserted, payload=asks_fields).persist()
+    changed = changed_rows(session, dataset, upserted).persist()
     try:
         gone = forgotten_keys(marks_named(lake, dataset.name, upserted.carried_out).values())
         facts = facts_of(session, dataset, upserted, changed, gone)
@@ -64,7 +63,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
             *_account_checks(lake, dataset, upserted, facts, landed),
             # What an accepted gap leaves waiting is no fault of it, nor of keys that are forgotten.
             *([] if manifest.bare else _held_checks(session, dataset, upserted, held, oldest)),
-            *_suite_checks(session, dataset, upserted, changed, expectations),
+            *_suite_checks(session, dataset, upserted, expectations),
         ]
         checks = under(found, decision)
     finally:
@@ -299,15 +298,20 @@ def _age_at_live_edge(lake: Lake, dataset: Dataset, upserted: Upserted) -> float
 
 
 def _suite_checks(
-    session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame, expectations: list[Expectation]
+    session: SparkSession, dataset: Dataset, upserted: Upserted, expectations: list[Expectation]
 ) -> list[Check]:
     checks: list[Check] = []
     for over in ("changed", "table"):
         asked = [one for one in expectations if one.over == over]
         if not asked:
             continue
-        rows = changed if over == "changed" else read_state(session, dataset, upserted.head)
-        outcomes = expect(live_rows(rows, dataset), [(one.type, one.kwargs) for one in asked])
+        of_batch = over == "changed"
+        rows = written_rows(session, dataset, upserted) if of_batch else read_state(session, dataset, upserted.head)
+        rows = live_rows(rows, dataset)
+        try:
+            outcomes = expect(rows.persist() if of_batch else rows, [(one.type, one.kwargs) for one in asked])
+        finally:
+            rows.unpersist()
         for one, outcome in zip(asked, outcomes, strict=True):
             arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in one.kwargs.items())
             name = f"{one.type}({arguments})"

@@ -131,6 +131,16 @@ def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: 
     return with_fields(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE), dataset)
 
 
+def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int) -> DataFrame:
+    """The rows of the state table that snapshots behind `base`, up to `head`, appended; no other file is opened.
+
+    What rows a MERGE wrote (guard contiguous) is not among them.
+    """
+    between = {"start-snapshot-id": str(base), "end-snapshot-id": str(head)}
+    rows = session.read.options(**between).table(state_table(dataset))
+    return with_fields(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE), dataset)
+
+
 def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:
     """Rows as an older snapshot has them, with the fields that the file declares: by their former names, widened, and
     NULL where there were none."""
