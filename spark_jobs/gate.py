@@ -16,18 +16,22 @@ from onefold.quality.gate import judge_branch
 from onefold.spark.job import main_of
 from onefold.upsert.commit_record import published_record
 from onefold.upsert.documents import upserted_of
+from onefold.upsert.generation import check_generation
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> GateResult:
     """Judge an attempt (default: the batch's newest).
 
     Raises:
+        ChangedDatasetError: the dataset file is not what the table was folded with.
         GateRedError: a blocking check failed or errored; the result is written all the same.
         DataLossError: offsets are missing and nothing explains them.
     """
     upserted = upserted_of(lake, dataset, batch, attempt)
     table = StateTable(lake, dataset)
     published = published_record(lake, dataset, table.main.record, batch)
+    if published is None:  # the table's fields may have changed since upsert; an audit reads what it finds
+        check_generation(lake, dataset, rebuilding=True)
     result = judge_branch(session, lake, dataset, upserted)
     # After publication it is an audit: what was judged then stays as it was.
     step = "audit" if published and published.attempt == upserted.attempt else "gate"

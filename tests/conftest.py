@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
 """Folders of tests that share the session."""
+FIRST = ("unit", *NEEDS_SESSION, "dags", "process", "integration")
+"""The order of the folders: what fails soon comes first, and what a run without time leaves out is its end."""
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "2g",
@@ -70,10 +72,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever lies in a folder that needs the session is marked so."""
+    """Whatever lies in a folder that needs the session is marked so; and the laws come before what is wide and slow."""
     for item in items:
         if item.path.parent.name in NEEDS_SESSION and item.path.is_relative_to(PROJECT / "tests"):
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: FIRST.index(item.path.relative_to(PROJECT / "tests").parts[0]))
 
 
 @pytest.fixture(scope="session")

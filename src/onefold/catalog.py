@@ -134,14 +134,36 @@ class StateTable:
         Raises:
             MainMovedError: a batch was published meanwhile; it names its own.
         """
-        main, branch = self.main, f"carry_{self.main.snapshot}"
+        self._carry(self.main, self.main.snapshot)
+
+    def roll_back(self, to: Head, base: int) -> None:
+        """Move `main` from `base` back to the rows of one of its earlier snapshots.
+
+        It is a new snapshot: an attempt that was made on the earlier one knows nothing of what came between, and finds
+        that `main` has moved.
+
+        Raises:
+            MainMovedError: `main` is not at `base`.
+        """
+        self._carry(to, base)
+
+    def _carry(self, to: Head, base: int) -> None:
+        """Put an empty snapshot behind one of `main`'s that names its commit record, and lead `main` from `base` to
+        it."""
+        branch = f"carry_{base}"
         self.drop_branch(branch)
-        self.cut_branch(branch, main.snapshot)
+        self.cut_branch(branch, to.snapshot)
         nothing = self.table.schema().as_arrow().empty_table()
         with _complaints(self.identifier):
-            self.table.append(nothing, snapshot_properties={RECORD_PROPERTY: main.record}, branch=branch)
+            try:
+                self.table.append(nothing, snapshot_properties={RECORD_PROPERTY: to.record}, branch=branch)
+            except CommitFailedException as error:  # somebody else carries from the same base
+                raise MainMovedError(str(error)) from error
             self.table = self._catalog.load_table(self.identifier)
-            self.publish(branch, self.table.refs()[branch].snapshot_id, main.snapshot)
+            head = self.ref(branch)
+            if head is None:
+                raise MainMovedError(f"{branch} is gone")
+            self.publish(branch, head.snapshot, base)
 
     def reach(self, states: int) -> int:
         """Over how many snapshots `main` leads back to the newest `states` that name a commit record, these included:
@@ -275,15 +297,6 @@ class StateTable:
             RemoveSnapshotRefUpdate(ref_name=branch),
         )
         self._commit(requirements, updates)
-
-    def roll_back(self, snapshot: int, base: int) -> None:
-        """Move `main` from `base` back to one of its earlier snapshots.
-
-        Raises:
-            MainMovedError: `main` is not at `base`.
-        """
-        with _complaints(self.identifier):
-            self._commit((AssertRefSnapshotId(ref=MAIN, snapshot_id=base),), (_point(MAIN, snapshot),))
 
     def _commit(self, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]) -> None:
         wanted = (AssertTableUUID(uuid=self.table.metadata.table_uuid), *requirements)

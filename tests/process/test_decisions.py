@@ -10,13 +10,14 @@ import pytest
 from onefold.catalog import MAIN, StateTable, open_catalog
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import BatchRun, run_batch, unfinished
-from onefold.decisions import log_of
+from onefold.decisions import Decision, log_of
 from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleGateError, UsageError
-from onefold.lake import STAGING
+from onefold.lake import STAGING, Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.publish import decide, publish_batch
 from onefold.publish.rollback import roll_back
+from onefold.quality.documents import GateResult
 from onefold.report.decisions import decisions_of
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
@@ -254,6 +255,28 @@ def test_an_attempt_from_before_a_decision_is_not_published(strict: Project, ses
     with pytest.raises(StaleGateError, match="a decision on the batch was recorded"):
         publish_batch(lake, dataset, batch, upserted.attempt, Never)
     assert rows(strict) == [("a", 1), ("b", 2)]
+
+
+def test_what_is_published_while_it_is_discarded_stays_as_it_is(
+    strict: Project, session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, dataset, here = strict.lake, strict.dataset(), Here(session, strict.lake)
+    batch = red(strict, session)
+    strict.write_dataset("things", THINGS)
+    upserted = here.run("upsert", dataset, batch, "cafe03")
+    assert here.run("gate", strict.dataset(), batch, "cafe03").green
+    note = decide.record
+
+    def slowly(to: Lake, decision: Decision) -> None:
+        publish_batch(lake, dataset, batch, upserted.attempt, Never)  # it was past the gate already
+        note(to, decision)
+
+    monkeypatch.setattr(decide, "record", slowly)
+    with pytest.raises(UsageError, match="was published meanwhile: nothing was dropped"):
+        decide.discard(lake, dataset, batch, "mia", "limits were wrong")
+    assert rows(strict) == [("a", 1), ("b", 2), ("c", 3)]
+    assert lake.get(lake.attempt(dataset, batch, upserted.attempt, "gate"), GateResult)
+    assert describe(lake, dataset, batch).verdicts == {"applied": {"insert": 1}, "duplicate": {"message_id": 1}}
 
 
 # Skip

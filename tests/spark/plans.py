@@ -40,10 +40,33 @@ class Executed:
         assert scans
         return {column for scan in scans for column in re.findall(r"(\w+)#", scan)}
 
+    def sorts_whole(self, table: str) -> int:
+        """How many scans of a table are sorted as they are, and not only what a broadcast hash lets through."""
+        lines, found = self.tree.splitlines(), 0
+        for number, line in enumerate(lines):
+            if "BatchScan" not in line or table not in line:
+                continue
+            depth = _depth(line)
+            for above in reversed(lines[:number]):
+                if _depth(above) < depth:
+                    depth = _depth(above)
+                    if "BroadcastHashJoin LeftSemi" in above:
+                        break
+                    if "Sort (" in above:
+                        found += 1
+                        break
+        return found
+
     def told(self, operator: str) -> str:
         """What an operator said of itself."""
         [found] = re.findall(rf"\(\d+\) {operator}\n((?:.+\n)+)", self.text.split("Initial Plan")[-1])[:1]
         return str(found)
+
+
+def _depth(line: str) -> int:
+    """Where the operator of a line of a tree begins."""
+    named = re.search(r"[*A-Za-z]", line)
+    return named.start() if named else len(line)
 
 
 def last_statement(session: SparkSession) -> int:

@@ -18,9 +18,10 @@ from onefold.cli.run import BatchRun, run_batch, unfinished
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.proof.prove import prove
-from onefold.publish import decide
+from onefold.publish import decide, publish_batch
 from onefold.publish.forget import Found, forget
 from onefold.publish.rollback import roll_back
 from onefold.quality.documents import GateResult
@@ -140,6 +141,33 @@ def test_L1_behind_a_rollback_the_next_batch_forgets_once_more(
     assert proved(session, lake, made) == {}
 
 
+def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun], tmp_path: Path
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    first = send(made, (0, "a", 1, "old"), (1, "b", 1, "bea"))
+    steps = InSession(lake, session)
+    newer = export(tmp_path / "newer", [Sent(0, 2, 2, "a", 3, "m2", value(made, "a", "new"))])
+    waiting = plan_batch(lake, made, export=str(newer)).batch
+    land_batch(lake, made, waiting)
+    steps.run("dedup", made, waiting)
+    judged = steps.run("upsert", made, waiting)
+    assert steps.run("gate", made, waiting).green
+    carry_out(session, lake, made, "a")
+    roll_back(lake, made, first.batch, "mia", "wrong")
+
+    def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
+        done: dict[str, Any] = steps.run(step, made, batch, attempt).model_dump()
+        return done
+
+    published = publish_batch(lake, made, waiting, judged.attempt, launch)
+    assert published.attempt != judged.attempt
+    assert owners(lake, made) == {"a": "new", "b": "bea"}
+    send(made, (3, "c", 1, "cas"))  # it would take out the row of a forgotten key
+    assert owners(lake, made) == {"a": "new", "b": "bea", "c": "cas"}
+    assert proved(session, lake, made) == {}
+
+
 def test_deletes_of_an_age_go_and_younger_ones_stay(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -251,3 +279,25 @@ def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     assert again.published.counts == {"duplicate": {"position": 2}, "rejected": {"forgotten": 1}}
     assert sorted(row["id"] for row in rows_of(lake, made)) == ["a0", "a2"]
     assert proved(session, lake, made) == {}
+
+
+def test_where_positions_are_inferred_a_record_that_was_held_and_woke_is_forgotten(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    made = dataset(
+        "entries",
+        source={"exports": {"path": "exports", "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}},
+        value={"fields": L.FIELDS},
+        apply={"mode": "upsert", "key": ["id"], "version": {"from": "long(header.m)", "guard": "contiguous"}},
+    )
+    for one in (L.Sent(0, 0, "a", "1.10", at=0, message="2"), L.Sent(0, 1, "a", "2.10", at=1, message="1")):
+        L.put_connect(tmp_path / str(one.offset), [one], "json")
+        assert run(session, lake, made, tmp_path / str(one.offset)).published
+    assert states(session, lake, made) == ["live"]
+    carry_out(session, lake, made, "a")
+    assert states(session, lake, made) == []
+    assert proved(session, lake, made) == {}
+    shutil.copytree(tmp_path / "0", tmp_path / "again" / "copy")
+    again = run(session, lake, made, tmp_path / "again")
+    assert again.published
+    assert again.published.counts == {"rejected": {"forgotten": 1}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -125,8 +126,7 @@ def test_L8_of_a_large_table_only_keys_that_the_batch_may_have_are_sorted(batche
         assert batch.delete
         for one in (batch.actions, batch.delete):
             assert ("BroadcastHashJoin LeftSemi" in one.tree) == narrow
-            before = one.tree[: one.tree.index("accounts__state_")]
-            assert (before.rfind("BroadcastHashJoin") > before.rfind("Sort (")) == narrow, "the sort stands behind it"
+            assert one.sorts_whole("accounts__state_") == (0 if narrow else 1), "the sort stands behind it"
 
 
 def test_L8_the_gate_reads_no_payload_where_no_suite_asks_for_it(batches: list[Batch]) -> None:
@@ -153,6 +153,43 @@ def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list
     assert (one_key.actions.splits, one_key.delete.splits) == ({"accounts__state_": 1}, {"accounts__state_": 1})
     assert all_keys.actions.splits["accounts__state_"] > 1  # so that the line above can fail
     assert all_keys.delete.splits["accounts__state_"] > 1
+
+
+BY_VERSION = {"mode": "upsert", "key": ["key.id"], "version": {"from": "long(header.v)", "guard": "contiguous"}}
+BY_SUM = {"mode": "increment", "key": ["key.id"], "add": {"sum": "credit"}}
+
+
+@pytest.mark.parametrize("apply", [BY_VERSION, BY_SUM], ids=["contiguous", "increment"])
+def test_L8_so_are_they_with_guard_contiguous_and_in_mode_increment_beside_the_chains_own_merge(
+    apply: dict[str, Any],
+    narrow: bool,
+    session_on: Callable[[Lake], SparkSession],
+    lake: Lake,
+    dataset: Callable[..., Dataset],
+    tmp_path: Path,
+) -> None:
+    session = session_on(lake)
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    made = dataset(
+        "accounts",
+        key={"format": "json"},
+        value={"fields": {"credit": "decimal(9,2)"}},
+        identity={"message_id": "header.m"},
+        apply=apply,
+        quality={"max_conflicts": 1},
+    )
+    first = [Sent(0, n, 100 + n, f"k{n}", 1, f"m{n}", {"credit": "1.00"}) for n in range(20)]
+    second = [Sent(0, 20 + n, 200 + n, f"k{n}", 2 + n, f"m{20 + n}", {"credit": "2.00"}) for n in range(3)]
+    second.append(Sent(0, 30, 50, "k5", 1, "m5", {"credit": "3.00"}))  # earlier than what stands, with another content
+    assert run(session, lake, made, export(tmp_path / "first", first)).red is None
+    before = last_statement(session)
+
+    assert run(session, lake, made, export(tmp_path / "second", second)).red is None
+
+    whole = sum(
+        one.sorts_whole("accounts__state_") for one in statements(session, before) if one.writes != "WriteDelta"
+    )
+    assert (whole > 0) != narrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,11 @@ def _drop(lake: Lake, dataset: Dataset, batch: str) -> None:
     if table := find_state(lake, dataset):
         for branch in dict.fromkeys(attempts):
             table.drop_branch(branch)
+        if _published(lake, dataset, batch):  # by a process that was past the gate; without their branches none can
+            raise UsageError(
+                f"{dataset.name}: batch {batch} was published meanwhile: nothing was dropped. To undo the publication: "
+                f"onefold rollback {dataset.name}."
+            )
     for name in dict.fromkeys(name for name in tables if name):
         drop_table(lake, name)
     fault_point("after_drop")

@@ -72,7 +72,8 @@ def plan_replay(
     wanted = _wanted(key, positions)
     chosen = {place for place, one in entries if wanted(one)}
     tried = _tried(lake, dataset, records, batch) & chosen
-    named = [one for place, one in entries if place and place in chosen - tried]
+    left = chosen - tried
+    named = [one for place, one in entries if place and place in left]
     plan = ReplayPlan(
         source=origin.source,
         origin=batch,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.catalog import MainMovedError, StateTable, find_state
+from onefold.catalog import Head, MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
@@ -38,7 +38,7 @@ class RolledBack(BaseModel):
 
 
 def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> RolledBack:
-    """Move `main` back to the snapshot of a published batch. Later batches can be run again: their bytes are landed.
+    """Move `main` back to the rows of a published batch. Later batches can be run again: their bytes are landed.
 
     Raises:
         UsageError: the batch is not published, or its snapshot has expired.
@@ -69,16 +69,16 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
     if decision.undone and not dry_run:
         pin_skips(lake, dataset.name, records[0].skipped)
         pin_marks(lake, dataset.name, records[0].forgotten)
-        _move(lake, dataset, table, decision)
+        _move(lake, dataset, table, decision, records[place].name)
     return decision
 
 
-def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack) -> None:
+def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack, record: str) -> None:
     key = Lake.decision(dataset, f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}")
     lake.put(key, decision)  # first: what a person decided is on record, whatever happens next
     fault_point("before_rollback")
     try:
-        table.roll_back(decision.snapshot, table.main.snapshot)
+        table.roll_back(Head(decision.snapshot, record), table.main.snapshot)
     except MainMovedError:
         lake.put(key, decision.model_copy(update={"undone": []}))
         raise ContentionError(dataset.target.table, decision.to, 1) from None

@@ -16,6 +16,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
+from onefold.upsert.narrow import narrowed
 from onefold.upsert.state import read_state
 from onefold.upsert.sums import moves_of, standing
 
@@ -29,8 +30,8 @@ def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, gone
     if gone:
         touched = touched.unionByName(session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary"))
     snapshots = ((upserted.head, 1), (upserted.base, -1))
-    rows = [(read_state(session, dataset, one).join(touched, C.KEY, "left_semi"), sign) for one, sign in snapshots]
-    return unmoved(dataset, rows).count()
+    read = [(narrowed(read_state(session, dataset, one), touched, large=upserted.narrow), by) for one, by in snapshots]
+    return unmoved(dataset, [(rows.join(touched, C.KEY, "left_semi"), sign) for rows, sign in read]).count()
 
 
 def unmoved(dataset: Dataset, rows: Iterable[tuple[DataFrame, int]]) -> DataFrame:

@@ -32,7 +32,7 @@ from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.forgotten import forgotten_keys, without_keys
-from onefold.upsert.gaps import Link, links_of
+from onefold.upsert.gaps import Link, keys_of, links_of
 from onefold.upsert.generation import check_generation
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.merge import merge
@@ -56,23 +56,28 @@ def look_up(
     links: Sequence[Link] = (),
     gone: Sequence[bytes] = (),
     *,
-    narrow: bool = False,
+    keys: DataFrame | None = None,
 ) -> DataFrame:
     """Staged rows (with `_covered`) judged against the base: no exchange, tables bucketed alike.
 
     Of the base, only files of `periods` (`Staged.within`) are read. With guard contiguous the batch's winners are
     shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys; `links` are its
-    accepted gaps. Rows of the keys that are `gone` are not there. `narrow`: the base is large beside the batch.
+    accepted gaps. Rows of the keys that are `gone` are not there. `keys`: the batch's (`_key`), where the base is large
+    beside it.
     """
     state = without_keys(read_state(session, dataset, base, periods), list(gone))
     if dataset.chained:
         place = partial(in_slots, dataset=dataset, slots=slots)
-        return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,), links)
+        chained = chain_columns(state, dataset)
+        if keys is not None:
+            own = keys_of(session, [one for one in links if one.own], chained).select(C.KEY)
+            chained = narrowed(chained, keys.unionByName(own), large=True)
+        return judge_chain(staged, chained, dataset, place, (SLOT,), links)
     known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
-    elif narrow:
-        known = narrowed(known, staged)
+    elif keys is not None:
+        known = narrowed(known, keys, large=True)
     judged = judge(staged, known, dataset)
     return entered(judged) if dataset.sums else judged
 
@@ -307,10 +312,12 @@ def apply_batch(
         periods = sorted({*periods, *(one.period for one in links if one.own and one.period)})
     gone = forgotten_keys(obeyed.fresh)
     narrow = worthwhile(table.size, staged.records)
-    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links, gone, narrow=narrow)
+    keys = session.table(staged.table).select(C.KEY) if narrow else None
+    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links, gone, keys=keys)
     actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
     if dataset.sums:
-        append_sums(session, dataset, actions, read_state(session, dataset, base.snapshot), attempt, slots, gone)
+        sums = read_state(session, dataset, base.snapshot)
+        append_sums(session, dataset, actions, sums, attempt, slots, gone, narrow=narrow)
     counts = count_actions(session.table(actions), dataset)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []

@@ -80,7 +80,8 @@ def find_mark(
             where = TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=number)
             partitions[where.key] = ranges
     else:
-        lined = found.withColumn("line", F.col("line").cast("long"))
+        # What a later batch woke has no line of its own: the verdict of the batch that held it names it.
+        lined = found.where(F.col("object").isNotNull()).withColumn("line", F.col("line").cast("long"))
         for (landed, name), ranges in ranges_by(lined, ["batch", "object"], "line").items():
             digest = manifest_of(lake, dataset, landed).digests[name]
             lines[digest] = merged([*lines.get(digest, []), *ranges])
@@ -104,13 +105,15 @@ def without_keys(rows: DataFrame, keys: list[bytes]) -> DataFrame:
 
 def leave_table(session: SparkSession, dataset: Dataset, branch: str, keys: list[bytes]) -> None:
     """Delete, on a branch, every row of some keys, whatever its state."""
+    table = branch_table(dataset, branch)
     if not keys:
         return
+    if len(keys) <= _LITERAL:
+        named = ", ".join(f"X'{key.hex()}'" for key in keys)
+        session.sql(f"DELETE FROM {table} WHERE {C.KEY} IN ({named})")
+        return
     with view_of(_frame(session, keys, C.KEY), "onefold_forgotten"):
-        session.sql(
-            f"MERGE INTO {branch_table(dataset, branch)} t USING onefold_forgotten s ON t.{C.KEY} = s.{C.KEY} "
-            "WHEN MATCHED THEN DELETE"
-        )
+        session.sql(f"DELETE FROM {table} WHERE {C.KEY} IN (SELECT {C.KEY} FROM onefold_forgotten)")
 
 
 def _frame(session: SparkSession, keys: list[bytes], column: str) -> DataFrame:

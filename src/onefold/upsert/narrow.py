@@ -27,8 +27,11 @@ def worthwhile(table_bytes: int, records: int) -> bool:
     return table_bytes >= LARGE and records <= MOST
 
 
-def narrowed(rows: DataFrame, keys: DataFrame) -> DataFrame:
-    """The `rows` whose `_key` may be one of `keys` (`_key`), where they lie: no exchange."""
+def narrowed(rows: DataFrame, keys: DataFrame, *, large: bool) -> DataFrame:
+    """The `rows` whose `_key` may be one of `keys` (`_key`), where they lie: no exchange. All, where it is not worth
+    it (not `large`)."""
+    if not large:
+        return rows
     hashes = F.broadcast(keys.select(F.expr(HASH).alias(_OF)))
     return rows.join(hashes, F.col(_OF) == F.expr(HASH), "left_semi")
 

@@ -167,8 +167,13 @@ def in_periods(dataset: Dataset, periods: list[str], table: str = "") -> str:
     column = f"{table}.{C.WITHIN}" if table else C.WITHIN
     values = [f"{kind.name.upper()} '{one}'" for one in periods]
     # Of one that is named, Spark would put the literal in the column's place, and a join lose a key that it has by it.
-    if len(values) > _NAMED or len(values) == 1:
-        return f"{column} BETWEEN {min(values)} AND {max(values)}"
+    if len(values) == 1:
+        return f"{column} BETWEEN {values[0]} AND {values[0]}"
+    if len(values) > _NAMED:  # by their texts, which a year of more than four digits begins with a sign
+        plain = [value for one, value in zip(periods, values, strict=True) if one[0].isdigit()]
+        bounded = [f"{column} BETWEEN {min(plain)} AND {max(plain)}"] if plain else []
+        signed = [f"{column} = {value}" for one, value in zip(periods, values, strict=True) if not one[0].isdigit()]
+        return f"({' OR '.join([*bounded, *signed])})"
     return f"{column} IN ({', '.join(values)})" if values else "false"
 
 

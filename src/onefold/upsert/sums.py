@@ -24,6 +24,7 @@ from onefold.errors import SumOverflowError
 from onefold.records.canonical import content_hash, key_digest, key_text
 from onefold.spark.tables import bucketed, drop, scratch_table
 from onefold.upsert import columns as U
+from onefold.upsert.narrow import narrowed
 
 ENTER, EXCHANGE = "enter", "exchange"
 """What an action does to the ledger: a new entry; a smaller record of the same message takes the entry's place."""
@@ -87,8 +88,11 @@ def append_sums(
     attempt: str,
     slots: int = 1,
     gone: Sequence[bytes] = (),
+    *,
+    narrow: bool = False,
 ) -> None:
     """Append to the actions what they make of the sums; `base` are the base's rows, `gone` entries that leave it.
+    `narrow`: the base is large beside the batch.
 
     The batch's moves are shuffled once, the table not at all: of it, the sums of the batch's keys are read, and the
     entries that another record replaces.
@@ -100,8 +104,8 @@ def append_sums(
     replaced = entries.where(F.col(U.ACTION) == EXCHANGE).select(C.KEY)
     found = moves_of(entries, dataset, 1)
     if not replaced.isEmpty():
-        before = base.where(F.col(U.STATE) == U.ENTRY).join(replaced, C.KEY, "left_semi")
-        found = found.unionByName(moves_of(before, dataset, -1))
+        before = narrowed(base.where(F.col(U.STATE) == U.ENTRY), replaced, large=narrow)
+        found = found.unionByName(moves_of(before.join(replaced, C.KEY, "left_semi"), dataset, -1))
     if gone:
         left = session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary")
         before = base.where(F.col(U.STATE) == U.ENTRY).join(F.broadcast(left), C.KEY, "left_semi")
@@ -110,7 +114,8 @@ def append_sums(
     still = reduce(Column.__and__, (F.coalesce(F.col(_MOVE + name) == 0, F.lit(False)) for name in dataset.sums))
     table = scratch_table(dataset.name, "moves", attempt)
     bucketed(summed.where(~still | (F.col(U.ENTRIES) != 0)), table, dataset)
-    sums = session.table(table).join(_known(base, dataset), C.KEY, "left")
+    moved = session.table(table)
+    sums = moved.join(_known(base, dataset, moved, narrow=narrow), C.KEY, "left")
     columns = session.table(actions).schema
     rows = sums.withColumns(_moved(dataset)).withColumn(C.HASH, content_hash(_content(dataset), F.lit(False)))
     rows.select(
@@ -128,10 +133,12 @@ def _wide(kind: FieldType) -> str:
     return f"decimal(37,{kind.scale})"
 
 
-def _known(base: DataFrame, dataset: Dataset) -> DataFrame:
+def _known(base: DataFrame, dataset: Dataset, moved: DataFrame, *, narrow: bool) -> DataFrame:
     known = base.where(F.col(U.STATE) == U.LIVE)
     known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (U.ENTRIES, *dataset.sums)))
-    return F.broadcast(known) if known.isEmpty() else known  # a scan without files tells no buckets
+    if known.isEmpty():  # a scan without files tells no buckets
+        return F.broadcast(known)
+    return narrowed(known, moved, large=narrow)
 
 
 def _moved(dataset: Dataset) -> dict[str, Column]:
