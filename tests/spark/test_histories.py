@@ -224,8 +224,14 @@ class History(RuleBasedStateMachine):
     @rule()
     def two_batches_meet(self) -> None:
         tell("two meet")
-        other = self._export()
-        assert self._run(self._export(), self.dataset, Meeting(self, other)).published
+        meets = self._meeting(self._export())
+        assert self._run(self._export(), self.dataset, meets).published
+
+    def _meeting(self, other: Batch) -> Meeting:
+        def published() -> None:
+            assert self._run(other, self.dataset).published
+
+        return Meeting(self, published)
 
     @rule()
     def run_one_again(self) -> None:
@@ -280,7 +286,7 @@ class History(RuleBasedStateMachine):
         assert (made is None, found.keys == 0) == (not self._of_key(key), not self._of_key(key))
         if made:
             batch = Batch(find_plan(self.lake, self.dataset, made.batch), frozenset(), forgets=key)
-            spark = Meeting(self, self._export()) if meets else self.spark
+            spark = self._meeting(self._export()) if meets else self.spark
             assert self._run(batch, self.dataset, spark).published
 
     @precondition(lambda self: self.waiting)
@@ -289,10 +295,29 @@ class History(RuleBasedStateMachine):
         tell("one that waits")
         assert self._run(self.waiting[0], self.dataset).published
 
+    @rule(what=st.sampled_from(["run", "forget", "skip"]))
+    def something_comes_and_is_rolled_back_behind_the_gate(self, what: str) -> None:
+        """`main` has the rows again that a batch was judged against, but more was decided."""
+        tell(f"behind the gate: {what}, and back")
+        batch, place = self._export(), len(self.published) - 1
+
+        def meanwhile() -> None:
+            if what == "forget":
+                self.forget("k1", False)
+            elif what == "skip":
+                self.judge_strictly_and_decide("skip")
+            else:
+                self.run()
+            self._back_to(place)
+
+        assert self._run(batch, self.dataset, Meeting(self, meanwhile)).published
+
     @precondition(lambda self: len(self.published) > 1)
     @rule()
     def roll_back(self) -> None:
-        place = self.draw.randrange(len(self.published) - 1)
+        self._back_to(self.draw.randrange(len(self.published) - 1))
+
+    def _back_to(self, place: int) -> None:
         tell(f"roll back to {place}")
         with contextlib.ExitStack() as expected:
             if place < self.expired:
@@ -426,17 +451,17 @@ class History(RuleBasedStateMachine):
 
 
 class Meeting(InSession):
-    """While one batch is judged, another is published."""
+    """While one batch is judged, something else happens."""
 
-    def __init__(self, history: History, other: Batch) -> None:
+    def __init__(self, history: History, meanwhile: Callable[[], None]) -> None:
         super().__init__(history.lake, history.session)
-        self.history, self.other = history, other
+        self.meanwhile: Callable[[], None] | None = meanwhile
 
     def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
         done = super().run(step, dataset, batch, attempt)
-        if step == "gate" and self.other:
-            other, self.other = self.other, None  # type: ignore[assignment]
-            assert self.history._run(other, dataset).published
+        if step == "gate" and self.meanwhile:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
         return done
 
 
@@ -483,6 +508,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (R.mend_and_replay,),
         (R.roll_back,),
         (R.run_one_that_waits,),
+        (R.something_comes_and_is_rolled_back_behind_the_gate, "skip"),
     ],
     "newer, first": [
         (R.judge_strictly_and_decide, "release"),
@@ -512,7 +538,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (R.judge_strictly_and_decide, "skip"),
         (R.mend_and_replay,),
         (R.maintain, True),
-        (R.forget, "k2", False),
+        (R.something_comes_and_is_rolled_back_behind_the_gate, "forget"),
         (R.crash_and_run_again, "after_upsert"),
         (R.rebuild,),
     ],
