@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
 """Folders of tests that share the session."""
-FIRST = ("unit", *NEEDS_SESSION, "dags", "process", "integration")
-"""The order of the folders: what fails soon comes first, and what a run without time leaves out is its end."""
+FIRST = (*NEEDS_SESSION, "dags", "process", "integration", "unit")
+"""The order of the folders. What a run without time leaves out is the end of those before `unit`; and its many small
+files fill the time of a process that has nothing else to do."""
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "2g",
