@@ -22,7 +22,7 @@ def changed_chains(session: SparkSession, dataset: Dataset, upserted: Upserted, 
     by = C.row_key(dataset)
     actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
     keys = actions.groupBy(*by).agg(F.max(U.BASE + C.VERSION).alias(_BASE_VERSION))
-    return narrowed(rows, keys, large=upserted.narrow).join(keys, by)
+    return narrowed(rows, keys, dataset, large=upserted.narrow).join(keys, by)
 
 
 def keys_of_chains(changed: DataFrame) -> DataFrame:

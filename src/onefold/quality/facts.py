@@ -62,7 +62,7 @@ def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     if dataset.apply.mode == "upsert":
         names.append(F.col(U.BASE + C.VERSION).alias("_base_version"))
     actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(*names)
-    return narrowed(rows, actions, large=upserted.narrow).join(actions, by)
+    return narrowed(rows, actions, dataset, large=upserted.narrow).join(actions, by)
 
 
 def written_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:

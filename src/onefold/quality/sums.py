@@ -30,7 +30,10 @@ def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, gone
     if gone:
         touched = touched.unionByName(session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary"))
     snapshots = ((upserted.head, 1), (upserted.base, -1))
-    read = [(narrowed(read_state(session, dataset, one), touched, large=upserted.narrow), by) for one, by in snapshots]
+    read = [
+        (narrowed(read_state(session, dataset, one), touched, dataset, large=upserted.narrow), by)
+        for one, by in snapshots
+    ]
     return unmoved(dataset, [(rows.join(touched, C.KEY, "left_semi"), sign) for rows, sign in read]).count()
 
 

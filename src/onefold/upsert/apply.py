@@ -62,7 +62,7 @@ def look_up(
 
     Of the base, only files of `periods` (`Staged.within`) are read. With guard contiguous the batch's winners are
     shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys; `links` are its
-    accepted gaps. Rows of the keys that are `gone` are not there. `keys`: the batch's (`_key`), where the base is large
+    accepted gaps. Rows of the keys that are `gone` are not there. `keys`: the batch's, where the base is large
     beside it.
     """
     state = without_keys(read_state(session, dataset, base, periods), list(gone))
@@ -70,14 +70,14 @@ def look_up(
         place = partial(in_slots, dataset=dataset, slots=slots)
         chained = chain_columns(state, dataset)
         if keys is not None:
-            own = keys_of(session, [one for one in links if one.own], chained).select(C.KEY)
-            chained = narrowed(chained, keys.unionByName(own), large=True)
+            own = keys_of(session, [one for one in links if one.own], chained)
+            chained = narrowed(chained, keys.unionByName(own), dataset, large=True)
         return judge_chain(staged, chained, dataset, place, (SLOT,), links)
     known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
     elif keys is not None:
-        known = narrowed(known, keys, large=True)
+        known = narrowed(known, keys, dataset, large=True)
     judged = judge(staged, known, dataset)
     return entered(judged) if dataset.sums else judged
 
@@ -312,7 +312,7 @@ def apply_batch(
         periods = sorted({*periods, *(one.period for one in links if one.own and one.period)})
     gone = forgotten_keys(obeyed.fresh)
     narrow = worthwhile(table.size, staged.records)
-    keys = session.table(staged.table).select(C.KEY) if narrow else None
+    keys = session.table(staged.table).select(*C.row_key(dataset)) if narrow else None
     judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links, gone, keys=keys)
     actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
     if dataset.sums:

@@ -60,7 +60,7 @@ def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leavi
     """Delete the branch's rows that have the keys of `leaving`: by position, in the files of these keys' buckets."""
     where = _where(dataset, upserted)
     if upserted.narrow:
-        where.append(may_be_among(_LEAVING))
+        where.append(may_be_among(_LEAVING, dataset))
     where.append(f"EXISTS (SELECT 1 FROM {_LEAVING} s WHERE {_same_key(dataset)})")
     with view_of(leaving.select(*C.row_key(dataset)), _LEAVING):
         session.sql(f"DELETE FROM {branch_table(dataset, upserted.branch)} t WHERE {' AND '.join(where)}")

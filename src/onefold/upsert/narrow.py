@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 
 MOST = 1_000_000
@@ -17,7 +18,7 @@ MOST = 1_000_000
 LARGE = 64 << 20
 """Bytes of a table that is narrowed. With ten million rows it saves a third of the look-up's CPU, with two million it
 made no clear difference; what lies below is taken not to be worth a job of its own (not measured)."""
-HASH = f"xxhash64({C.KEY})"
+HASH = "xxhash64({})"
 """What is broadcast of a key."""
 _OF = "_of_batch"
 
@@ -27,15 +28,22 @@ def worthwhile(table_bytes: int, records: int) -> bool:
     return table_bytes >= LARGE and records <= MOST
 
 
-def narrowed(rows: DataFrame, keys: DataFrame, *, large: bool) -> DataFrame:
-    """The `rows` whose `_key` may be one of `keys` (`_key`), where they lie: no exchange. All, where it is not worth
-    it (not `large`)."""
+def narrowed(rows: DataFrame, keys: DataFrame, dataset: Dataset, *, large: bool) -> DataFrame:
+    """The `rows` whose key may be one of `keys` (both with `dedup.columns.row_key`), where they lie: no exchange. All,
+    where it is not worth it (not `large`)."""
     if not large:
         return rows
-    hashes = F.broadcast(keys.select(F.expr(HASH).alias(_OF)))
-    return rows.join(hashes, F.col(_OF) == F.expr(HASH), "left_semi")
+    hashes = F.broadcast(keys.select(F.expr(_hash(dataset)).alias(_OF)))
+    return rows.join(hashes, F.col(_OF) == F.expr(_hash(dataset)), "left_semi")
 
 
-def may_be_among(view: str) -> str:
+def may_be_among(view: str, dataset: Dataset) -> str:
     """The same as a condition in SQL; `view` has the keys."""
-    return f"{HASH} IN (SELECT /*+ BROADCAST({view}) */ {HASH} FROM {view})"
+    of = _hash(dataset)
+    return f"{of} IN (SELECT /*+ BROADCAST({view}) */ {of} FROM {view})"
+
+
+def _hash(dataset: Dataset) -> str:
+    """Of all that the tables are partitioned by: Spark tells the scan of the broadcast side, too, by which partitions
+    the join behind it goes, and it must have them (4.1: else an index is out of bounds)."""
+    return HASH.format(", ".join(C.row_key(dataset)))

@@ -104,7 +104,7 @@ def append_sums(
     replaced = entries.where(F.col(U.ACTION) == EXCHANGE).select(C.KEY)
     found = moves_of(entries, dataset, 1)
     if not replaced.isEmpty():
-        before = narrowed(base.where(F.col(U.STATE) == U.ENTRY), replaced, large=narrow)
+        before = narrowed(base.where(F.col(U.STATE) == U.ENTRY), replaced, dataset, large=narrow)
         found = found.unionByName(moves_of(before.join(replaced, C.KEY, "left_semi"), dataset, -1))
     if gone:
         left = session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary")
@@ -138,7 +138,7 @@ def _known(base: DataFrame, dataset: Dataset, moved: DataFrame, *, narrow: bool)
     known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (U.ENTRIES, *dataset.sums)))
     if known.isEmpty():  # a scan without files tells no buckets
         return F.broadcast(known)
-    return narrowed(known, moved, large=narrow)
+    return narrowed(known, moved, dataset, large=narrow)
 
 
 def _moved(dataset: Dataset) -> dict[str, Column]:
