@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -155,13 +154,7 @@ def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list
     assert all_keys.delete.splits["accounts__state_"] > 1
 
 
-BY_VERSION = {"mode": "upsert", "key": ["key.id"], "version": {"from": "long(header.v)", "guard": "contiguous"}}
-BY_SUM = {"mode": "increment", "key": ["key.id"], "add": {"sum": "credit"}}
-
-
-@pytest.mark.parametrize("apply", [BY_VERSION, BY_SUM], ids=["contiguous", "increment"])
-def test_L8_so_are_they_with_guard_contiguous_and_in_mode_increment_beside_the_chains_own_merge(
-    apply: dict[str, Any],
+def test_L8_so_are_they_in_mode_increment(
     narrow: bool,
     session_on: Callable[[Lake], SparkSession],
     lake: Lake,
@@ -175,7 +168,7 @@ def test_L8_so_are_they_with_guard_contiguous_and_in_mode_increment_beside_the_c
         key={"format": "json"},
         value={"fields": {"credit": "decimal(9,2)"}},
         identity={"message_id": "header.m"},
-        apply=apply,
+        apply={"mode": "increment", "key": ["key.id"], "add": {"sum": "credit"}},
     )
     first = [Sent(0, n, 100 + n, f"k{n}", 1, f"m{n}", {"credit": "1.00"}) for n in range(20)]
     second = [Sent(0, 20 + n, 200 + n, f"k{n}", 2 + n, f"m{20 + n}", {"credit": "2.00"}) for n in range(3)]

@@ -84,23 +84,27 @@ class Days:
         return [one.splits["booked__state_"] for one in writes]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=[False, True], ids=["", "narrow"])
 def days(
+    request: pytest.FixtureRequest,
     session_on: Callable[[Lake], SparkSession],
     lake_in: Callable[[Path], Lake],
     dataset: Callable[..., Dataset],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Days:
+) -> Iterator[Days]:
     folder = tmp_path_factory.mktemp("within")
     lake = lake_in(folder)
     session = session_on(lake)
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # as if the batches were large
     made = Days(lake, session, booked(dataset), folder)
     records = [sent(10 * day + n, f"k{n}", f"2026-03-0{day}T{n:02}:00:00Z") for day in DAYS for n in range(10)]
-    assert counts(made.run("first", *records)) == {"applied/insert": 50}
     late = {"applied/insert": 1, "conflict/same_identity": 1, "duplicate/message_id": 1}
-    assert counts(made.run("late", *LATE)) == late
-    return made
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param:  # as if the table were large beside the batches
+            patch.setattr("onefold.upsert.narrow.LARGE", 0)
+        assert counts(made.run("first", *records)) == {"applied/insert": 50}
+        assert counts(made.run("late", *LATE)) == late
+        yield made
 
 
 def test_one_key_in_five_days_is_five_rows(days: Days) -> None:

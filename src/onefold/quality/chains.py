@@ -11,7 +11,6 @@ from onefold.upsert import columns as U
 from onefold.upsert.chain import STANDS
 from onefold.upsert.documents import Upserted
 from onefold.upsert.gaps import links_of, mark_links
-from onefold.upsert.narrow import narrowed
 from onefold.upsert.state import read_state
 
 _BASE_VERSION, _LINKED = "_base_version", "_linked"
@@ -22,7 +21,7 @@ def changed_chains(session: SparkSession, dataset: Dataset, upserted: Upserted, 
     by = C.row_key(dataset)
     actions = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull())
     keys = actions.groupBy(*by).agg(F.max(U.BASE + C.VERSION).alias(_BASE_VERSION))
-    return narrowed(rows, keys, dataset, large=upserted.narrow).join(keys, by)
+    return rows.join(keys, by)
 
 
 def keys_of_chains(changed: DataFrame) -> DataFrame:

@@ -32,7 +32,7 @@ from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.forgotten import forgotten_keys, without_keys
-from onefold.upsert.gaps import Link, keys_of, links_of
+from onefold.upsert.gaps import Link, links_of
 from onefold.upsert.generation import check_generation
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.merge import merge
@@ -63,16 +63,12 @@ def look_up(
     Of the base, only files of `periods` (`Staged.within`) are read. With guard contiguous the batch's winners are
     shuffled once more (into `slots` parts a bucket), together with the base's rows of their keys; `links` are its
     accepted gaps. Rows of the keys that are `gone` are not there. `keys`: the batch's, where the base is large
-    beside it.
+    beside it; guard contiguous makes no use of them.
     """
     state = without_keys(read_state(session, dataset, base, periods), list(gone))
     if dataset.chained:
         place = partial(in_slots, dataset=dataset, slots=slots)
-        chained = chain_columns(state, dataset)
-        if keys is not None:
-            own = keys_of(session, [one for one in links if one.own], chained)
-            chained = narrowed(chained, keys.unionByName(own), dataset, large=True)
-        return judge_chain(staged, chained, dataset, place, (SLOT,), links)
+        return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,), links)
     known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
     if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
         known = F.broadcast(known)
