@@ -150,7 +150,7 @@ class StateTable:
     def _carry(self, to: Head, base: int) -> None:
         """Put an empty snapshot behind one of `main`'s that names its commit record, and lead `main` from `base` to
         it."""
-        branch = f"carry_{base}"
+        branch = f"carry_{base}_{to.snapshot}"  # who leads elsewhere from there has another
         self.drop_branch(branch)
         self.cut_branch(branch, to.snapshot)
         nothing = self.table.schema().as_arrow().empty_table()

@@ -11,7 +11,16 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from onefold.catalog import RECORD_PROPERTY, ROOT, MainMovedError, StateTable, find_state, open_catalog, state_name
+from onefold.catalog import (
+    RECORD_PROPERTY,
+    ROOT,
+    Head,
+    MainMovedError,
+    StateTable,
+    find_state,
+    open_catalog,
+    state_name,
+)
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.lake import Lake
@@ -132,6 +141,62 @@ def test_of_many_that_publish_from_one_base_one_wins(lake: Lake, things: Dataset
         won = list(pool.map(publish, heads))
     assert won.count(True) == 1
     assert StateTable(lake, things).main.record == heads[won.index(True)][0]
+
+
+def rolled_back(lake: Lake, things: Dataset) -> tuple[Head, int]:
+    """Two published batches: the first one's head, and the second one's snapshot."""
+    heads = []
+    for name in ("one", "two"):
+        base, head = merged(lake, things, name)
+        StateTable(lake, things).publish(name, head, base)
+        heads.append(StateTable(lake, things).main)
+    return heads[0], heads[1].snapshot
+
+
+def test_L1_behind_a_rollback_nothing_is_published_from_the_snapshot_that_it_leads_to(
+    lake: Lake, things: Dataset
+) -> None:
+    first, last = rolled_back(lake, things)
+    state = StateTable(lake, things)
+    state.cut_branch("waits", first.snapshot)
+    state.roll_back(first, last)
+    main = StateTable(lake, things).main
+    assert (main.record, main.snapshot in (first.snapshot, last)) == ("one", False)
+    assert len(StateTable(lake, things).table.scan(snapshot_id=main.snapshot).to_arrow()) == 1
+    assert StateTable(lake, things).branches().keys() == {"waits"}
+    with pytest.raises(MainMovedError):
+        StateTable(lake, things).publish("waits", first.snapshot, first.snapshot)
+
+
+def test_other_branches_that_move_at_once_hinder_no_rollback(lake: Lake, things: Dataset) -> None:
+    first, last = rolled_back(lake, things)
+    start = Barrier(6)
+
+    def cut(number: int) -> None:
+        state = StateTable(lake, things)
+        start.wait()
+        for turn in range(4):
+            state.cut_branch(f"other_{number}_{turn}", last)
+
+    def back() -> None:
+        state = StateTable(lake, things)
+        start.wait()
+        state.roll_back(first, last)
+
+    with ThreadPoolExecutor(6) as pool:
+        for one in [*(pool.submit(cut, number) for number in range(5)), pool.submit(back)]:
+            one.result()
+    assert StateTable(lake, things).main.record == "one"
+
+
+def test_a_rollback_gives_way_to_what_was_published_meanwhile(lake: Lake, things: Dataset) -> None:
+    first, last = rolled_back(lake, things)
+    stale = StateTable(lake, things)
+    base, head = merged(lake, things, "three")
+    StateTable(lake, things).publish("three", head, base)
+    with pytest.raises(MainMovedError):
+        stale.roll_back(first, last)
+    assert StateTable(lake, things).main.record == "three"
 
 
 def test_a_branch_is_cut_once(lake: Lake, things: Dataset) -> None:

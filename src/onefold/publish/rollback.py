@@ -1,4 +1,4 @@
-"""Lead readers back to an earlier batch: a person's decision, one catalog commit, coverage with it."""
+"""Lead readers back to an earlier batch: a person's decision; `main` moves once, coverage with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RolledBack(BaseModel):
     undone: list[str] = Field(
         description="Batches that are landed and not published any more, newest first; none: another writer was faster"
     )
-    snapshot: int
+    snapshot: int = Field(description="The one that the batch made: `main` has its rows again, in a new snapshot")
     by: str
     reason: str
     at: datetime
