@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
-from onefold.errors import DataLossError, GateRedError
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.quality.documents import GateResult
@@ -38,9 +37,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     lake.put(lake.attempt(dataset, batch, upserted.attempt, step), result)
     fault_point("after_gate")
     if not result.green:
-        error = DataLossError if result.loss else GateRedError
-        report = lake.where(lake.report(dataset.name, batch, "html"))
-        raise error(dataset.name, batch, result.failures(), report)
+        raise result.error(dataset.name, lake.where(lake.report(dataset.name, batch, "html")))
     return result
 
 

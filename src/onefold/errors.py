@@ -366,6 +366,7 @@ class GateRedError(TerminalError):
     batch: str
     failed: tuple[str, ...]
     report: str
+    skippable: bool = True
 
     def sentence(self) -> str:
         return (
@@ -375,7 +376,7 @@ class GateRedError(TerminalError):
 
     def advice(self) -> str:
         """What a person can do."""
-        return decide_by(self.dataset, self.batch)
+        return decide_by(self.dataset, self.batch, skippable=self.skippable)
 
 
 @dataclass(eq=False)
@@ -388,12 +389,14 @@ class DataLossError(GateRedError):
         return f"If what is missing can be had, bring it and run the batch again. {super().advice()}"
 
 
-def decide_by(dataset: str, batch: str) -> str:
+def decide_by(dataset: str, batch: str, *, skippable: bool) -> str:
     """The sentence that names what a person can decide of a red batch."""
+    ways = [f"release {dataset} {batch} (publish it as it is)", "discard (back to landed, for the next run)"]
+    ways += ["skip (cover it, use nothing of it)"] if skippable else []
     return (
-        "Mend the cause and run the batch again (in Airflow: clear its tasks from dedup on). Or decide it: onefold "
-        f"release {dataset} {batch} (publish it as it is), onefold discard (back to landed, for the next run) or "
-        "onefold skip (cover it, use nothing of it), each with --reason; in Airflow by the DAG onefold_decide."
+        "Mend the cause and run the batch again (in Airflow: clear its tasks from dedup on). Or decide it: "
+        f"onefold {', onefold '.join(ways[:-1])} or onefold {ways[-1]}, each with --reason; in Airflow by the DAG "
+        "onefold_decide."
     )
 
 

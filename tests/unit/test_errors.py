@@ -20,7 +20,13 @@ KINDS = [
     for _, kind in inspect.getmembers(errors, inspect.isclass)
     if issubclass(kind, OnefoldError) and kind not in ROOTS
 ]
-SAMPLES: dict[object, object] = {str: "some-{}", int: 40217, int | None: 40217, tuple[str, ...]: ("first", "second")}
+SAMPLES: dict[object, object] = {
+    str: "some-{}",
+    int: 40217,
+    int | None: 40217,
+    bool: False,
+    tuple[str, ...]: ("first", "second"),
+}
 
 
 def one(kind: type[OnefoldError]) -> OnefoldError:

@@ -15,7 +15,7 @@ from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import ObjectsPlan, PinnedObject, put_plan, take_plan
 from onefold.publish.requests import Request, Shown, carry, foresee
-from onefold.publish.stuck import stuck_batches
+from onefold.publish.stuck import judged, stuck_batches
 from onefold.quality.documents import Check, GateResult
 from onefold.upsert.documents import Upserted
 
@@ -39,10 +39,11 @@ def landed(lake: Lake, dataset: Dataset, name: str = "0.jsonl") -> str:
     return plan.batch
 
 
-def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool) -> None:
+def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool, skippable: bool = True) -> None:
     lake.put(lake.latest(dataset, batch), Upserted(batch=batch, attempt="cafe"))
     gate: dict[str, Any] = {"branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "judged": NOON}
-    result = GateResult(batch=batch, attempt="cafe", green=green, checks=[] if green else [RED], **gate)
+    checks = [] if green else [RED]
+    result = GateResult(batch=batch, attempt="cafe", green=green, checks=checks, skippable=skippable, **gate)
     lake.put(lake.attempt(dataset, batch, "cafe", "gate"), result)
 
 
@@ -98,6 +99,18 @@ def test_red_batches_wait_at_once_and_unfinished_ones_after_a_while(lake: Lake, 
     old = {one.batch: one for one in stuck_batches(lake, dataset, timedelta(0))}
     assert sorted(old) == sorted([red, green, begun])
     assert "is unfinished since" in old[green].sentence
+
+
+def test_what_has_no_records_of_its_own_is_not_advised_to_be_skipped(lake: Lake, dataset: Dataset) -> None:
+    batch = landed(lake, dataset)
+    advised = []
+    for skippable in (True, False):
+        judge(lake, dataset, batch, green=False, skippable=skippable)
+        [waits] = stuck_batches(lake, dataset, timedelta(days=1))
+        gate = judged(lake, dataset, batch)
+        assert gate
+        advised += ["onefold skip" in one for one in (waits.sentence, str(gate.error(dataset.name, "here")))]
+    assert advised == [True, True, False, False]
 
 
 def test_a_red_batch_that_was_decided_waits_for_nobody_until_it_is_left_unfinished(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from onefold.dataset import Dataset
 from onefold.decisions import Decision
 from onefold.orchestration.links import report_link
 from onefold.publish.requests import Request
 from onefold.quality.documents import Check, GateResult
 from onefold.quality.waivers import why_not
+from onefold.report.page import fields_of, position
 
 _MEANS = {
     "release": "It is published as it is, if its gate finds the same values again.",
@@ -15,6 +18,10 @@ _MEANS = {
     "skip": "It is covered and nothing of it is used: no row changes.",
     "replay": "What is in its quarantine is folded again, as a batch of its own with a gate of its own.",
 }
+
+
+SIDES = 5
+"""Conflicts whose two sides are shown; the report has more."""
 
 
 def subject_of(dataset: Dataset, request: Request) -> str:
@@ -33,6 +40,8 @@ def body_of(dataset: Dataset, request: Request, made: Decision, gate: GateResult
         parts.append(f"**Records**: {made.records}, of batch {_code(made.origin)}")
     else:
         parts.append("**Red checks**\n\n" + "\n".join(_red(gate, request)))
+    if made.kind == "release" and gate and (sides := list(_sides(gate))):
+        parts.append("**Which record stands, once it is published**\n\n" + "\n".join(sides))
     return "\n\n".join([*parts, f"[Report]({report_link(dataset.name, request.batch)})"])
 
 
@@ -49,6 +58,20 @@ def _told(check: Check, request: Request) -> str:
     else:
         fate = "waived" if f"{check.name}={check.value}" in request.waivers else "not waived"
     return f"{_code(check.name)}: found {_code(check.value)}{wanted} ({fate})"
+
+
+def _sides(gate: GateResult) -> Iterator[str]:
+    """Of each conflict the record that stands, the one that does not, and what of them differs."""
+    conflicts = gate.examples.get("conflicts", [])
+    for one in conflicts[:SIDES]:
+        of_table = " of the table" if one["scope"] == "stored" else ""
+        sides = [_code(position(one["record"])), _code(position(one["other"])) + of_table]
+        values = [(field.name, [field.record, field.other]) for field in fields_of(one) if field.differs]
+        stands, falls = (0, 1) if one["won"] else (1, 0)
+        told = [f"{_code(name)} {_code(of[stands])}, not {_code(of[falls])}" for name, of in values]
+        yield f"- {sides[stands]} stands, {sides[falls]} does not" + (f": {'; '.join(told)}" if told else "")
+    if len(conflicts) > SIDES:
+        yield "- more of them: see the report"
 
 
 def _code(text: str) -> str:

@@ -26,8 +26,6 @@ from onefold.dedup.documents import code_digest
 from onefold.errors import (
     CommitOutcomeUnknownError,
     ContentionError,
-    DataLossError,
-    GateRedError,
     StaleGateError,
     StepMissingError,
 )
@@ -130,9 +128,7 @@ def _publish_once(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Pub
 
 def _check_gate(lake: Lake, dataset: Dataset, gate: GateResult, upserted: Upserted) -> None:
     if not gate.green:
-        report = lake.where(lake.report(dataset.name, gate.batch, "html"))
-        error = DataLossError if gate.loss else GateRedError
-        raise error(dataset.name, gate.batch, gate.failures(), report)
+        raise gate.error(dataset.name, lake.where(lake.report(dataset.name, gate.batch, "html")))
     if gate.code != code_digest():
         raise StaleGateError(gate.batch, gate.attempt, "the batch was staged by other code than is installed now")
     judged = (gate.branch, gate.head, gate.base, gate.staging)

@@ -26,6 +26,7 @@ class Stuck(BaseModel):
     dataset: str
     batch: str
     red: list[str] = Field(description="The red checks, which a person has to decide; none: the batch is unfinished")
+    skippable: bool = True
     since: datetime = Field(description="When the gate judged it, or when it was taken up")
 
     @property
@@ -33,7 +34,8 @@ class Stuck(BaseModel):
         """What waits, since when, and what to do."""
         where, since = f"{self.dataset}: batch {self.batch}", f"since {self.since:%Y-%m-%d %H:%M} UTC"
         if self.red:
-            return f"{where} is red and undecided {since}: {'; '.join(self.red)}. {decide_by(self.dataset, self.batch)}"
+            advice = decide_by(self.dataset, self.batch, skippable=self.skippable)
+            return f"{where} is red and undecided {since}: {'; '.join(self.red)}. {advice}"
         return f"{where} is unfinished {since}. onefold run {self.dataset} goes on with it; or clear its run's tasks."
 
 
@@ -65,7 +67,10 @@ def stuck_batches(lake: Lake, dataset: Dataset, age: timedelta) -> list[Stuck]:
             continue
         gate = judged(lake, dataset, plan.batch)
         if gate and waits_for_a_person(lake, dataset, plan.batch):
-            found.append(Stuck(dataset=dataset.name, batch=plan.batch, red=list(gate.failures()), since=gate.judged))
+            red, judged_at, skippable = list(gate.failures()), gate.judged, gate.skippable
         elif since <= before:
-            found.append(Stuck(dataset=dataset.name, batch=plan.batch, red=[], since=since))
+            red, judged_at, skippable = [], since, True
+        else:
+            continue
+        found.append(Stuck(dataset=dataset.name, batch=plan.batch, red=red, skippable=skippable, since=judged_at))
     return found

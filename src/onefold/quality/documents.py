@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold.errors import DataLossError, GateRedError
+
 BLOCKING, WARNING = "blocking", "warning"
 
 
@@ -54,6 +56,7 @@ class GateResult(BaseModel):
     checks: list[Check]
     decided: int = Field(default=0, description="Decisions on the batch that it obeyed")
     loss: bool = Field(default=False, description="Unexplained holes: exit code 4")
+    skippable: bool = Field(default=True, description="Not a replay, nor a person's word alone: it has own records")
     facts: dict[str, Any] = {}
     examples: dict[str, list[dict[str, Any]]] = {}
     judged: datetime
@@ -61,6 +64,11 @@ class GateResult(BaseModel):
     def failures(self) -> tuple[str, ...]:
         """The red checks as short sentences."""
         return tuple(_sentence(check) for check in self.checks if check.red)
+
+    def error(self, dataset: str, report: str) -> GateRedError:
+        """What a red gate raises; `report`: where the batch's report lies."""
+        kind = DataLossError if self.loss else GateRedError
+        return kind(dataset, self.batch, self.failures(), report, self.skippable)
 
 
 def _sentence(check: Check) -> str:

@@ -80,6 +80,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         checks=checks,
         decided=len(log),
         loss=any(check.red and check.status == "failed" and check.name in (UNEXPLAINED, LOST) for check in checks),
+        skippable=not manifest.bare and manifest.replays is None,
         facts={"landed": landed, "rows_before": facts.rows_before, "rows_after": facts.rows_after}
         | ({"held": held} if dataset.chained else {}),
         examples={"failing_keys": facts.failing_keys, **examples_of(session, dataset, upserted)},

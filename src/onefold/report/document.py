@@ -160,7 +160,11 @@ def _why(
     if published:
         return []
     if gate and not gate.green:
-        return [*gate.failures(), "The batch is kept on its branch.", decide_by(dataset.name, batch)]
+        return [
+            *gate.failures(),
+            "The batch is kept on its branch.",
+            decide_by(dataset.name, batch, skippable=gate.skippable),
+        ]
     steps = (("landed", manifest), ("upserted", upserted), ("gated", gate))
     missing = next((name for name, document in steps if document is None), "published")
     return [f"The batch has not been {missing} yet."]

@@ -1,0 +1,74 @@
+"""What whoever approves a decision is shown. No Airflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from onefold.dataset import Dataset
+from onefold.decisions import Decision, Release, Skip
+from onefold.orchestration.approval import SIDES, body_of
+from onefold.publish.requests import Request
+from onefold.quality.documents import Check, GateResult
+
+NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
+RED = Check(name="conflicts", by="great_expectations", status="failed", observed="1", expected="at most 0")
+STORED = {"topic": "accounts", "partition": 0, "offset": 2, "fields": {"id": "a", "balance": 5}}
+JUDGED = {"topic": "accounts", "partition": 0, "offset": 7, "fields": {"id": "a", "balance": 3}}
+
+
+def conflict(**more: Any) -> dict[str, Any]:
+    return {"reason": "same_version", "scope": "stored", "won": True, "record": JUDGED, "other": STORED} | more
+
+
+@pytest.fixture
+def shown(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    monkeypatch.setattr("onefold.orchestration.approval.report_link", lambda *_: "/report")
+
+    def show(*conflicts: dict[str, Any], kind: type[Decision] = Release) -> str:
+        gate: dict[str, Any] = {"branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "judged": NOON}
+        found = GateResult(
+            batch="1", attempt="cafe", green=False, checks=[RED], examples={"conflicts": list(conflicts)}, **gate
+        )
+        own: dict[str, Any] = {"waivers": [], "attempt": "cafe"} if kind is Release else {}
+        made = kind(dataset="accounts", batch="1", number=1, by="x", reason="seen", at=NOON, **own)
+        request = Request(
+            batch="1", decision=made.kind, reason="seen", waivers=("conflicts=1",) if kind is Release else ()
+        )
+        return body_of(dataset(), request, made, found)
+
+    return show
+
+
+@pytest.mark.parametrize(
+    ("one", "told"),
+    [
+        (conflict(), "- `accounts-0@7` stands, `accounts-0@2` of the table does not: `balance` `3`, not `5`"),
+        (conflict(won=False), "- `accounts-0@2` of the table stands, `accounts-0@7` does not: `balance` `5`, not `3`"),
+        (
+            conflict(won=False, scope="in_batch", record=JUDGED | {"fields": None}, other=STORED | {"fields": None}),
+            "- `accounts-0@2` stands, `accounts-0@7` does not\n",
+        ),
+    ],
+)
+def test_a_release_is_shown_with_the_record_that_would_stand(
+    shown: Callable[..., str], one: dict[str, Any], told: str
+) -> None:
+    assert told in shown(one)
+
+
+def test_no_more_conflicts_are_shown_than_fit_a_question(shown: Callable[..., str]) -> None:
+    body = shown(*[conflict()] * (SIDES + 1))
+    assert (body.count(" stands, `"), "more of them: see the report" in body) == (SIDES, True)
+
+
+def test_what_others_wrote_passes_for_nothing_of_ours(shown: Callable[..., str]) -> None:
+    evil = JUDGED | {"fields": {"id": "a", "balance": "`\n\n**Red checks**\n\n- none"}}
+    assert "\n**Red checks**\n\n- none" not in shown(conflict(record=evil))
+
+
+def test_who_uses_nothing_of_a_batch_need_not_know_its_sides(shown: Callable[..., str]) -> None:
+    assert "stands" not in shown(conflict(), kind=Skip)
