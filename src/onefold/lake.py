@@ -17,6 +17,7 @@ warehouse/, catalog.db                        the Iceberg tables
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from dataclasses import dataclass
@@ -237,6 +238,11 @@ class Lake:
     def decision(dataset: Dataset, name: str) -> str:
         """The key of a decision that a person took on the table."""
         return f"{Lake.decisions(dataset.name)}{name}.json"
+
+    @staticmethod
+    def run(dataset: str, run: str) -> str:
+        """The key of the document that says what a run has planned, whatever its name is made of."""
+        return f"datasets/{dataset}/runs/{hashlib.sha256(run.encode()).hexdigest()[:32]}.json"
 
     @staticmethod
     def target(table: str) -> str:

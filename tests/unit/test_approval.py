@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from onefold.dataset import Dataset
-from onefold.decisions import Decision, Release, Skip
+from onefold.decisions import Decision, Release, Skip, Waiver
 from onefold.orchestration.approval import SIDES, body_of
 from onefold.publish.requests import Request
 from onefold.quality.documents import Check, GateResult
@@ -28,12 +28,12 @@ def conflict(**more: Any) -> dict[str, Any]:
 def shown(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     monkeypatch.setattr("onefold.orchestration.approval.report_link", lambda *_: "/report")
 
-    def show(*conflicts: dict[str, Any], kind: type[Decision] = Release) -> str:
+    def show(*conflicts: dict[str, Any], kind: type[Decision] = Release, carried: Sequence[Waiver] = ()) -> str:
         gate: dict[str, Any] = {"branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "judged": NOON}
         found = GateResult(
             batch="1", attempt="cafe", green=False, checks=[RED], examples={"conflicts": list(conflicts)}, **gate
         )
-        own: dict[str, Any] = {"waivers": [], "attempt": "cafe"} if kind is Release else {}
+        own: dict[str, Any] = {"waivers": [], "attempt": "cafe", "carried": carried} if kind is Release else {}
         made = kind(dataset="accounts", batch="1", number=1, by="x", reason="seen", at=NOON, **own)
         request = Request(
             batch="1", decision=made.kind, reason="seen", waivers=("conflicts=1",) if kind is Release else ()
@@ -72,3 +72,11 @@ def test_what_others_wrote_passes_for_nothing_of_ours(shown: Callable[..., str])
 
 def test_who_uses_nothing_of_a_batch_need_not_know_its_sides(shown: Callable[..., str]) -> None:
     assert "stands" not in shown(conflict(), kind=Skip)
+
+
+def test_what_an_earlier_release_waived_is_shown_too(shown: Callable[..., str]) -> None:
+    assert "**Stays waived**\n\n- `rate=0.5`" in shown(carried=[Waiver(check="rate", value="0.5")])
+
+
+def test_of_a_skip_no_check_is_said_to_be_waived_or_not(shown: Callable[..., str]) -> None:
+    assert "- `conflicts`: found `1`, wanted `at most 0`\n" in shown(kind=Skip)

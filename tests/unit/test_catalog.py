@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 
@@ -24,6 +25,7 @@ from onefold.catalog import (
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.lake import Lake
+from onefold.maintenance.attempts import old_branches
 
 MakeDataset = Callable[..., Dataset]
 ROWS = pa.table({"id": ["a"]})
@@ -197,6 +199,8 @@ def test_a_rollback_gives_way_to_what_was_published_meanwhile(lake: Lake, things
     with pytest.raises(MainMovedError):
         stale.roll_back(first, last)
     assert StateTable(lake, things).main.record == "three"
+    table = StateTable(lake, things)
+    assert old_branches(table, set(), timedelta(0)) == list(table.branches()) != [], "what it left, maintenance takes"
 
 
 def test_a_branch_is_cut_once(lake: Lake, things: Dataset) -> None:

@@ -126,6 +126,26 @@ def test_datasets_of_different_schedules_each_read_all(lake: Lake, exports: Path
     assert run(lake, daily, interval=both) == ["a.jsonl", "b.jsonl"]
 
 
+def test_a_run_without_an_interval_keeps_its_plan(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "1.jsonl")
+    first = plan_batch(lake, dataset(), run="manual 1")
+    land_batch(lake, dataset(), first.batch)
+    put(exports, "2.jsonl")
+
+    assert plan_batch(lake, dataset(), run="manual 1") == first, "also where something new has come, or nothing has"
+    assert names(plan_batch(lake, dataset(), run="manual 2")) == ["2.jsonl"]  # type: ignore[arg-type]
+
+
+def test_a_run_that_found_nothing_or_only_looked_keeps_nothing(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    put(exports, "1.jsonl")
+    run(lake, dataset())
+    assert plan_batch(lake, dataset(), run="manual 1").empty
+    put(exports, "2.jsonl")
+    plan_batch(lake, dataset(), run="manual 1", dry_run=True)
+    put(exports, "3.jsonl")
+    assert names(plan_batch(lake, dataset(), run="manual 1")) == ["2.jsonl", "3.jsonl"]  # type: ignore[arg-type]
+
+
 def test_an_interval_keeps_its_plan(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
     put(exports, "a.jsonl")
     first = plan_batch(lake, dataset(), FIRST)

@@ -225,6 +225,20 @@ def test_an_earlier_red_batch_is_named_behind_a_green_one(lake: Lake, client: Cl
     assert "green: published 1 earlier batch waits for a decision" in said
 
 
+def test_an_earlier_batch_that_is_not_finished_is_named_behind_a_green_one_and_comes_first(
+    lake: Lake, client: Client
+) -> None:
+    report(lake, "begun", "export_a", NINE - HOUR, status="unpublished", counts={}, landed=None)
+    for name in ("accounts", "begun"):
+        report(lake, name, "export_b", NINE)
+        keep(lake, name)
+
+    page = client("accounts", "begun").get("/").text
+
+    assert "green: published 1 earlier batch is to be run again" in words(page)
+    assert shown(page) == ["begun", "accounts"]
+
+
 def test_the_filter_looks_into_names_tables_owners_and_descriptions(lake: Lake, client: Client) -> None:
     report(lake, "accounts", "export_a")
     keep(lake, "accounts", description="The newest state of each account.")

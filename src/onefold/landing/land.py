@@ -19,11 +19,13 @@ from onefold.landing.plan import (
     GapPlan,
     Interval,
     ObjectsPlan,
+    OfRun,
     Plan,
     RangesPlan,
     ReplayPlan,
     find_plan,
     plan_key,
+    plan_of,
     put_plan,
     read_plan,
     take_plan,
@@ -32,20 +34,34 @@ from onefold.landing.source import AT_ONCE, Landed, Source
 
 
 def plan_batch(
-    lake: Lake, dataset: Dataset, interval: Interval | None = None, export: str | None = None, *, dry_run: bool = False
+    lake: Lake,
+    dataset: Dataset,
+    interval: Interval | None = None,
+    export: str | None = None,
+    *,
+    run: str | None = None,
+    dry_run: bool = False,
 ) -> Plan:
-    """Decide what a batch reads, once: an interval that was planned before keeps its plan.
+    """Decide what a batch reads, once: an interval that was planned before keeps its plan, and without an interval a
+    `run`, where whoever asks has a name and may ask again.
 
     An interval's plan is the dataset's at once; any other one when it is landed, for if this process is killed
     before, planning again must find the same objects. With `dry_run` nothing is written.
     """
-    stored = read_plan(lake, plan_key(dataset.source_id, interval.name)) if interval else None
+    if interval:
+        stored = read_plan(lake, plan_key(dataset.source_id, interval.name))
+    else:
+        before = lake.get(Lake.run(dataset.name, run), OfRun) if run else None
+        stored = plan_of(lake, before.source, before.batch) if before else None
     plan = stored or source_of(lake, dataset, export).plan(interval, dry_run=dry_run)
     if dry_run or (plan.empty and not interval):
         return plan
     standing = stored or put_plan(lake, plan)
     if interval:
         take_plan(lake, dataset.name, standing)
+    elif run and not stored:
+        first = lake.put_first(Lake.run(dataset.name, run), OfRun(source=standing.source, batch=standing.batch))
+        standing = plan_of(lake, first.source, first.batch)
     fault_point("after_plan")
     return standing
 

@@ -242,6 +242,13 @@ class Taken(BaseModel):
     plan: str
 
 
+class OfRun(BaseModel):
+    """What a run without an interval has planned: asked again, it is this."""
+
+    source: str
+    batch: str
+
+
 def take_plan(lake: Lake, dataset: str, plan: Plan) -> None:
     """Mark a plan as the dataset's. Datasets share a source and its landing, but each folds all of it."""
     name = plan_name(plan)

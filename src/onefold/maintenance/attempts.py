@@ -14,7 +14,7 @@ from onefold.landing.plan import taken_plans
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
 
-_BRANCH = re.compile(r"(attempt|carry|erase)_[0-9a-f]+")
+_BRANCH = re.compile(r"(attempt|erase)_[0-9a-f]+|carry_[0-9]+_[0-9]+")
 
 
 def waiting(lake: Lake, dataset: Dataset, table: StateTable) -> Iterator[tuple[Staged | None, Upserted | None]]:

@@ -14,7 +14,8 @@ from onefold.report.page import fields_of, position
 
 _MEANS = {
     "release": "It is published as it is, if its gate finds the same values again.",
-    "discard": "It goes back to landed: branch, staging and attempts are dropped, and the next run does it anew.",
+    "discard": "It goes back to landed: branch, staging and attempts are dropped. Then clear its own run from dedup "
+    "on, or let `onefold run` do it anew.",
     "skip": "It is covered and nothing of it is used: no row changes.",
     "replay": "What is in its quarantine is folded again, as a batch of its own with a gate of its own.",
 }
@@ -40,6 +41,8 @@ def body_of(dataset: Dataset, request: Request, made: Decision, gate: GateResult
         parts.append(f"**Records**: {made.records}, of batch {_code(made.origin)}")
     else:
         parts.append("**Red checks**\n\n" + "\n".join(_red(gate, request)))
+    if made.kind == "release" and made.carried:
+        parts.append("**Stays waived**\n\n" + "\n".join(f"- {_code(one.words)}" for one in made.carried))
     if made.kind == "release" and gate and (sides := list(_sides(gate))):
         parts.append("**Which record stands, once it is published**\n\n" + "\n".join(sides))
     return "\n\n".join([*parts, f"[Report]({report_link(dataset.name, request.batch)})"])
@@ -53,11 +56,14 @@ def _red(gate: GateResult | None, request: Request) -> list[str]:
 
 def _told(check: Check, request: Request) -> str:
     wanted = f", wanted {_code(check.expected)}" if check.expected else ""
+    told = f"{_code(check.name)}: found {_code(check.value)}{wanted}"
+    if request.decision != "release":
+        return told
     if why := why_not(check):
         fate = f"cannot be waived: {why}"
     else:
         fate = "waived" if f"{check.name}={check.value}" in request.waivers else "not waived"
-    return f"{_code(check.name)}: found {_code(check.value)}{wanted} ({fate})"
+    return f"{told} ({fate})"
 
 
 def _sides(gate: GateResult) -> Iterator[str]:

@@ -96,13 +96,17 @@ def asset_of(dataset: Dataset) -> Asset:
 
 @task
 def plan(name: str) -> str:
-    """Decide what the run reads, once. Nothing new, or a dry run: the run's other tasks are skipped."""
+    """Decide what the run reads, once, however often it is cleared. Nothing new, or a dry run: the run's other tasks
+    are skipped.
+    """
     context = get_current_context()
     params = context["params"]
     lake, dataset = open_dataset(name)
     check_generation(lake, dataset)
     dry_run = bool(params.get("dry_run"))
-    planned = plan_batch(lake, dataset, interval_of(context), params.get("export"), dry_run=dry_run)
+    run = context["dag_run"]
+    named = f"{run.run_id} {run.run_after.isoformat()}"  # a run that was deleted may leave its name to another
+    planned = plan_batch(lake, dataset, interval_of(context), params.get("export"), run=named, dry_run=dry_run)
     if dry_run:
         print(f"{name}: would read {json.dumps(preview(planned))}")
         print(f"{name}: {AFTER_DRY_RUN}")

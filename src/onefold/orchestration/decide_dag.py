@@ -41,7 +41,7 @@ under the name of whoever approved it, and upsert, gate and publish run under it
 | decision | means |
 | --- | --- |
 | release | publish it as it is; every red check is named as a waiver, with the value that it found |
-| discard | back to landed; the next run does it anew |
+| discard | back to landed: then clear its own run from `dedup` on, or let `onefold run` do it anew |
 | skip | cover it and use nothing of it |
 | replay | fold the quarantined records of a published batch again, after a fix |
 
@@ -60,11 +60,12 @@ def decide_dag(names: list[str]) -> DAG:
         schedule=None,
         start_date=UNSCHEDULED_START,
         catchup=False,
+        max_active_runs=1000,  # one that waits for an answer keeps no other from being asked
         tags={"onefold"},
         default_args=task_defaults(settings, "onefold"),
         params=_params(names),
     ) as dag:
-        looked = look_up()
+        looked = look_up.override(on_failure_callback=[])()  # whoever asks reads it; nothing has happened
         approve = ApprovalOperator(
             task_id="approve",
             subject="{{ ti.xcom_pull(task_ids='look_up')['subject'] }}",

@@ -25,8 +25,8 @@ _DOC = """\
 
 A red gate fails the run: the published table stays as it was, the batch is kept, and the run's tab *Report* says
 why. Mend the cause and clear the run from `dedup` on, or decide the batch by the DAG `onefold_decide`. Clearing a task
-is safe: nothing is published twice. The past is a backfill. A run without a date reads everything new; the parameter
-`export` reads one folder instead.
+is safe: nothing is published twice. The past is a backfill. A run without a date reads everything new: empty
+*Logical date* in the form that triggers it, or the run is the last interval's.{export}
 
 [Its batches and charts]({link})
 """
@@ -55,6 +55,7 @@ def doc_of(dataset: Dataset) -> str:
         schedule=_schedule(dataset),
         owner=dataset.owner or "-",
         checks=", ".join(_checks(dataset)),
+        export="" if dataset.source.kafka else " The parameter `export` reads one folder instead.",
         link=dataset_link(dataset.name),
     )
 

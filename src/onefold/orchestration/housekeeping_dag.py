@@ -61,7 +61,7 @@ def housekeeping_dag(names: list[str]) -> DAG:
     ) as dag:
         for name in names:
             with TaskGroup(group_id=name):
-                MaintainOperator(task_id="maintain", dataset=name, pool=settings.pool)
+                MaintainOperator(task_id="maintain", dataset=name, pool=settings.pool, history=settings.spark_history)
                 doctor(name)
                 stuck(name)
     return dag

@@ -10,6 +10,7 @@ from typing import Any
 
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+from airflow.utils.types import DagRunType
 
 from onefold.dataset import Dataset
 from onefold.errors import DataLossError, GateRedError
@@ -52,7 +53,11 @@ def tell_failure(context: Mapping[str, Any]) -> None:
 
 
 def tell_stale(dataset: str, freshness: str, context: Mapping[str, Any]) -> None:
-    """What Airflow calls when a run has not succeeded by its deadline."""
+    """What Airflow calls when a run has not succeeded by its deadline. Those of a backfill are of the past: their
+    deadline is over before they begin.
+    """
+    if context["dag_run"].get("run_type") == DagRunType.BACKFILL_JOB:
+        return
     start, end = (context["dag_run"].get(f"data_interval_{edge}") for edge in ("start", "end"))
     state = context["dag_run"].get("state")
     happened = (

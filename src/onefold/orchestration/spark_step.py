@@ -76,7 +76,7 @@ class SparkLauncher(SparkSubmitOperator):
         """Run a step, with `more` arguments if it takes any; its document.
 
         Raises:
-            UsageError: there is no such connection, or it names no master.
+            UsageError: there is no such connection, it names no master, or Spark cannot be submitted through it.
             SparkLostError: the process ended without a result of its own, or by a signal.
             OnefoldError: the error that the step ended with.
         """
@@ -95,6 +95,11 @@ class SparkLauncher(SparkSubmitOperator):
         try:
             with in_environment(environment):
                 super().execute(context)
+        except FileNotFoundError as error:  # of a program, before it runs
+            raise UsageError(
+                f"the Airflow connection {self._conn_id!r}: there is no program {error.filename} on this machine's "
+                "PATH. Nothing was started."
+            ) from error
         except AirflowException as error:
             # An older result is not this process's, and what a driver says whose JVM was killed under it is no cause.
             if lake.storage.stat(key) == before or self._was_killed():
@@ -111,8 +116,20 @@ class SparkLauncher(SparkSubmitOperator):
         """The provider's, of whose process the last lines are kept as it reads them.
 
         Airflow's loggers are no place to listen: in a task they write to its log themselves, past any handler.
+
+        Raises:
+            UsageError: the provider refuses what the connection says, or Spark would.
         """
-        hook = super()._get_hook()
+        try:
+            hook = super()._get_hook()
+        except (AirflowException, ValueError, RuntimeError) as error:
+            raise UsageError(f"the Airflow connection {self._conn_id!r}: {error}. Nothing was started.") from error
+        master = hook._connection["master"]
+        if hook._connection["deploy_mode"] == "cluster" and master.startswith(("local", "spark://")):
+            raise UsageError(
+                f"the Airflow connection {self._conn_id!r} says deploy-mode cluster, which Spark does not have for "
+                f"programs in Python on {master}. Nothing was started. Use deploy-mode client."
+            )
         read = hook._process_spark_submit_log
         self._last.clear()
         setattr(hook, read.__name__, lambda lines: read(self._noted(lines)))

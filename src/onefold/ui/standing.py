@@ -18,11 +18,13 @@ STATES = {
     "damaged": "report cannot be read",
     "unfinished": "not finished",
     "decided": "red: decided, not run yet",
-    "discarded": "discarded: the next run takes it up",
+    "discarded": "discarded, not run again yet",
     "rolled_back": "rolled back",
     "published": "green: published",
 }
 """The states of a batch, the ones first that need somebody, in words."""
+OPEN = ("unfinished", "decided", "discarded", "rolled_back")
+"""States in which records are landed that readers do not see, and nobody need decide."""
 _SETTLING = ("release", "skip", "discard")
 """The kinds of decisions that say what becomes of a batch."""
 
@@ -75,6 +77,11 @@ class Standing:
     def damaged(self) -> list[Batch]:
         """Batches whose report cannot be read."""
         return [one for one in self.batches if one.state == "damaged"]
+
+    @cached_property
+    def open(self) -> list[Batch]:
+        """Batches that were begun and have to be run again."""
+        return [one for one in self.batches if one.state in OPEN]
 
     @cached_property
     def newest(self) -> Entry | None:
@@ -148,7 +155,7 @@ class Standing:
             return 2
         if self.last is None:
             return 5
-        return 4 if self.last.state == "published" else 3
+        return 3 if self.open else 4
 
     @property
     def rolled_back(self) -> Decided | None:
