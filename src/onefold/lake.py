@@ -9,6 +9,7 @@ datasets/<dataset>/<generation>/…             staging, attempts, commit record
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
 datasets/<dataset>/forgotten/<batch>/…        which records are forgotten with it
 datasets/<dataset>/erasures/…                 which keys people had erased
+datasets/<dataset>/results/<batch>/…          how Spark's steps ended, for drivers in other processes
 targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the account of a batch
 histories/<dataset>.json                      its batches at a glance, for the overview
@@ -228,6 +229,11 @@ class Lake:
     def erasures(dataset: str) -> str:
         """The prefix of the decisions to erase keys."""
         return f"datasets/{dataset}/erasures/"
+
+    @staticmethod
+    def results(dataset: str) -> str:
+        """The prefix of what Spark's steps left for drivers in other processes."""
+        return f"datasets/{dataset}/results/"
 
     @staticmethod
     def proof(dataset: str, name: str) -> str:

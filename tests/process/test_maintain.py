@@ -24,6 +24,7 @@ from onefold.publish import publish_batch
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.ledger import explain, records_of, rows_of
+from onefold.spark.result import StepResult, result_key
 from onefold.upsert.documents import upserted_of
 from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job
@@ -221,6 +222,16 @@ def test_what_a_failed_landing_left_goes(project: Project, session: SparkSession
     assert tidy(project, session, dry_run=True).failed_landings == sorted(left)
     tidy(project, session)
     assert landed(project) == before
+
+
+def test_what_spark_steps_left_for_their_drivers_goes(project: Project, session: SparkSession) -> None:
+    left = result_key("accounts", "interval_1", "f" * 12, "gate")
+    project.lake.put(left, StepResult(step="gate", document={}))
+    assert tidy(project, session, Keep()).results == [], "its driver may still read it"
+    assert tidy(project, session, dry_run=True).results == [left]
+    assert project.lake.storage.stat(left)
+    tidy(project, session)
+    assert project.lake.storage.stat(left) is None
 
 
 def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(

@@ -39,6 +39,7 @@ from onefold.records.topics import LANDED
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of
+from onefold.spark.result import StepResult, result_key
 from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
 
 MakeDataset = Callable[..., Dataset]
@@ -101,6 +102,9 @@ def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_
     both, _ = forget(lake, made, [{"id": "cas"}, {"id": "dan"}], None, "mia", "asked to")
     assert both
     run_batch(lake, made, find_plan(lake, made, both.batch), InSession(lake, session))
+    judged = InSession(lake, session).run("gate", made, first.batch, first.published.attempt if first.published else "")
+    left = StepResult(step="gate", document=judged.model_dump(mode="json"))
+    lake.put(result_key(made.name, first.batch, judged.attempt, "gate"), left)
     spans, verdicts = offsets_of(lake, made), [one["verdicts"] for one in batches_of(lake, made)]
     held = files_with(lake, *PERSON)
     for place in (
@@ -110,7 +114,9 @@ def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_
         "staged_",
         "actions_",
         "reports/",
-        "gate.json",
+        "/gate.json",
+        "/audit.json",
+        "-gate.json",
         ".avro",
         ".parquet",
     ):

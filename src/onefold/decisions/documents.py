@@ -63,7 +63,7 @@ class Discard(_Decision):
     """Return the batch to landed: what was decided before, and every attempt, counts for nothing."""
 
     kind: Literal["discard"] = "discard"
-    failures: list[str] = Field(default=[], description="What was red")
+    failures: list[str] = Field(default=[], description="Names of the red checks; what they found may be a row's")
 
     @property
     def sentence(self) -> str:

@@ -68,5 +68,11 @@ def old_tables(lake: Lake, dataset: Dataset, waited_for: set[str], age: timedelt
     return sorted(found)
 
 
+def old_results(lake: Lake, dataset: Dataset, age: timedelta) -> list[str]:
+    """What Spark's steps left for drivers in other processes, written long enough ago: they have read it."""
+    before = datetime.now(UTC) - age
+    return sorted(info.key for info in lake.storage.list(Lake.results(dataset.name)) if info.modified <= before)
+
+
 def _instant(millis: int) -> datetime:
     return datetime.fromtimestamp(millis / 1000, tz=UTC)

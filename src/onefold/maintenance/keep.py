@@ -49,6 +49,7 @@ class Maintained(BaseModel):
     generations: list[str] = Field(description="Rebuilt long enough ago")
     failed_landings: list[str] = Field(default=[], description="Folders of landing attempts that no manifest names")
     landings: list[str] = Field(default=[], description="Batches whose landed bytes are older than they are kept")
+    results: list[str] = Field(default=[], description="What Spark's steps left for drivers that have read it")
     files_rewritten: int = Field(default=0, description="Data and delete files that became fewer")
     snapshots_expired: int = 0
     orphans_removed: int = 0

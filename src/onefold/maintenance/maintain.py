@@ -11,7 +11,7 @@ from onefold.catalog import MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset, dataset_files, load_dataset
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.landing.manifest import Manifest
-from onefold.maintenance.attempts import old_branches, old_tables, old_verdicts, waiting
+from onefold.maintenance.attempts import old_branches, old_results, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.landings import clear_landing, failed_landings, old_landings, readers_of, sources_of
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
@@ -29,14 +29,17 @@ def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *,
     sources = sources_of(lake, dataset)
     failed = [folder for source in sources for folder in failed_landings(lake, source, keep.attempts)]
     landings = [one for source in sources for one in _old_landings(lake, source, keep)]
+    results = old_results(lake, dataset, keep.attempts)
     if not dry_run:
         for folder in failed:
             lake.storage.remove_below(folder)
         for manifest in landings:
             clear_landing(lake, manifest)
-    of_landing = {"failed_landings": failed, "landings": [one.batch for one in landings]}
+        for key in results:
+            lake.storage.remove(key)
+    of_lake = {"failed_landings": failed, "landings": [one.batch for one in landings], "results": results}
     of_tables = _maintain_tables(session, lake, dataset, keep, dry_run=dry_run)
-    return of_tables.model_copy(update=of_landing)
+    return of_tables.model_copy(update=of_lake)
 
 
 def _old_landings(lake: Lake, source: str, keep: Keep) -> list[Manifest]:

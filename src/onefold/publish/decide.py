@@ -131,7 +131,7 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
             by=by,
             reason=given,
             at=datetime.now(UTC),
-            failures=list(gate.failures()) if gate else [],
+            failures=[check.name for check in gate.checks if check.red] if gate else [],
         )
         if not dry_run:
             record(lake, decision)

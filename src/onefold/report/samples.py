@@ -1,7 +1,8 @@
 """Take the samples of rows and records out of a dataset's documents: what was counted stays, what was shown goes.
 
 Gates keep failing keys, both sides of conflicts and the text of what was rejected; stagings identities that were
-reused. Nobody can tell whose a sample is by looking at it, so an erasure takes them all.
+reused. Nobody can tell whose a sample is by looking at it, so an erasure takes them all. What Spark's steps left for
+their drivers are copies, with errors that name keys, and goes whole: it was read when the step ended.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Document = TypeVar("_Document", bound=BaseModel)
 _KINDS: list[tuple[str, type[BaseModel]]] = [
     (r"[^/]+/batches/[^/]+/staged-[^/]+\.json", Staged),
     (r"[^/]+/batches/[^/]+/(latest|attempts/[^/]+/upsert)\.json", Upserted),
-    (r"[^/]+/batches/[^/]+/attempts/[^/]+/gate\.json", GateResult),
+    (r"[^/]+/batches/[^/]+/attempts/[^/]+/(gate|audit)\.json", GateResult),
 ]
 _COUNTED = re.compile(r"\d+ of \d+ unexpected|")
 """What a check of a user's suite found that is no value of a row."""
@@ -41,6 +42,7 @@ def remove_samples(lake: Lake, dataset: Dataset) -> int:
         if document and (less := _without(document)) != document:
             lake.put(info.key, less)
             found += 1
+    lake.storage.remove_below(Lake.results(dataset.name))
     return found + _reports(lake, dataset)
 
 

@@ -42,7 +42,7 @@ class StepResult(BaseModel):
 
 def result_key(dataset: str, batch: str, attempt: str, step: str) -> str:
     """Where a step leaves its result."""
-    return f"datasets/{dataset}/results/{batch}/{attempt}-{step}.json"
+    return f"{Lake.results(dataset)}{batch}/{attempt}-{step}.json"
 
 
 def result_of(lake: Lake, dataset: str, batch: str, attempt: str, step: str) -> dict[str, Any]:
