@@ -16,8 +16,10 @@ from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
+from onefold.publish.decide import skip
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
+from onefold.upsert.generation import settle
 from tests.process.project import THINGS, Here, Project, thing
 
 if TYPE_CHECKING:
@@ -122,28 +124,35 @@ def test_killed_it_goes_on_where_it_was(two_batches: Project, session: SparkSess
     assert project.run(session) == []
 
 
-def test_a_generation_stays_its_time_and_while_a_rebuild_leads_back_to_it(
+def test_L1_a_file_that_goes_back_is_folded_anew_and_what_was_decided_meanwhile_holds(
     two_batches: Project, session: SparkSession
 ) -> None:
     project, narrow = two_batches, two_batches.dataset()
+    second, first = (record.batch for record in records_of(project.lake, narrow))
     project.write_dataset("things", WIDER)
     assert rebuilt(project, session).swapped
-    wide, old = project.dataset(), [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
+    wide = project.dataset()
     assert tidied(project, session, Keep()) == [], "its time is not over"
+    roll_back(project.lake, wide, first, "me", "the second was wrong")
+    skip(project.lake, wide, second, "me", "the second was wrong")
+    assert [(run.batch, run.red) for run in project.run(session)] == [(second, None)]
+    left = [("a", 1), ("b", 2)]
+    assert view(session) == left
     project.write_dataset("things", THINGS)
     assert project.onefold("rebuild", "things", fault="before_swap").code == -signal.SIGKILL
-    assert view(session) == [("a", 1), ("b", 2), ("d", 4)]
-    assert tidied(project, session, OVER) == [], "a rebuild leads back to it"
+    assert view(session) == left
     assert rebuilt(project, session).swapped
-    assert view(session) == rows(project) == old
-    assert tidied(project, session, OVER) == [wide.generation]
-    assert (find_state(project.lake, wide), view(session), rows(project)) == (None, old, old)
-    assert find_state(project.lake, narrow)
+    back = settle(project.lake, project.dataset())
+    assert view(session) == sorted((row["id"], row["n"]) for row in rows_of(project.lake, back)) == left
+    assert back.generation not in (narrow.generation, wide.generation), "the one of then knows of no skip"
+    assert rebuilt(project, session) == Rebuilt([], (), False)
+    assert tidied(project, session, OVER) == sorted([narrow.generation, wide.generation])
+    assert (find_state(project.lake, narrow), find_state(project.lake, wide), view(session)) == (None, None, left)
 
 
 def tidied(project: Project, session: SparkSession, keep: Keep) -> list[str]:
     """The generations that a maintenance has dropped."""
-    return maintain(session, project.lake, project.dataset(), keep).generations
+    return maintain(session, project.lake, settle(project.lake, project.dataset()), keep).generations
 
 
 # Rollback

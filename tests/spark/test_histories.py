@@ -52,6 +52,7 @@ from onefold.publish.replay import plan_replay, replay
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import rows_of
 from onefold.upsert import narrow
+from onefold.upsert.generation import settle
 from onefold.upsert.state import state_table
 from tests import oracle
 from tests.spark.pipeline import InSession, Sent, export, mend
@@ -362,6 +363,7 @@ class History(RuleBasedStateMachine):
         self.dataset = Dataset.model_validate(self.dataset.model_dump(by_alias=True) | {"target": target})
         ends = rebuild(self.lake, self.dataset, self.spark)
         assert ends.swapped
+        self.dataset = settle(self.lake, self.dataset)  # a number of buckets that was there before makes another name
         known = {one.plan.batch: one for one in (*self.published, *self.waiting)}
         self.published = [known[end.batch] for end in ends.batches if end.published]
         self.healed = {one.plan.batch: self._heals(one) for one in self.published}

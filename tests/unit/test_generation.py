@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +10,16 @@ import pytest
 from onefold.dataset import Dataset
 from onefold.errors import ChangedDatasetError, TargetTakenError
 from onefold.lake import Lake
-from onefold.upsert.generation import check_generation, claim_target, fix_generation
+from onefold.upsert.generation import (
+    Retired,
+    begin_rebuild,
+    check_generation,
+    claim_target,
+    end_rebuild,
+    fix_generation,
+    settle,
+    to_rebuild,
+)
 
 BASE: dict[str, Any] = {
     "name": "accounts",
@@ -171,3 +181,28 @@ def test_the_first_driver_fixes_the_generation(lake: Lake) -> None:
     with pytest.raises(ChangedDatasetError):
         fix_generation(lake, with_("target.buckets", 8))
     check_generation(lake, with_("owner", "payments"))
+
+
+def test_a_generation_that_readers_were_led_away_from_is_never_begun_again(lake: Lake) -> None:
+    narrow, wide = with_("target.buckets", 4), with_("target.buckets", 8)
+    fix_generation(lake, narrow)
+    seen = [narrow.generation]
+    for file in (wide, narrow, wide, narrow):
+        begun = to_rebuild(lake, file)
+        assert begin_rebuild(lake, begun) == ("buckets",)
+        assert to_rebuild(lake, file) == settle(lake, file) == begun, "stopped, it goes on with the same"
+        end_rebuild(lake, begun)
+        assert begin_rebuild(lake, to_rebuild(lake, file)) == ()
+        check_generation(lake, settle(lake, file))
+        seen.append(begun.generation)
+    assert len(set(seen)) == 5
+
+
+def test_killed_before_the_swap_is_on_record_the_published_generation_is_still_the_files_own(lake: Lake) -> None:
+    narrow = with_("target.buckets", 4)
+    fix_generation(lake, narrow)
+    begin_rebuild(lake, to_rebuild(lake, with_("target.buckets", 8)))
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    lake.put(Lake.retired(narrow, narrow.generation), Retired(generation=narrow.generation, table="p.accounts", at=at))
+    check_generation(lake, settle(lake, narrow))
+    assert begin_rebuild(lake, to_rebuild(lake, narrow)) == ()

@@ -17,7 +17,7 @@ from onefold.maintenance.landings import clear_landing, failed_landings, old_lan
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.tables import drop
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import Generation, Rebuild, Retired
+from onefold.upsert.generation import Generation, Retired
 from onefold.upsert.state import verdict_name
 
 
@@ -102,16 +102,18 @@ def _carried(table: StateTable) -> bool:
 
 
 def _retired(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
-    """Generations whose time is over; but not one to which a rebuild leads back, which is at work or was stopped."""
-    leading = lake.get(Lake.generation(dataset), Generation), lake.get(Lake.rebuild(dataset), Rebuild)
-    stay = {one.generation for one in leading if one}
+    """Generations whose time is over; but not one that readers still see, for its rebuild was killed at the end."""
+    published = lake.get(Lake.generation(dataset), Generation)
     before = datetime.now(UTC) - keep.generations
     listed = lake.storage.list(f"datasets/{dataset.name}/retired")
     documents = (lake.get(info.key, Retired) for info in listed)
     return sorted(
         one.generation
         for one in documents
-        if one and one.at <= before and one.generation not in stay and find_state(lake, dataset, one.generation)
+        if one
+        and one.at <= before
+        and not (published and one.generation == published.generation)
+        and find_state(lake, dataset, one.generation)
     )
 
 

@@ -99,12 +99,23 @@ def _begun(lake: Lake, dataset: Dataset, published: Generation) -> str:
 
 
 def to_rebuild(lake: Lake, dataset: Dataset) -> Dataset:
-    """A dataset file as a generation of its own, beside every one whose fields were changed in place since."""
+    """A dataset file as a generation of its own, beside every one whose fields were changed in place since, and every
+    one that readers were led away from: what was decided since then (skips, forget marks) is not in its table."""
+    published = lake.get(Lake.generation(dataset), Generation)
     again = 0
-    while lake.storage.stat(Lake.shape(dataset.name, dataset.own_generation(again), 1)):
+    while _is_over(lake, dataset, dataset.own_generation(again), published):
         again += 1
     origins = origins_of([dataset.declared])
     return dataset.standing_as(Standing(dataset.own_generation(again), origins, "", again))
+
+
+def _is_over(lake: Lake, dataset: Dataset, generation: str, published: Generation | None) -> bool:
+    """Whether a generation is none that can be begun with the file, or gone on with."""
+    retired = lake.storage.stat(Lake.retired(dataset, generation))
+    return bool(
+        lake.storage.stat(Lake.shape(dataset.name, generation, 1))
+        or (retired and not (published and published.generation == generation))
+    )
 
 
 def shapes_of(lake: Lake, name: str, published: Generation) -> list[Shape]:
