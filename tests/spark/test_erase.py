@@ -33,7 +33,7 @@ from onefold.maintenance import erase as tables
 from onefold.proof.prove import prove
 from onefold.publish import erase as erasing
 from onefold.publish.forget import forget
-from onefold.publish.replay import plan_replay
+from onefold.publish.replay import Position, plan_replay
 from onefold.publish.rollback import roll_back
 from onefold.records.topics import LANDED
 from onefold.report.decisions import decisions_of
@@ -289,8 +289,8 @@ def test_L6_a_quarantined_record_has_no_key_and_is_erased_by_its_place(
 
     spark = InSession(lake, session)
     with pytest.raises(UsageError, match="not in quarantine: t/0/0"):
-        erase_keys(lake, made, [], "mia", "asked to", spark, places=[("t", 0, 2), ("t", 0, 0)])
-    done = erase_keys(lake, made, [], "mia", "asked to", spark, places=[("t", 0, 2)])
+        erase_keys(lake, made, [], "mia", "asked to", spark, places=[Position("t", 0, 2), Position("t", 0, 0)])
+    done = erase_keys(lake, made, [], "mia", "asked to", spark, places=[Position("t", 0, 2)])
     assert (done.keys, done.positions, done.records, done.objects) == ([], {"c/t/1/0": [(2, 3)]}, 1, 1)
     assert files_with(lake, *PERSON) == []
     [entry] = quarantine_of(lake, made)

@@ -20,7 +20,7 @@ from onefold.decisions import log_of
 from onefold.lake import Lake
 from onefold.landing.offsets import Range, TopicPartition
 from onefold.landing.plan import find_plan
-from onefold.publish.replay import plan_replay, replay
+from onefold.publish.replay import Position, plan_replay, replay
 from onefold.publish.rollback import roll_back
 from onefold.records import envelope as E
 from onefold.records.within import mark_lines, mark_positions
@@ -179,7 +179,9 @@ def test_one_position_and_one_key_and_what_comes_between(
     mended("~")
     everything = plan_replay(lake, made, origin).plan
     # It takes the row over: of one identity the smallest stands.
-    assert counts(press(session, lake, made, origin, positions=[("t", 0, 0)])) == {"duplicate": {"business_key": 1}}
+    assert counts(press(session, lake, made, origin, positions=[Position("t", 0, 0)])) == {
+        "duplicate": {"business_key": 1}
+    }
     assert [one["offset"] for one in quarantine_of(lake, made)] == [1, 2]
     assert counts(run(session, lake, made, export(tmp_path / "copy", first[1:2]))) == {"applied": {"insert": 1}}
     assert [one["offset"] for one in quarantine_of(lake, made)] == [1, 2]

@@ -30,11 +30,12 @@ from onefold.landing.plan import ObjectsPlan, PinnedObject, ReplayPlan, find_pla
 from onefold.landing.standing import standing_for
 from onefold.maintenance.landings import old_landings
 from onefold.publish import decide
-from onefold.publish.replay import Replayable, plan_replay, replay
+from onefold.publish.erase import quarantined_positions
+from onefold.publish.replay import Position, Replayable, plan_replay, replay
 from onefold.quality.documents import Check
 from onefold.quality.waivers import under
 from onefold.report.decisions import decisions_of
-from onefold.report.ledger import batches_of
+from onefold.report.ledger import batches_of, offsets_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import account_for, covered_objects
 
@@ -102,13 +103,19 @@ class Table:
         self.table = catalog.create_table((dataset.target.namespace, state_name(dataset)), STATE)
         self.records: list[str] = []
 
-    def publish(self, entries: list[dict[str, Any]], batch: str = "", replays: str | None = None) -> None:
+    def publish(
+        self,
+        entries: list[dict[str, Any]],
+        batch: str = "",
+        replays: str | None = None,
+        coverage: Coverage = Coverage(),  # noqa: B008
+    ) -> None:
         """Another batch, after which this is in quarantine."""
         name = f"attempt{len(self.records)}"
         commit = CommitRecord(
             name=name, parent=self.records[-1] if self.records else "root", dataset=self.dataset.name,
             generation=self.dataset.generation, batch=batch or self.origin, interval=None, attempt=name, staging="s",
-            verdicts="v", landed=0, replays=replays, counts={}, coverage=Coverage(), written=NOON,
+            verdicts="v", landed=0, replays=replays, counts={}, coverage=coverage, written=NOON,
         )  # fmt: skip
         self.lake.put_first(Lake.record(self.dataset, name), commit)
         rows = [
@@ -118,7 +125,7 @@ class Table:
         self.table.overwrite(pa.Table.from_pylist(rows, STATE), snapshot_properties={RECORD_PROPERTY: name})
         self.records.append(name)
 
-    def plan(self, key: str | None = None, *positions: tuple[str, int, int]) -> Replayable:
+    def plan(self, key: str | None = None, *positions: Position) -> Replayable:
         return plan_replay(self.lake, self.dataset, self.origin, key, positions)
 
 
@@ -150,7 +157,7 @@ def test_all_of_a_batch_are_named_by_position_and_lines_without_one_stay(exact: 
 
 def test_where_positions_are_inferred_they_are_named_by_line(inexact: Table) -> None:
     inexact.publish([entry(3, line=4), entry(4, line=5), entry(9, line=1, object="1.jsonl")])
-    plan = inexact.plan(None, ("t", 0, 3), ("t", 0, 9)).plan
+    plan = inexact.plan(None, Position("t", 0, 3), Position("t", 0, 9)).plan
     assert (plan.lines, plan.ranges, plan.records) == ({"0.jsonl": [(4, 5)], "1.jsonl": [(1, 2)]}, [], 2)
 
 
@@ -171,8 +178,49 @@ def test_a_key_that_is_no_json_is_refused(exact: Table) -> None:
 
 def test_positions_restrict_it_and_what_is_not_in_quarantine_is_not_named(exact: Table) -> None:
     exact.publish([entry(3), entry(4)])
-    assert ranges(exact.plan(None, ("t", 0, 4), ("t", 0, 5), ("u", 0, 3)).plan) == [(KEY, 4, 5)]
-    assert exact.plan(None, ("t", 1, 4)).plan.empty
+    assert ranges(exact.plan(None, Position("t", 0, 4), Position("t", 0, 5), Position("u", 0, 3)).plan) == [(KEY, 4, 5)]
+    assert exact.plan(None, Position("t", 1, 4)).plan.empty
+
+
+def in_log(offset: int, cluster: str, incarnation: int) -> dict[str, Any]:
+    """A quarantined record of another log of the same topic and partition."""
+    one = entry(offset)
+    return one | {"_order": one["_order"] | {"cluster": cluster, "incarnation": incarnation}}
+
+
+@pytest.fixture
+def several_logs(exact: Table) -> Table:
+    """Quarantined at one place: of two incarnations and of another cluster; all cover their neighbours."""
+    keys = (KEY, "c/t/2/0", "d/t/1/0")
+    covered = Coverage(partitions={key: Present(present=[(0, 3)]) for key in keys})
+    exact.publish([entry(3), in_log(3, "c", 2), in_log(4, "c", 2), in_log(3, "d", 1)], coverage=covered)
+    return exact
+
+
+def test_a_position_may_name_its_cluster_and_incarnation(several_logs: Table) -> None:
+    every = several_logs.plan(None, Position("t", 0, 3)).plan
+    assert ranges(every) == [(KEY, 3, 4), ("c/t/2/0", 3, 4), ("d/t/1/0", 3, 4)]
+    assert ranges(several_logs.plan(None, position_of("c/t/2/0/3")).plan) == [("c/t/2/0", 3, 4)]
+
+
+def test_what_is_quarantined_of_one_log_is_not_told_of_another(several_logs: Table) -> None:
+    told = {
+        (row["cluster"], row["incarnation"]): row["quarantined"]
+        for row in offsets_of(several_logs.lake, several_logs.dataset)
+    }
+    assert told == {("c", 1): [[3, 4]], ("c", 2): [[3, 5]], ("d", 1): [[3, 4]]}
+
+
+def test_what_is_erased_by_its_place_is_one_record_or_none(several_logs: Table) -> None:
+    lake, made = several_logs.lake, several_logs.dataset
+    with pytest.raises(
+        UsageError, match=r"t/0/3 is the place of 3 .*: c/t/1/0/3, c/t/2/0/3, d/t/1/0/3\. Nothing was erased"
+    ):
+        quarantined_positions(lake, made, [position_of("t/0/3")])
+    named = [position_of(text) for text in ("c/t/2/0/3", "c/t/1/0/3", "t/0/4", "c/t/2/0/4")]
+    assert quarantined_positions(lake, made, named) == {KEY: [(3, 4)], "c/t/2/0": [(3, 5)]}
+    with pytest.raises(UsageError, match=r"not in quarantine: c/t/1/0/4, t/1/3\. Nothing"):
+        quarantined_positions(lake, made, [position_of("t/1/3"), position_of("c/t/1/0/4"), position_of("t/0/4")])
 
 
 def test_all_records_at_a_named_position_come_along(exact: Table) -> None:
@@ -184,10 +232,15 @@ def test_all_records_at_a_named_position_come_along(exact: Table) -> None:
 
 @pytest.mark.parametrize("text", ["payments.a-b/0/17", "payments.a-b-0@17"])
 def test_a_position_is_written_as_a_path_or_as_explain_has_it(text: str) -> None:
-    assert position_of(text) == ("payments.a-b", 0, 17)
+    assert position_of(text) == Position("payments.a-b", 0, 17)
 
 
-@pytest.mark.parametrize("text", ["t", "t/0", "t/0/x", "t-0", "t@0", "/0/1", "t/0/1/2"])
+def test_a_position_in_one_log_is_written_as_its_partition_is_elsewhere() -> None:
+    assert position_of("prod/payments.a-b/2/0/17") == Position("payments.a-b", 0, 17, "prod", 2)
+    assert str(position_of("prod/payments.a-b/2/0/17")) == "prod/payments.a-b/2/0/17"
+
+
+@pytest.mark.parametrize("text", ["t", "t/0", "t/0/x", "t-0", "t@0", "/0/1", "t/0/1/2", "c/t/0/1/2/3", "c/t/x/0/1"])
 def test_what_is_no_position_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no TOPIC/PARTITION/OFFSET"):
         position_of(text)
@@ -215,14 +268,14 @@ def test_the_batch_is_told_by_what_is_replayed_and_by_which_code(exact: Table, m
     plan = exact.plan().plan
     assert plan.batch == exact.plan().plan.batch
     assert plan.batch.startswith("replay_")
-    assert plan.batch != exact.plan(None, ("t", 0, 3)).plan.batch
+    assert plan.batch != exact.plan(None, Position("t", 0, 3)).plan.batch
     monkeypatch.setattr("onefold.dedup.documents.code_digest", lambda: "mended")
     assert plan.batch != exact.plan().plan.batch
 
 
 def test_it_is_recorded_once_and_lands_no_bytes(exact: Table) -> None:
     exact.publish([entry(3), entry(4, object="1.jsonl")])
-    plan = exact.plan(None, ("t", 0, 3)).plan
+    plan = exact.plan(None, Position("t", 0, 3)).plan
     before = {info.key for info in exact.lake.storage.list("sources/") if "/landed/" in info.key}
     made = replay(exact.lake, exact.dataset, plan, "mia", " the decoder is mended ")
     assert (made.by, made.reason, made.origin, made.records, made.number) == (
@@ -258,12 +311,12 @@ def test_of_two_who_ask_at_once_the_first_is_on_record_and_both_go_on(
 def test_what_this_code_has_rejected_again_is_not_tried_again(exact: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three one was folded and left; pressed again, two are left, of which one was never asked for."""
     exact.publish([entry(3), entry(4), entry(5)])
-    plan = exact.plan(None, ("t", 0, 3), ("t", 0, 4)).plan
+    plan = exact.plan(None, Position("t", 0, 3), Position("t", 0, 4)).plan
     replay(exact.lake, exact.dataset, plan, "mia", "")
     exact.publish([entry(4), entry(5)], plan.batch, exact.origin)
     found = exact.plan()
     assert (ranges(found.plan), found.tried) == ([(KEY, 5, 6)], 1)
-    assert exact.plan(None, ("t", 0, 4)).plan.empty
+    assert exact.plan(None, Position("t", 0, 4)).plan.empty
     monkeypatch.setattr("onefold.dedup.documents.code_digest", lambda: "mended")
     assert (ranges(exact.plan().plan), exact.plan().tried) == ([(KEY, 4, 6)], 0)
 

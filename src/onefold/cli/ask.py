@@ -129,13 +129,20 @@ def quarantine(
 
     lake, dataset = open_dataset(name)
     rows = quarantine_of(lake, dataset, batch, reason)[: limit or (None if as_json else 50)]
-    answer(f"{dataset.target.table}__quarantine", rows, as_json, _refused, "nothing is quarantined")
+    answer(f"{dataset.target.table}__quarantine", rows, as_json, _refused(rows), "nothing is quarantined")
 
 
-def _refused(row: dict[str, Any]) -> dict[str, Any]:
-    place = f"{row['topic']}-{row['partition']}@{row['offset']}" if row["topic"] is not None else ""
-    told = {"batch": row["batch"], "position": place, "reason": row["reason"], "detail": row["detail"]}
-    return {**told, "value": (row["value_text"] or row["value"] or "")[:200], "object": row["object"]}
+def _refused(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What is shown of each row; cluster and incarnation where the answer has several."""
+    several = _several(rows)
+
+    def shown(row: dict[str, Any]) -> dict[str, Any]:
+        place = f"{row['topic']}-{row['partition']}@{row['offset']}" if row["topic"] is not None else ""
+        log = {name: row[name] for name in several}
+        told = {"batch": row["batch"], **log, "position": place, "reason": row["reason"], "detail": row["detail"]}
+        return {**told, "value": (row["value_text"] or row["value"] or "")[:200], "object": row["object"]}
+
+    return shown
 
 
 @app.command(name="explain")
@@ -174,7 +181,7 @@ def explain_key(
 
 def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What is shown of each row; cluster and incarnation where the answer has several."""
-    several = [name for name in ("cluster", "incarnation") if len({row[name] for row in rows} - {None}) > 1]
+    several = _several(rows)
     hidden = ("key", "row", "cluster", "topic", "incarnation", "partition", "offset")
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
@@ -185,6 +192,11 @@ def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str,
         return {**place, **told, "won": "won" if row["won"] else "", "stands": stands["_state"] if stands else ""}
 
     return shown
+
+
+def _several(rows: list[dict[str, Any]]) -> list[str]:
+    """What of their logs some rows do not share."""
+    return [name for name in ("cluster", "incarnation") if len({row[name] for row in rows} - {None}) > 1]
 
 
 @app.command()

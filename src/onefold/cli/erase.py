@@ -24,6 +24,7 @@ from onefold.landing.offsets import Range
 
 if TYPE_CHECKING:
     from onefold.publish.erase import Erasure
+    from onefold.publish.replay import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,7 @@ def erase(
     _warn(also)
 
 
-def meant(
-    lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: Sequence[tuple[str, int, int]] = ()
-) -> Meant:
+def meant(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: Sequence[Position] = ()) -> Meant:
     """What is there of keys, and of quarantined records: rows of the table, landed records and objects.
 
     Raises:
@@ -125,7 +124,7 @@ def meant(
 
 
 def _asked(
-    lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: Sequence[tuple[str, int, int]]
+    lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: Sequence[Position]
 ) -> tuple[list[bytes], dict[str, list[Range]]]:
     """The digests of keys and the positions of quarantined records, if they can be erased now."""
     from onefold.publish import erase as erasing
@@ -143,7 +142,7 @@ def erase_keys(
     reason: str,
     spark: InProcess,
     say: Say = lambda _: None,
-    places: Sequence[tuple[str, int, int]] = (),
+    places: Sequence[Position] = (),
 ) -> Erasure:
     """Forget keys by a batch of its own, then take what they were made of, and the quarantined records at `places`, out
     of the lake; the decision, ended.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,9 +12,13 @@ from onefold.cli.console import note, print_json
 from onefold.cli.decide import DryRun, Who, carry_out, user
 from onefold.errors import UsageError
 
+if TYPE_CHECKING:
+    from onefold.publish.replay import Position
+
 _POSITION = re.compile(
     r"(?P<topic>[^/@]+)(?:/(?P<partition>\d+)/(?P<offset>\d+)|-(?P<partition_>\d+)@(?P<offset_>\d+))"
 )
+_IN_LOG = re.compile(r"(?P<cluster>[^/]+)/(?P<topic>[^/@]+)/(?P<incarnation>\d+)/(?P<partition>\d+)/(?P<offset>\d+)")
 
 
 @app.command()
@@ -51,14 +55,23 @@ def replay(
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 
-def place_of(text: str) -> tuple[str, int, int]:
-    """A position as a person typed it.
+def place_of(text: str) -> Position:
+    """A position as a person typed it, with or without its cluster and incarnation.
 
     Raises:
         UsageError: it is none.
     """
+    from onefold.publish.replay import Position
+
+    if one := _IN_LOG.fullmatch(text):
+        return Position(
+            one["topic"], int(one["partition"]), int(one["offset"]), one["cluster"], int(one["incarnation"])
+        )
     found = _POSITION.fullmatch(text)
     if not found:
-        raise UsageError(f"--position {text!r} is no TOPIC/PARTITION/OFFSET, such as payments.entries/0/17")
+        raise UsageError(
+            f"--position {text!r} is no TOPIC/PARTITION/OFFSET, such as payments.entries/0/17, and no "
+            "CLUSTER/TOPIC/INCARNATION/PARTITION/OFFSET"
+        )
     partition, offset = found["partition"] or found["partition_"], found["offset"] or found["offset_"]
-    return found["topic"], int(partition), int(offset)
+    return Position(found["topic"], int(partition), int(offset))

@@ -128,22 +128,28 @@ def quarantined_positions(lake: Lake, dataset: Dataset, places: Iterable[Positio
     """Quarantined records by TopicPartition.key: they have no key, so a person names their places.
 
     Raises:
-        UsageError: there is none in quarantine.
+        UsageError: there is none in quarantine, or there are several in different logs.
     """
-    wanted, found = set(places), dict[str, list[Range]]()
-    left = set(wanted)
+    logs: dict[Position, set[str]] = {place: set() for place in places}
     table = find_state(lake, dataset)
-    for row in table.quarantined("_order") if table and left else ():
-        order = row["_order"]
-        if order["topic"] is not None and (place := (order["topic"], order["partition"], order["offset"])) in wanted:
-            where = TopicPartition(**{part: order[part] for part in _PARTITION})
-            found.setdefault(where.key, []).append((order["offset"], order["offset"] + 1))
-            left.discard(place)
-    if left:
-        named = ", ".join("/".join(str(part) for part in place) for place in sorted(left))
+    for row in table.quarantined("_order") if table and logs else ():
+        for place, keys in logs.items():
+            if place.names(row["_order"]):
+                keys.add(TopicPartition(**{part: row["_order"][part] for part in _PARTITION}).key)
+    if left := sorted(str(place) for place, keys in logs.items() if not keys):
         raise UsageError(
-            f"{dataset.name}: not in quarantine: {named}. Nothing was erased. Records of use have a --key."
+            f"{dataset.name}: not in quarantine: {', '.join(left)}. Nothing was erased. Records of use have a --key."
         )
+    for place, keys in logs.items():
+        if len(keys) > 1:
+            named = ", ".join(f"{key}/{place.offset}" for key in sorted(keys))
+            raise UsageError(
+                f"{dataset.name}: {place} is the place of {len(keys)} records in quarantine, in several clusters or "
+                f"incarnations: {named}. Nothing was erased. Name the one that is meant, or each."
+            )
+    found: dict[str, list[Range]] = {}
+    for place, (key,) in logs.items():
+        found.setdefault(key, []).append((place.offset, place.offset + 1))
     return {key: merged(ranges) for key, ranges in sorted(found.items())}
 
 

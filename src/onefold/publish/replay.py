@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,12 +28,27 @@ from onefold.upsert.generation import check_generation
 
 Place = tuple[Any, ...]
 """Where a record lies: its exact position, or (landed object's name, line)."""
-Position = tuple[str, int, int]
-"""`(topic, partition, offset)`"""
-
-
 _KEPT = ("batch", "reason", "object", "line", "key")
 """What is read of an entry: not its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A record's place as a person names it; without cluster and incarnation, in whichever log has such a place."""
+
+    topic: str
+    partition: int
+    offset: int
+    cluster: str | None = None
+    incarnation: int | None = None
+
+    def __str__(self) -> str:
+        parts = (self.cluster, self.topic, self.incarnation, self.partition, self.offset)
+        return "/".join(str(part) for part in parts if part is not None)
+
+    def names(self, order: dict[str, Any]) -> bool:
+        """Whether it is the place of a record's `_order`."""
+        return all(value in (None, order[name]) for name, value in asdict(self).items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +148,7 @@ def _wanted(key: str | None, positions: Collection[Position]) -> Callable[[dict[
 
     def wanted(entry: dict[str, Any]) -> bool:
         order, own = entry["_order"], entry["_quarantine"]["key"]
-        at = (order["topic"], order["partition"], order["offset"])
-        if positions and at not in positions:
+        if positions and not any(one.names(order) for one in positions):
             return False
         return asked is None or asked in (([None],) if own is None else (_json(own), _text(own)))
 

@@ -15,7 +15,7 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Coverage, merged
+from onefold.landing.offsets import Coverage, TopicPartition, merged
 from onefold.landing.plan import DECIDED, read_plan, taken_plans
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
@@ -268,7 +268,7 @@ def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
                 "partition": int(partition),
                 "covered": [list(one) for one in offsets.covered],
                 "holes": [{"start": start, "end": end, "kind": kind} for start, end, kind in offsets.holes],
-                "quarantined": quarantined.get((topic, int(partition)), []),
+                "quarantined": quarantined.get(key, []),
             }
         )
     if coverage.objects:
@@ -277,14 +277,15 @@ def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     return rows
 
 
-def _quarantined(table: StateTable | None) -> tuple[dict[tuple[str, int], list[list[int]]], int]:
-    """The offsets of records in quarantine by topic and partition, and how many records there are."""
-    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+def _quarantined(table: StateTable | None) -> tuple[dict[str, list[list[int]]], int]:
+    """The offsets of records in quarantine by TopicPartition.key, and how many records there are."""
+    found: dict[str, list[tuple[int, int]]] = {}
     count = 0
     for row in table.quarantined("_order") if table else ():
         at, count = row["_order"], count + 1
         if at["offset"] is not None:
-            found.setdefault((at["topic"], at["partition"]), []).append((at["offset"], at["offset"] + 1))
+            where = TopicPartition(**{part: at[part] for part in TopicPartition.model_fields})
+            found.setdefault(where.key, []).append((at["offset"], at["offset"] + 1))
     return {where: [list(one) for one in merged(ranges)] for where, ranges in found.items()}, count
 
 
