@@ -96,6 +96,27 @@ LATER = [
 """Older than a record in quarantine, newer, and a delete."""
 
 
+def test_a_quarantined_offset_is_no_loss_in_a_later_batch_that_lies_around_it(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
+) -> None:
+    """An offset is landed or a hole: the rejected one was landed, and what is replayed later is missed by nobody."""
+    made = accounts(dataset, quality={"max_rejected_rate": 0.8, "min_records": 1})
+    sent = [Sent(0, at, at, f"k{at}", 1, f"{at}", broken("B") if at == 3 else {"owner": "A"}) for at in range(7)]
+    inner = run(session, lake, made, export(tmp_path / "inner", sent[2:5]))
+    assert counts(inner) == {"applied": {"insert": 2}, "rejected": {"undecodable": 1}}
+    around = run(session, lake, made, export(tmp_path / "around", [*sent[:2], *sent[5:]], files=2))
+    assert counts(around) == {"applied": {"insert": 4}}
+    [account] = describe(lake, made, around.batch).accounts
+    assert account.explained == {"covered by another batch": 2, "landed by another batch": 1}
+    [row] = offsets_of(lake, made)
+    assert (row["covered"], row["holes"], row["quarantined"]) == ([[0, 3], [4, 7]], [], [[3, 4]])
+    mended("~")
+    assert counts(press(session, lake, made, inner.batch)) == {"applied": {"insert": 1}}
+    [row] = offsets_of(lake, made)
+    assert (row["covered"], row["holes"], row["quarantined"]) == ([[0, 7]], [], [])
+    assert owners(lake, made) == {f"k{at}": "B" if at == 3 else "A" for at in range(7)}
+
+
 def content(lake: Lake, dataset: Dataset) -> dict[str, str]:
     return {key: json.dumps({"owner": owner}) for key, owner in owners(lake, dataset).items()}
 

@@ -97,6 +97,26 @@ def test_any_split_of_the_segments_gives_the_committed_records(
     assert [isinstance(red, DataLossError) for red in reds] == [gap and number == 0 for number in range(len(reds))]
 
 
+def test_what_is_open_in_a_segment_between_those_of_a_batch_is_no_loss(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """The third segment ends what the first one began, and wakes it; what the second one began stays open."""
+    made = things(dataset)
+    log: list[Segment] = [
+        (0, [of(0, "a"), of(1, "first", producer=1)]),
+        (2, [of(2, "second", producer=2), of(3, "b")]),
+        (4, [marker(4, 1, commit=True), of(5, "c")]),
+    ]
+    runs = fold(session, lake, made, tmp_path, [[one] for one in log])
+    assert [one.red for one in runs] == [None, None, None]
+    assert ids(lake, made) == ["a", "b", "c", "first"]
+    [account] = describe(lake, made, runs[-1].batch).accounts
+    assert (account.start, account.end, account.unexplained) == (0, 6, [])
+    assert account.explained == {"covered by another batch": 1, "landed by another batch": 1}
+    [row] = offsets_of(lake, made)
+    assert (row["covered"], row["holes"]) == ([[0, 2], [3, 6]], [])
+
+
 def test_each_record_says_what_the_log_says_of_it(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

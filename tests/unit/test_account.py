@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, Manifest
-from onefold.landing.offsets import Coverage, HoleKind, TopicPartition
+from onefold.landing.offsets import Coverage, HoleKind, Range, TopicPartition
 from onefold.upsert.coverage import PartitionAccount, account_for, name_unexplained
 
 KEY = "c/t/1/0"
@@ -55,6 +57,40 @@ def test_an_exports_gap_stays_unexplained_though_the_dataset_reads_a_live_topic_
     found, own = account(dataset(**LIVE), Manifest(batch="b", source="s", attempt="a", objects=[], layout="kcat"))
     assert (found.start, found.end, found.unexplained) == (2, 6, [(4, 5)])
     assert own.partitions[KEY].covered == [(2, 4), (5, 6)]
+
+
+@pytest.mark.parametrize("holes", ["none", "transactional", "compacted"])
+def test_what_an_earlier_batch_has_landed_is_no_loss_and_no_hole_though_it_is_not_covered(
+    dataset: Callable[..., Dataset], holes: str
+) -> None:
+    """An earlier batch holds 50 to 99: it rejected 70, and the transaction of 80 and 81 was open."""
+    export = {"path": "exports", "layout": "kcat", "origin": {"cluster": "c"}, "holes": holes}
+    made = dataset(source={"exports": export})
+    landed = Manifest(batch="b", source="s", attempt="a", objects=[], layout="kcat")
+
+    def of(before: Coverage, **offsets: list[Range]) -> tuple[Coverage, PartitionAccount]:
+        partitions = {KEY: StagedPartition(**{"present": [], "quarantined": [], **offsets})}  # type: ignore[arg-type]
+        staged = Staged(
+            batch="b", generation="g", code="c", attempt="a", table="t", records=1, partitions=partitions, objects={}
+        )
+        own, (account,) = account_for(made, staged, landed, before)
+        return before.with_(own), account
+
+    inner = {"present": [(50, 70), (71, 80), (82, 100)], "quarantined": [(70, 71)], "undecided": [(80, 82)]}
+    before, _ = of(Coverage(), **inner)
+    assert before.partitions[KEY].covered == [(50, 70), (71, 80), (82, 100)]
+    assert before.partitions[KEY].uncovered == [(70, 71), (80, 82)]
+    after, around = of(before, present=[(0, 50), (100, 150)])
+    assert around.unexplained == []
+    assert around.explained == {"covered by another batch": 47, "landed by another batch": 3}
+    assert (after.partitions[KEY].holes, after.partitions[KEY].uncovered) == ([], [(70, 71), (80, 82)])
+    # Decided, or mended, they are covered.
+    done, _ = of(after, present=[(70, 71), (80, 82)])
+    assert (done.partitions[KEY].present, done.partitions[KEY].uncovered) == ([(0, 150)], [])
+    if holes != "none":  # the other way around: what was declared a hole has turned up
+        declared, outer = of(Coverage(), present=[(0, 50), (100, 150)])
+        assert outer.explained == {holes: 50}
+        assert of(declared, **inner)[0] == after
 
 
 def test_unexplained_ranges_are_named_by_topic_and_partition_and_the_rest_counted() -> None:

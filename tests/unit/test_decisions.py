@@ -223,6 +223,7 @@ def test_what_waits_for_a_skipped_batch_is_used_if_its_skip_is_discarded() -> No
     table = Table()
     table.fold("other", {0, 1}, skip=False, pinned={"b": Coverage(partitions={KEY: Present(present=[(1, 3)])})})
     assert (table.rows, table.covered()) == ({0}, {0})
+    assert table.coverage.partitions[KEY].uncovered == [(1, 2)], "landed: nobody misses it"
     table.fold("b", {1, 2}, skip=False, pinned={})
     assert (table.rows, table.covered()) == ({0, 1, 2}, {0, 1, 2})
 

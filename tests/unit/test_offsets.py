@@ -47,19 +47,19 @@ def test_meet_is_the_intersection(ranges: list[Range], others: list[Range]) -> N
 
 
 def some_present(kinds: tuple[str, ...]) -> st.SearchStrategy[Present]:
-    """A partition's coverage whose holes are disjoint from what is present and from each other."""
+    """A partition's coverage: of an offset one thing is known, or nothing."""
 
     def build(flags: list[int]) -> Present:
-        names = dict(enumerate(kinds, 2))
-        held = merged((at, at + 1) for at, flag in enumerate(flags) if flag == 1)
+        names = dict(enumerate(kinds, 3))
+        held, left = (merged((at, at + 1) for at, flag in enumerate(flags) if flag == number) for number in (1, 2))
         holes = [
             (start, end, kind)
             for number, kind in names.items()
             for start, end in merged((at, at + 1) for at, flag in enumerate(flags) if flag == number)
         ]
-        return Present(present=held, holes=sorted(holes))
+        return Present(present=held, holes=sorted(holes), uncovered=left)
 
-    return st.lists(st.integers(0, len(kinds) + 1), max_size=10).map(build)
+    return st.lists(st.integers(0, len(kinds) + 2), max_size=10).map(build)
 
 
 PRESENTS = some_present(KINDS)
@@ -83,7 +83,8 @@ COVERAGES = st.builds(
 def by_offset(present: Present) -> dict[int, str]:
     """What each offset is."""
     holes = {offset: kind for start, end, kind in present.holes for offset in range(start, end)}
-    return holes | dict.fromkeys(offsets(present.present), "present")
+    landed = dict.fromkeys(offsets(present.uncovered), "uncovered") | dict.fromkeys(offsets(present.present), "present")
+    return holes | landed
 
 
 @given(PRESENTS, PRESENTS)
@@ -92,9 +93,11 @@ def test_an_offset_is_landed_or_a_hole_and_landed_wins(one: Present, other: Pres
     assert by_offset(both).keys() == by_offset(one).keys() | by_offset(other).keys()
     assert offsets(both.present) == offsets(one.present) | offsets(other.present)
     holes = [(start, end) for start, end, _ in both.holes]
-    assert not offsets(holes) & offsets(both.present)
+    assert offsets(both.landed) == offsets(one.landed) | offsets(other.landed)
+    assert not offsets(both.uncovered) & offsets(both.present)
+    assert not offsets(holes) & offsets(both.landed)
     assert size(holes) == len(offsets(holes)), "no offset is two holes"
-    assert offsets(both.covered) == by_offset(both).keys()
+    assert offsets(both.covered) == by_offset(both).keys() - offsets(both.uncovered)
     for offset, kind in by_offset(both).items():
         assert kind in {by_offset(one).get(offset), by_offset(other).get(offset)}
 

@@ -102,21 +102,30 @@ class Present(BaseModel):
 
     present: list[Range] = Field(default_factory=list, description="Landed and judged, without the quarantined")
     holes: list[tuple[int, int, str]] = Field(default_factory=list, description="(start, end, kind)")
+    uncovered: list[Range] = Field(
+        default_factory=list, description="Landed and not covered: rejected, or of transactions that were open"
+    )
 
     def with_(self, other: Present) -> Present:
-        """The union. An offset is landed or a hole, never both: landed wins."""
+        """The union. An offset is landed or a hole, never both: landed wins. Covered once, it is covered."""
         present = merged([*self.present, *other.present])
+        uncovered = minus([*self.uncovered, *other.uncovered], present)
         holes: list[tuple[int, int, str]] = []
-        taken, all_holes = present, [*self.holes, *other.holes]
+        taken, all_holes = merged([*present, *uncovered]), [*self.holes, *other.holes]
         for kind in sorted({kind for _, _, kind in all_holes}):  # of two kinds the first by name, in any order
             free = minus([(start, end) for start, end, named in all_holes if named == kind], taken)
             holes += [(start, end, kind) for start, end in free]
             taken = merged([*taken, *free])
-        return Present(present=present, holes=sorted(holes))
+        return Present(present=present, holes=sorted(holes), uncovered=uncovered)
+
+    @property
+    def landed(self) -> list[Range]:
+        """Covered or not."""
+        return merged([*self.present, *self.uncovered])
 
     @property
     def covered(self) -> list[Range]:
-        """Landed or explained."""
+        """Landed and judged, or explained."""
         return merged([*self.present, *((start, end) for start, end, _ in self.holes)])
 
 

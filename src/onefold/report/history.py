@@ -32,7 +32,7 @@ READERS = 8
 """Reports that are read at once."""
 _TRIES = 5
 _SHOWN = 20
-NOT_HOLES = ("covered by another batch", "not replayed")
+NOT_HOLES = ("covered by another batch", "landed by another batch", "not replayed")
 """What an account explains without a hole."""
 
 

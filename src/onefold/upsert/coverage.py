@@ -44,10 +44,10 @@ def account_for(
 ) -> tuple[Coverage, list[PartitionAccount]]:
     """The batch's own coverage, and an account a partition.
 
-    A missing offset is explained by what landing saw of it, by an earlier batch that covers it, or by the
-    dataset's `holes`. A live landing names every offset that it does not hold, so another one that is missing here was
-    lost behind it; older landings did not, and what they do not name is a `log_gap`. Offsets of damaged
-    batches are explained by nothing but another batch that has them.
+    A missing offset is explained by what landing saw of it, by an earlier batch that covers it or has landed it (and
+    rejected it, or left it open), or by the dataset's `holes`. A live landing names every offset that it does not
+    hold, so another one that is missing here was lost behind it; older landings did not, and what they do not name is
+    a `log_gap`. Offsets of damaged batches are explained by nothing but another batch that has them.
     """
     if not dataset.source.exact:
         digests = {one.name: one.digest for one in manifest.of_role("values")}
@@ -62,11 +62,12 @@ def account_for(
     partitions, accounts = {}, []
     for key, spans in _spans(staged, manifest).items():
         offsets = staged.partitions.get(key, StagedPartition(present=[], quarantined=[]))
-        known = [] if manifest.ranges else before.partitions.get(key, Present()).covered
+        known = Present() if manifest.ranges else before.partitions.get(key, Present())
         damaged = [(one.start, one.end) for one in manifest.damaged if one.topic_partition.key == key]
         parts = [_account(key, span, offsets, named.get(key, []), known, kind, damaged) for span in spans]
         holes = [hole for own, _ in parts for hole in own]
-        partitions[key] = Present(present=offsets.present).with_(Present(holes=holes))
+        uncovered = merged([*offsets.quarantined, *offsets.undecided])
+        partitions[key] = Present(present=offsets.present, uncovered=uncovered).with_(Present(holes=holes))
         own = [account for _, account in parts]
         own = [_whole(own)] if manifest.replays else own
         cut = size((one.start, one.end) for one in manifest.replaced if one.topic_partition.key == key)
@@ -126,7 +127,7 @@ def _account(
     span: Range,
     offsets: StagedPartition,
     seen: list[Hole],
-    known: list[Range],
+    known: Present,
     kind: str | None,
     damaged: list[Range],
 ) -> tuple[list[Hole], PartitionAccount]:
@@ -135,8 +136,8 @@ def _account(
     undecided = meet([span], offsets.undecided)
     landed = meet([span], [*offsets.present, *refused, *undecided])
     missing = minus(minus([span], landed), [(start, end) for start, end, _ in seen])
-    elsewhere = meet(missing, known)
-    missing = minus(missing, elsewhere)
+    elsewhere = {"covered": meet(missing, known.covered), "landed": meet(missing, known.uncovered)}
+    missing = minus(missing, [*elsewhere["covered"], *elsewhere["landed"]])
     # What the dataset's `holes` declares is no word about offsets that were there and cannot be read.
     unexplained = meet(missing, damaged) if kind else missing
     holes: list[Hole] = []
@@ -144,7 +145,7 @@ def _account(
         told = meet([span], [(start, end) for start, end, one in seen if one == named])
         holes += [(low, high, named) for low, high in minus(told, landed)]
     holes += [(*one, kind) for one in minus(missing, unexplained) if kind]
-    counts = {"covered by another batch": size(elsewhere)}
+    counts = {f"{how} by another batch": size(ranges) for how, ranges in elsewhere.items()}
     for start, end, named in holes:
         counts[named] = counts.get(named, 0) + end - start
     account = PartitionAccount(

@@ -97,17 +97,17 @@ def cover(own: Coverage, before: Coverage, batch: str, obeyed: Obeyed) -> tuple[
 
 
 def less(one: Coverage, other: Coverage) -> Coverage:
-    """What of `one` was landed without being landed in `other`; its holes stay."""
-    partitions = {
-        key: Present(present=minus(found.present, other.partitions.get(key, Present()).present), holes=found.holes)
-        for key, found in one.partitions.items()
-    }
+    """What of `one` is covered without being covered in `other`: the rest was landed only. Its holes stay."""
+    partitions = {}
+    for key, found in one.partitions.items():
+        present = minus(found.present, other.partitions.get(key, Present()).present)
+        partitions[key] = Present(present=present, holes=found.holes, uncovered=minus(found.landed, present))
     objects = {digest: records for digest, records in one.objects.items() if digest not in other.objects}
     refused = {digest: lines for digest, lines in one.refused.items() if digest in objects}
     return Coverage(partitions=partitions, objects=objects, refused=refused)
 
 
 def without_holes(one: Coverage) -> Coverage:
-    """What was landed, only."""
+    """What was landed and is covered, only."""
     partitions = {key: Present(present=found.present) for key, found in one.partitions.items() if found.present}
     return one.model_copy(update={"partitions": partitions})
