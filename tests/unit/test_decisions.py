@@ -256,11 +256,21 @@ def test_where_positions_are_inferred_whole_objects_are_taken_out() -> None:
     skip = Obeyed(decided=1, decision=skipped())
     assert taken_out_of(staged, manifest, skip) == TakenOut(everything=True)
     own, took = cover(Coverage(objects={one.digest: 1, two.digest: 2}), before, "b", skip)
-    assert (own.objects, took) == ({one.digest: 1, two.digest: 2}, {"b": Coverage(objects={two.digest: 2})})
+    assert (own.objects, took) == ({two.digest: 2}, {"b": Coverage(objects={two.digest: 2})})
     later = taken_out_of(staged, manifest, Obeyed(skipped={"other": took["b"]}))
     assert later == TakenOut(objects=["two"])
     assert later.digest != TakenOut(objects=["one"]).digest
     assert TakenOut().digest == ""
+
+
+def test_a_skip_leaves_an_object_to_the_batch_that_had_brought_it() -> None:
+    """Line 3 was rejected there: it stays to be replayed, whether the skip is on record already or not (L1, L6)."""
+    before = Coverage(objects={"O": 5}, refused={"O": [(3, 4)]})
+    own = Coverage(objects={"O": 5, "P": 2})
+    for pinned in ({}, {"S": Coverage(objects={"P": 2})}):
+        added, skips = cover(own, before, "S", Obeyed(decision=skipped(batch="S"), pinned=pinned))
+        assert before.with_(added) == Coverage(objects={"O": 5, "P": 2}, refused={"O": [(3, 4)]})
+        assert skips == {"S": Coverage(objects={"P": 2})}
 
 
 def test_a_decision_cannot_leave_its_folder(lake: Lake, tmp_path: Path) -> None:

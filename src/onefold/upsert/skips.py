@@ -91,7 +91,10 @@ def cover(own: Coverage, before: Coverage, batch: str, obeyed: Obeyed) -> tuple[
     if not obeyed.skips:
         return less(own, less(obeyed.elsewhere(batch), before)), obeyed.skipped
     if batch not in obeyed.pinned:
-        return own, obeyed.skipped | {batch: without_holes(less(own, before))}
+        took = without_holes(less(own, before))
+        # An object is taken out whole or not at all: lines that another batch rejected of it stay to be replayed.
+        own = own.model_copy(update={"objects": took.objects, "refused": took.refused})
+        return own, obeyed.skipped | {batch: took}
     pinned = obeyed.pinned[batch]
     return less(own, less(own, pinned)), obeyed.skipped | {batch: pinned}
 
