@@ -90,6 +90,13 @@ def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without
     assert lines == [*said, "  SASL refused {'kafka_default': {'sasl.password': '***'}}"]
 
 
+def test_what_the_provider_refuses_of_a_connection_is_no_reason_to_try_again(submit: Any) -> None:
+    extras = ({"spark-home": "/opt/spark"}, {"spark-binary": "rm"})
+    for found in submit(*({"conn_type": "spark", "host": "local[*]", "extra": extra} for extra in extras)):
+        assert (found["error"], found["started"], found["left"]) == ("UsageError", None, [])
+        assert "'spark_default': The `spark-home` extra" in found["said"] or "The spark-binary extra" in found["said"]
+
+
 @pytest.mark.parametrize(
     ("ends", "error"),
     [({"CODE": "1"}, "SparkStepError"), ({"SIGNAL": "9"}, "SparkLostError"), ({"CODE": "137"}, "SparkLostError")],
