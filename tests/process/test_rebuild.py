@@ -14,12 +14,14 @@ from onefold.cli.rebuild import Rebuilt, rebuild
 from onefold.cli.run import unfinished
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
+from onefold.lake import Lake
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
 from onefold.publish.decide import skip
 from onefold.publish.rollback import roll_back
+from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
-from onefold.upsert.generation import settle
+from onefold.upsert.generation import Generation, settle
 from tests.process.project import THINGS, Here, Project, thing
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ def test_it_gives_what_folding_with_the_new_file_from_the_start_gives(
     project.write_dataset("things", WIDER)
     with pytest.raises(ChangedDatasetError, match=r"changed in identity.*onefold rebuild things"):
         project.run(session)
+    assert project.onefold("show", "things", "--json").code == 2, "readers see rows, though not of this file"
     done = rebuilt(project, session)
     assert (done.changed, done.swapped, [end.red for end in done.batches]) == (("identity",), True, [None, None])
     other = Project(tmp_path / "other")
@@ -97,11 +100,16 @@ def test_nothing_published_is_nothing_to_rebuild(project: Project, session: Spar
 
 
 def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Project, session: SparkSession) -> None:
+    old = two_batches.dataset()
     two_batches.write_dataset("things", STRICTER)
     done = rebuilt(two_batches, session)
     assert not done.swapped
     assert isinstance(done.batches[-1].red, GateRedError)
     assert len(done.batches) == 1, "it stops at the first"
+    [red], published = done.batches, two_batches.lake.get(Lake.generation(old), Generation)
+    told = describe(two_batches.lake, two_batches.dataset(), red.batch)
+    assert published
+    assert (told.status, f"readers see generation {published.generation} as it was" in told.notes[0]) == ("red", True)
     assert view(session) == [("a", 1), ("b", 2), ("c", 2), ("d", 4)]
     two_batches.write_dataset("things", THINGS)
     assert two_batches.run(session) == [], "the old file goes on as before"
@@ -141,6 +149,7 @@ def test_L1_a_file_that_goes_back_is_folded_anew_and_what_was_decided_meanwhile_
     project.write_dataset("things", THINGS)
     assert project.onefold("rebuild", "things", fault="before_swap").code == -signal.SIGKILL
     assert view(session) == left
+    assert project.onefold("show", "things").code == 2, "the table that is being made is not what readers see"
     assert rebuilt(project, session).swapped
     back = settle(project.lake, project.dataset())
     assert view(session) == sorted((row["id"], row["n"]) for row in rows_of(project.lake, back)) == left

@@ -16,6 +16,10 @@ from onefold import __version__
 from onefold.cli import main
 from onefold.cli.app import app
 from onefold.cli.console import with_ranges
+from onefold.dataset import find_dataset
+from onefold.lake import Lake
+from onefold.settings import load_settings
+from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
 
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
@@ -337,3 +341,37 @@ def test_a_table_counts_holes_by_kind_and_shows_the_first_ranges_of_many() -> No
         "holes": f"1000 control: {first}, and 992 more; 2 aborted: [7, 9)",
         "quarantined": "",
     }
+
+
+LOOKING = (
+    ("show",),
+    ("changes",),
+    ("batches",),
+    ("quarantine",),
+    ("offsets",),
+    ("held",),
+    ("explain", "--position", "t-0@1"),
+)
+
+
+@pytest.mark.parametrize("words", LOOKING, ids=[words[0] for words in LOOKING])
+def test_a_command_that_looks_tells_of_the_table_that_readers_see_or_of_none(
+    onefold: Onefold, own: Path, words: tuple[str, ...]
+) -> None:
+    """A changed file names another table: none, or one that a rebuild has not ended."""
+    text = (PROJECT / "datasets" / "accounts.yaml").read_text()
+    (own / "accounts.yaml").write_text(text)
+    lake, file = Lake(load_settings()), find_dataset(own, "accounts")
+    fix_generation(lake, file)
+    assert onefold(words[0], "accounts", *words[1:]).code == 0
+    (own / "accounts.yaml").write_text(re.sub(r"buckets: \d+", "buckets: 3", text))
+    for begun in (False, True):
+        if begun:
+            begin_rebuild(lake, to_rebuild(lake, find_dataset(own, "accounts")))
+        done = onefold(words[0], "accounts", *words[1:], "--json")
+        assert (done.code, done.out) == (2, "")
+        assert f"published as generation {file.generation}, of the file as it was" in " ".join(done.err.split())
+    refused = onefold("verdicts", "accounts", "--batch", "b")
+    assert f"readers still see generation {file.generation}" in " ".join(refused.err.split()), (
+        "a red rebuild is looked into"
+    )

@@ -15,7 +15,7 @@ import typer
 from onefold import __version__
 from onefold.cli.console import note
 from onefold.dataset import Dataset
-from onefold.errors import OnefoldError, UsageError
+from onefold.errors import ChangedDatasetError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.settings import load_settings
 
@@ -42,6 +42,26 @@ def open_dataset(name: str) -> tuple[Lake, Dataset]:
     from onefold.upsert.generation import open_dataset as find
 
     return lake, find(lake, name)
+
+
+def open_published(name: str, *, rebuilding: bool = False) -> tuple[Lake, Dataset]:
+    """The lake, and a dataset of whose table readers can be told: its file is the published one; or (`rebuilding`, with
+    a note) the one that a rebuild folds.
+
+    Raises:
+        ChangedDatasetError: the file is another, so its table is not the one that readers see.
+    """
+    from onefold.upsert.generation import check_generation
+
+    lake, dataset = open_dataset(name)
+    try:
+        check_generation(lake, dataset)
+    except ChangedDatasetError as changed:
+        if not rebuilding:
+            raise
+        check_generation(lake, dataset, rebuilding=True)
+        note(f"{name}: this is of a rebuild that has not ended: readers still see generation {changed.published}")
+    return lake, dataset
 
 
 def key_of(text: str, dataset: Dataset) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_dataset
+from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published
 from onefold.cli.console import answer, note, print_json, print_rows, with_ranges
 from onefold.errors import UsageError
 
@@ -25,7 +25,7 @@ def show(
     """Published rows."""
     from onefold.report.ledger import rows_of
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name)
     rows = rows_of(lake, dataset, at, limit or (None if as_json else 20))
     answer(dataset.target.table, rows, as_json)
 
@@ -42,7 +42,7 @@ def changes(
     """Rows inserted, updated and deleted since a batch, and the mark from which to go on."""
     from onefold.report.changes import changes_of
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name)
     found = changes_of(lake, dataset, since)
     start, until = (mark and mark.plain() for mark in (found.since, found.until))
     if as_json:
@@ -59,7 +59,7 @@ def batches(name: Name, as_json: AsJson = False) -> None:
     """Batches, their counts, their gate."""
     from onefold.report.ledger import batches_of
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name)
     answer(name, batches_of(lake, dataset), as_json, _batch)
 
 
@@ -93,7 +93,7 @@ def verdicts(
     """What became of each record of a batch."""
     from onefold.report.ledger import verdicts_of
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name, rebuilding=True)
     rows, published = verdicts_of(lake, dataset, batch, reason, limit or (None if as_json else 50))
     if not published:
         note(f"batch {batch} is not published: this is what its newest attempt would do")
@@ -127,7 +127,7 @@ def quarantine(
     """Rejected records of published batches, with their bytes."""
     from onefold.report.quarantine import quarantine_of
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name)
     rows = quarantine_of(lake, dataset, batch, reason)[: limit or (None if as_json else 50)]
     answer(f"{dataset.target.table}__quarantine", rows, as_json, _refused(rows), "nothing is quarantined")
 
@@ -158,7 +158,7 @@ def explain_key(
     from onefold.records.key import digest_of_key, period_of_key
     from onefold.report.ledger import explain, explain_position, explain_sum
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name)
     if (key is None) == (at is None):
         raise UsageError("name a key (--key) or a position (--position)")
     if at is not None:
@@ -204,5 +204,5 @@ def offsets(name: Name, as_json: AsJson = False) -> None:
     """Covered ranges, holes and quarantined offsets per partition."""
     from onefold.report.ledger import offsets_of
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name)
     answer(name, offsets_of(lake, dataset), as_json, with_ranges)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
+from onefold.cli.app import AsJson, Name, app, key_of, open_dataset, open_published
 from onefold.cli.console import answer, note
 from onefold.cli.decide import DryRun, Reason, Who, carry_out, user
 
@@ -47,7 +47,7 @@ def held(
     """Guard contiguous: the records that wait for a version before them, the oldest first."""
     from onefold.report.held import held_of
 
-    lake, dataset = open_dataset(name)
+    lake, dataset = open_published(name)
     rows = held_of(lake, dataset, limit or (None if as_json else 50))
     answer(f"{name}: held", rows, as_json, _waiting, "nothing is held")
 

@@ -22,6 +22,7 @@ from onefold.report.decisions import in_force
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Upserted
+from onefold.upsert.generation import Generation
 
 Status = Literal["published", "red", "unpublished"]
 
@@ -55,7 +56,8 @@ class Report(BaseModel):
     why: list[str] = Field(description="Sentences: why it is not published, or what to know")
     notes: list[str] = Field(
         default=[],
-        description="What planning and landing saw: open transactions, unknown holes, damage, records woken",
+        description="What planning and landing saw: open transactions, unknown holes, damage, records woken; "
+        "and that a rebuild has not ended",
     )
     decision: Decision | None = Field(default=None, description="Of a person, where one stands")
     snapshot: int | None
@@ -117,7 +119,11 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         attempt=attempt,
         status="published" if published else ("red" if gate and not gate.green else "unpublished"),
         why=_why(dataset, batch, published is not None, gate, upserted, manifest),
-        notes=(plan.notes if isinstance(plan, RangesPlan) else []) + (manifest.notes if manifest else []),
+        notes=[
+            *_of_rebuild(lake, dataset),
+            *(plan.notes if isinstance(plan, RangesPlan) else []),
+            *(manifest.notes if manifest else []),
+        ],
         decision=published.decision if published else in_force(lake, dataset, batch, latest),
         snapshot=published.snapshot if published else None,
         landed=landed,
@@ -147,6 +153,17 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         examples=gate.examples if gate else {},
         written=datetime.now(UTC),
     )
+
+
+def _of_rebuild(lake: Lake, dataset: Dataset) -> list[str]:
+    """That readers do not see what is reported."""
+    published = lake.get(Lake.generation(dataset), Generation)
+    if published is None or published.generation == dataset.generation:
+        return []
+    return [
+        f"This is of a rebuild, into generation {dataset.generation}. Until that has ended, readers see generation "
+        f"{published.generation} as it was"
+    ]
 
 
 def _why(
