@@ -76,9 +76,9 @@ class InSession(InProcess):
         self._session = session
 
 
-def accounts(dataset: Callable[..., Dataset], tie: str = "conflict", **more: Any) -> Dataset:
+def accounts(dataset: Callable[..., Dataset], tie: str = "conflict", guard: str = "newer", **more: Any) -> Dataset:
     """Upsert by version; a tombstone deletes."""
-    version = {"from": "long(header.v)", "tie": tie}
+    version = {"from": "long(header.v)", "guard": guard, "tie": tie}
     return dataset(
         "accounts",
         key={"format": "json"},

@@ -15,6 +15,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.reuse import reused_identities
 from onefold.lake import Lake
+from onefold.publish import decide
 from onefold.report.document import describe
 from onefold.report.ledger import verdicts_of
 from onefold.report.page import render
@@ -110,6 +111,39 @@ def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
     page = render(report)
     assert "Identities reused" in page
     assert "&lt;b&gt;" in page
+
+
+@pytest.mark.parametrize("guard", ["append", "newer", "contiguous"])
+def test_a_reuse_that_was_released_is_no_finding_of_a_batch_that_overlaps(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, guard: str
+) -> None:
+    """Its records are covered; a record that brings the identity once more is a finding anew."""
+    quality = {"max_conflicts": 0, "max_duplicate_rate": 1.0}
+    made = entries(dataset, quality=quality) if guard == "append" else accounts(dataset, guard=guard, quality=quality)
+
+    def sent(offset: int, key: str, message: str) -> Sent:
+        return Sent(0, offset, 10 + offset, key, 1, message, {"id": key, "owner": key})
+
+    log = [sent(0, "a", "m"), sent(1, "b", "m"), sent(2, "c", "n")]
+    first = run(session, lake, made, export(tmp_path / "one", log[:2]))
+    assert first.red is not None
+    words = ["conflicts, reused identities included=1"]
+    decide.release(lake, made, first.batch, words, "mia", "known")
+    assert run(session, lake, made, tmp_path / "one").published
+
+    done = run(session, lake, made, export(tmp_path / "two", log))
+    assert done.red is None, done.red
+    assert done.published
+    assert done.published.counts == {"applied": {"insert": 1}, "duplicate": {"position": 2}}
+    report = describe(lake, made, done.batch)
+    assert (report.findings, report.examples["reused"]) == (0, [])
+    assert [row["finding"] for row in verdicts_of(lake, made, done.batch)[0]] == [None] * 3
+
+    again = run(session, lake, made, export(tmp_path / "three", [*log, sent(3, "d", "m")]))
+    assert again.red is not None
+    assert "conflicts, reused identities included: found 1, wanted at most 0" in str(again.red)
+    (shown,) = describe(lake, made, again.batch).examples["reused"]
+    assert (shown["identity"], shown["record"]["offset"]) == ("m", 3)
 
 
 def test_another_version_of_a_stored_key_tells_it_and_maintenance_finds_another_key(

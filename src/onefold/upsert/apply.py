@@ -105,15 +105,38 @@ def mark_repeated(judged: DataFrame) -> DataFrame:
 
 
 def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) -> DataFrame:
-    """Add `_finding` to the records whose narrow identity stands for two messages of the batch."""
+    """Add `_finding` to the records whose narrow identity stands for two messages of the batch, but for those that are
+    covered: they were found with the batch that covered them."""
     found = F.lit(None).cast(U.FINDING_TYPE)
-    for level in dict.fromkeys(one.level for one in reused):
-        named = [(one.identity,) for one in reused if one.level == level]
-        known = session.createDataFrame(named, f"reused_{level} string")
-        rows = rows.join(F.broadcast(known), identity_text(level) == F.col(f"reused_{level}"), "left")
+    fresh = F.col(C.KEY).isNotNull() & ~F.col(U.COVERED)
+    for level in _levels(reused):
+        identity = f"reused_{level}"
+        named = F.broadcast(_named(session, reused, level))
+        rows = rows.join(named, identity_text(level) == F.col(identity), "left")
         mark = F.struct(F.lit(level).alias("level"), F.lit("in_batch").alias("scope"))
-        found = F.coalesce(found, F.when(F.col(f"reused_{level}").isNotNull() & F.col(C.KEY).isNotNull(), mark))
-    return rows.withColumn(U.FINDING, found).drop(*(f"reused_{one.level}" for one in reused))
+        found = F.coalesce(found, F.when(F.col(identity).isNotNull() & fresh, mark))
+    return rows.withColumn(U.FINDING, found).drop(*(f"reused_{level}" for level in _levels(reused)))
+
+
+def found_reused(session: SparkSession, actions: DataFrame, reused: list[Reused]) -> list[Reused]:
+    """Of the reused identities of a batch those that a record with a finding has: one pass, where there is any."""
+    marked = actions.where(F.col(U.FINDING)["scope"] == "in_batch")
+    found = set()
+    for level in _levels(reused):
+        identities = marked.select(identity_text(level).alias(f"reused_{level}"))
+        named = F.broadcast(_named(session, reused, level))
+        told = identities.join(named, f"reused_{level}", "left_semi").distinct()
+        found |= {(level, row[0]) for row in told.collect()}
+    return [one for one in reused if (one.level, one.identity) in found]
+
+
+def _levels(reused: list[Reused]) -> list[str]:
+    return list(dict.fromkeys(one.level for one in reused))
+
+
+def _named(session: SparkSession, reused: list[Reused], level: str) -> DataFrame:
+    """Identities of a level, as the column `reused_<level>`."""
+    return session.createDataFrame([(one.identity,) for one in reused if one.level == level], f"reused_{level} string")
 
 
 def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
@@ -315,6 +338,7 @@ def apply_batch(
         sums = read_state(session, dataset, base.snapshot)
         append_sums(session, dataset, actions, sums, attempt, slots, gone, narrow=narrow)
     counts = count_actions(session.table(actions), dataset)
+    reused = found_reused(session, session.table(actions), staged.reused)
     verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []
     again = [CameAgain(session=one, highest=highest) for one, highest in come_again(sessions, seen)]
@@ -341,8 +365,8 @@ def apply_batch(
         narrow=narrow,
         duplicates=duplicates_of(session.table(actions), again) if counts.verdicts.get("duplicate") else [],
         come_again=again,
-        findings=len(staged.reused) + counts.findings,
-        reused=staged.reused[:SHOWN],
+        findings=len(reused) + counts.findings,
+        reused=reused[:SHOWN],
         accounts=accounts,
         newest=None if obeyed.skips else counts.newest,
         decided=obeyed.decided,
