@@ -224,6 +224,31 @@ def test_one_position_and_one_key_and_what_comes_between(
     assert (rows_of(lake, made), quarantine_of(lake, made)) == (rows, [])
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_position_that_lies_there_damaged_and_sound_is_replayed_with_both(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Callable[..., Dataset],
+    tmp_path: Path,
+    mended: Callable[[str], None],
+    files: int,
+) -> None:
+    """In one object, or in two of which each holds something that was rejected; the sound one is covered."""
+    made = accounts(dataset, quality={"max_rejected_rate": 0.8, "min_records": 1})
+    sent = [Sent(0, 0, 10, "a", 1, "1", broken("A")), Sent(0, 0, 10, "a", 1, "1", {"owner": "A"})]
+    sent += [Sent(0, 2, 12, "c", 1, "3", {"owner": "C"}), Sent(0, 1, 11, "b", 1, "2", broken("B"))]
+    first = run(session, lake, made, export(tmp_path / "first", sent, files))
+    assert counts(first) == {"applied": {"insert": 2}, "rejected": {"undecodable": 2}}
+    again = press(session, lake, made, first.batch)
+    assert counts(again) == {"duplicate": {"position": 1}, "rejected": {"undecodable": 2}}
+    assert [one["offset"] for one in quarantine_of(lake, made)] == [0, 1]
+    assert again
+    assert describe(lake, made, again.batch).replayed == 3
+    mended("~")
+    assert counts(press(session, lake, made, first.batch)) == {"applied": {"insert": 1}, "duplicate": {"position": 2}}
+    assert (quarantine_of(lake, made), owners(lake, made)) == ([], {"a": "A", "b": "B", "c": "C"})
+
+
 def test_where_positions_are_inferred_lines_are_replayed(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
