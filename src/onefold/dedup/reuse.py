@@ -13,7 +13,7 @@ from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused
 
 LARGEST = 10_000
-"""Identities that are listed; what is above it is counted as one more."""
+"""Identities of a batch, or of a table, that are found: further ones are neither marked nor counted."""
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 
 
