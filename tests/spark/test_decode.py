@@ -242,6 +242,71 @@ def test_the_filter_is_asked_before_required_fields_but_not_before_its_own(
     assert {value: (rows[repr(value)][FILTERED], _rejection(rows[repr(value)])) for value in FILTER} == FILTER
 
 
+CASTS: dict[tuple[str | None, str | None], tuple[Any, ...]] = {
+    # (header kind, header v): by each filter (filtered, rejected); by each delete_when (deletes, rejected)
+    ("x", "4"): (*((False, None),) * 2, *((True, None),) * 2),
+    ("x", "3"): (*((True, None),) * 2, *((False, None),) * 2),
+    ("x", None): (*((True, None),) * 2, *((False, None),) * 2),
+    ("x", "abc"): (*((True, "source.filter"),) * 2, *((False, "apply.delete_when"),) * 2),
+    ("y", "4"): ((False, None), (True, None), (True, None), (True, None)),
+    ("y", "abc"): ((True, "source.filter"), (True, None), (False, "apply.delete_when"), (True, None)),
+    (None, "abc"): (*((True, "source.filter"),) * 2, *((False, "apply.delete_when"),) * 2),
+}
+
+
+def test_a_failed_cast_is_no_answer_of_a_filter_or_a_delete_unless_nothing_hangs_on_it(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    plain = "long(header.v) > 3"
+    filters = [plain, f"header.kind = 'x' and {plain}"]
+    deletes = [plain, f"header.kind = 'y' or {plain}"]
+    upsert = {"mode": "upsert", "key": ["key.id"], "version": {"from": "offset"}}
+    found: dict[Any, tuple[Any, ...]] = dict.fromkeys(CASTS, ())
+    records = [
+        record(repr(case), b'{"note": "1"}', key_bytes=KEY, headers=[("kind", case[0]), ("v", case[1])])
+        for case in CASTS
+    ]
+    for column, text in [*((FILTERED, one) for one in filters), *((DELETED, one) for one in deletes)]:
+        place = "source.filter" if column == FILTERED else "apply.delete_when"
+        source = dataset().source.model_dump() | ({"filter": text} if column == FILTERED else {})
+        apply = upsert | ({"delete_when": text} if column == DELETED else {})
+        made = dataset(
+            source=source, key={"format": "json"}, value={"fields": {"note": "string"}}, identity={}, apply=apply
+        )
+        rows = _by_case(decode(envelope(spark, records), made).drop("_headers"))
+        for case in CASTS:
+            told = _rejection(rows[repr(case)])
+            assert told in (None, ("wrong_type", f"{place}: a cast fails in {text}"))
+            found[case] += ((rows[repr(case)][column], place if told else None),)
+    assert found == CASTS
+
+
+def test_what_a_filter_or_a_delete_asks_in_vain_is_neither_filtered_nor_applied(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    """A filter is asked before a delete; of a tombstone neither asks the value."""
+    source = dataset().source.model_dump() | {"filter": "long(header.v) > 3 or note = 'z'"}
+    apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": "offset"}, "delete_when": "long(header.op) = 3"}
+    made = dataset(
+        source=source, key={"format": "json"}, value={"fields": {"note": "string"}}, identity={}, apply=apply
+    )
+    by_filter = ("wrong_type", f"source.filter: a cast fails in {source['filter']}")
+    by_delete = ("wrong_type", "apply.delete_when: a cast fails in long(header.op) = 3")
+    cases: dict[tuple[bytes | None, str, str], tuple[str, str] | None] = {
+        (b'{"note": "a"}', "abc", "abc"): by_filter,
+        (b'{"note": "z"}', "abc", "3"): None,
+        (b'{"note": "a"}', "1", "abc"): None,  # filtered
+        (b'{"note": "a"}', "4", "abc"): by_delete,
+        (b'{"note": 5}', "4", "abc"): ("wrong_type", "note: wanted string, found BIGINT 5"),
+        (b"nope", "4", "3"): ("undecodable", "the value is not one JSON value"),
+        (None, "abc", "abc"): ("null_value", "the value is null"),
+    }
+    records = [record(repr(case), case[0], key_bytes=KEY, headers=[("v", case[1]), ("op", case[2])]) for case in cases]
+    rows = _by_case(identify(decode(envelope(spark, records), made), made).drop("_headers"))
+    assert {case: _rejection(rows[repr(case)]) for case in cases} == cases
+    assert [case for case in cases if rows[repr(case)][C.KEY] is not None] == [(b'{"note": "z"}', "abc", "3")]
+
+
 def test_a_key_that_cannot_be_read_is_not_filtered_by_what_it_says_and_hinders_only_who_asks_for_it(
     spark: SparkSession, dataset: MakeDataset
 ) -> None:

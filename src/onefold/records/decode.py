@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse, paths
 from onefold.records import envelope as E
-from onefold.records.expressions import KEY_VARIANT, compile_expression
+from onefold.records.expressions import KEY_VARIANT, Compiled, compile_expression
 from onefold.records.fields import REJECTED_TYPE, rejected, rejection, scratch, typed
 from onefold.records.json import LARGEST, is_one_value, one_object, one_value
 
@@ -51,7 +51,7 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     decided = (
         opened.withColumns(looked)
         .withColumns(read)
-        .withColumns({DELETED: _deletes(dataset), FILTERED: _filtered(dataset)})
+        .withColumns({DELETED: _deletes(dataset).value, FILTERED: _filtered(dataset).value})
     )
     return decided.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_OBJECT, *looked)
 
@@ -71,23 +71,32 @@ def _json_of(dataset: Dataset) -> dict[str, Column]:
     return {name: F.coalesce(*(F.col(f"{_OBJECT}.{one}") for one in names)) for name, names in named.items()}
 
 
-def _deletes(dataset: Dataset) -> Column:
-    when = dataset.apply.delete_when
+def _deletes(dataset: Dataset) -> Compiled:
+    """Whether a record deletes its key."""
+    when, never = dataset.apply.delete_when, F.lit(False)
     if when is None:
-        return F.lit(False)
+        return Compiled(never, never)
     if when == "tombstone":
-        return F.col(TOMBSTONE)
-    return ~F.col(TOMBSTONE) & F.coalesce(compile_expression(parse(when)).value, F.lit(False))
+        return Compiled(F.col(TOMBSTONE), never)
+    told = compile_expression(parse(when))
+    return Compiled(~F.col(TOMBSTONE) & F.coalesce(told.value, never), ~F.col(TOMBSTONE) & told.failed)
 
 
-def _filtered(dataset: Dataset) -> Column:
-    text = dataset.source.filter
+def _filtered(dataset: Dataset) -> Compiled:
+    """Whether the filter declares a record not wanted."""
+    text, never = dataset.source.filter, F.lit(False)
     if text is None:
-        return F.lit(False)
-    wanted = F.coalesce(compile_expression(parse(text)).value, F.lit(False))
-    of_value = any(path.root == "value" for path in paths(parse(text)))
+        return Compiled(never, never)
+    wanted = compile_expression(parse(text))
+    unwanted = ~F.coalesce(wanted.value, never)
+    if all(path.root != "value" for path in paths(parse(text))):
+        return Compiled(unwanted, wanted.failed)
     # A null value answers no question about its fields: a tombstone is not filtered by them.
-    return ~wanted & ~F.col(TOMBSTONE) if of_value else ~wanted
+    return Compiled(unwanted & ~F.col(TOMBSTONE), wanted.failed & ~F.col(TOMBSTONE))
+
+
+def _failed(given: Compiled, place: str, text: str | None) -> Column:
+    return F.when(given.failed, rejected("wrong_type", f"{place}: a cast fails in {text}"))
 
 
 def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
@@ -100,12 +109,16 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
         others.append(_unknown(dataset))
     none = F.lit(None).cast(REJECTED_TYPE)
     ok_null = F.lit(dataset.apply.delete_when == "tombstone")
-    of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED) & ~F.col(DELETED), F.coalesce(none, *others)))
+    filtered = _failed(_filtered(dataset), "source.filter", dataset.source.filter)
+    deletes = _failed(_deletes(dataset), "apply.delete_when", dataset.apply.delete_when)
+    wanted = F.coalesce(deletes, F.when(~F.col(DELETED), F.coalesce(none, *others)))
+    of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED), wanted))
     of_value = F.when(F.col(_OBJECT).isNotNull(), of_fields).otherwise(_no_object())
     return (
         F.when(F.col(E.FATE).isNotNull(), none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
         .when(*_key_rejection(dataset))
+        .when(filtered.isNotNull(), filtered)
         .when(F.col(TOMBSTONE) & ok_null, none)
         .when(F.col(TOMBSTONE), rejected("null_value", "the value is null"))
         .otherwise(of_value)

@@ -35,7 +35,7 @@ _WHOLE_NUMBER = r"^[+-]?\d+\z"
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A column, and the condition under which a cast in it failed."""
+    """A column, and the condition under which a cast failed that it needs."""
 
     value: Column
     failed: Column
@@ -59,12 +59,12 @@ def compile_expression(expression: Expression) -> Compiled:
             one, other = compile_expression(left), compile_expression(right)
             return Compiled(_compare(operator, one.value, other.value), one.failed | other.failed)
         case Junction(operator, terms):
-            first, *rest = (compile_expression(term) for term in terms)
-            value, failed = first.value, first.failed
-            for term in rest:
-                value = value & term.value if operator == "and" else value | term.value
-                failed = failed | term.failed
-            return Compiled(value, failed)
+            given = [compile_expression(term) for term in terms]
+            # What one term decides needs no other: `header.kind = 'entry' and long(header.v) > 3` of another kind.
+            settles = [~term.failed & term.value.eqNullSafe(F.lit(operator == "or")) for term in given]
+            failed = reduce(Column.__or__, (term.failed for term in given)) & ~reduce(Column.__or__, settles)
+            both = Column.__and__ if operator == "and" else Column.__or__
+            return Compiled(reduce(both, (term.value for term in given)), failed)
         case Negation(term):
             inner = compile_expression(term)
             return Compiled(~inner.value, inner.failed)
