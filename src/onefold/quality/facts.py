@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.expressions import parse, paths
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
@@ -159,10 +160,18 @@ def _null_keys(dataset: Dataset) -> Column:
 
 
 def key_columns(dataset: Dataset) -> list[str]:
-    """The parts of the key that are columns; of the period, where it begins."""
-    seen = {*dataset.fields, *(name for name, _ in dataset.key_columns)}
-    names = dataset.row_key_names[:-1] if dataset.within else dataset.row_key_names
-    return [*(name for name in names if name in seen), *([C.WITHIN] if dataset.within else [])]
+    """The parts of a row's key that are columns; of the period, where it begins. A value's field may have the name of a
+    part that is read elsewhere, such as a header, and is none then."""
+    trees = [parse(text) for text in dataset.apply.key or ()] if dataset.sums else dataset.key_expressions
+    names: list[str] = []
+    for tree in trees:
+        path = next(iter(paths(tree)))
+        of_value = path.root == "value" and not path.inner
+        if tree == dataset.within:
+            names.append(C.WITHIN)
+        elif (of_value and path.name in dataset.fields) or (path.column, tree) in dataset.key_columns:
+            names.append(path.column)
+    return list(dict.fromkeys(names))
 
 
 def _worse(dataset: Dataset) -> Column:
