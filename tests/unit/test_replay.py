@@ -455,7 +455,7 @@ def test_the_account_of_a_partition_is_one_line_and_covers_what_was_folded(datas
     own, [account] = account_for(dataset(), staged(partitions=offsets), replaying([], [(3, 6), (9, 10)]), Coverage())
     assert (account.start, account.end, account.distinct, account.quarantined) == (3, 10, 4, 1)
     assert (account.explained, account.unexplained) == ({"not replayed": 3}, [])
-    assert own.partitions == {KEY: Present(present=[(3, 4), (5, 6), (9, 10)])}
+    assert own.partitions == {KEY: Present(present=[(3, 4), (5, 6), (9, 10)], uncovered=[(4, 5)])}
 
 
 def test_a_named_record_that_its_landing_does_not_give_is_unexplained(dataset: MakeDataset) -> None:
