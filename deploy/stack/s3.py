@@ -41,8 +41,8 @@ def versitygw() -> Path:
 
 
 def moto_command(port: int) -> list[str]:
-    """moto's server, which keeps objects in memory and checks no signature."""
-    return [sys.executable, "-m", "moto.server", "--host", HOST, "--port", str(port)]
+    """The words that start moto on a port."""
+    return [sys.executable, "-m", "deploy.stack.moto", str(port)]
 
 
 def answers(port: int, path: str = "/health") -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from deploy.stack import s3
 from deploy.stack.go_program import NoProgramError
+from deploy.stack.moto import server
 from sample.broker import HOST, free_ports
 
 KEY, SECRET = "test", "test-secret"
@@ -23,13 +24,15 @@ START_SECONDS = 30
 @contextmanager
 def moto() -> Iterator[str]:
     """Its address."""
-    server = ThreadedMotoServer(ip_address=HOST, port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    serving = server(port=0)
+    thread = threading.Thread(target=serving.serve_forever, daemon=True)
+    thread.start()
     try:
-        yield f"http://{host}:{port}"
+        yield f"http://{HOST}:{serving.port}"
     finally:
-        server.stop()
+        serving.shutdown()
+        thread.join()
+        serving.server_close()
 
 
 @contextmanager
