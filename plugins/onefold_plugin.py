@@ -1,4 +1,4 @@
-"""Onefold in Airflow: the reports behind Airflow's login, as a menu entry and a tab of each run; who goes first."""
+"""Onefold in Airflow: reports behind its login, as a menu entry and a tab of each run; who goes first, and when."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.plugins_manager import AirflowPlugin
 
 from onefold.orchestration.priority import BackfillLast
+from onefold.orchestration.timetable import SettledTimetable
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -44,6 +45,7 @@ class OnefoldPlugin(AirflowPlugin):
 
     name = "onefold"
     priority_weight_strategies = [BackfillLast]  # noqa: RUF012
+    timetables = [SettledTimetable]  # noqa: RUF012
     fastapi_apps = [{"app": Reports(), "url_prefix": PREFIX, "name": "Onefold reports"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {

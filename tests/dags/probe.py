@@ -174,6 +174,29 @@ def _boundaries(cron: str, timezone: str, start: str, number: int) -> dict[str, 
     return {"airflow": found, "ours": [found[0][0], *(at.isoformat() for at in ours)]}
 
 
+def settled(cron: str, timezone: str, seconds: str, *instants: str) -> dict[str, Any]:
+    """The intervals that a scheduler would run which looks at these instants, and when it may run them."""
+    import pendulum
+    from airflow.serialization.decoders import decode_timetable
+    from airflow.serialization.encoders import encode_timetable
+    from airflow.timetables.base import TimeRestriction
+
+    from onefold.dataset.schedule import Schedule
+    from onefold.orchestration import timetable
+
+    start = pendulum.parse("2026-01-01T00:00:00Z")
+    schedule = Schedule(cron=cron, timezone=timezone, start=start, settle=timedelta(seconds=int(seconds)))
+    made = encode_timetable(timetable.timetable_of(schedule))
+    limits, run, found = TimeRestriction(earliest=start, latest=None, catchup=False), None, []
+    for instant in instants:
+        timetable.utcnow = lambda at=instant: pendulum.parse(at)
+        info = decode_timetable(made).next_dagrun_info(last_automated_data_interval=run, restriction=limits)
+        run = info.data_interval
+        shown = (run.start, run.end, info.run_after)
+        found.append([f"{at.in_timezone('UTC'):%d %H:%M}" for at in shown])
+    return {"found": found}
+
+
 def messages() -> dict[str, Any]:
     """What is told of a task that ended with each of these."""
     from types import SimpleNamespace

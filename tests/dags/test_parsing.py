@@ -65,7 +65,7 @@ def test_every_dag_keeps_the_policy(probe: Any) -> None:
         assert dag["description"]
         assert dag["catchup"] is False
         assert dag["described"] == dag["params"]
-        assert dag["timetable"] in ("NullTimetable", "CronDataIntervalTimetable", "CronTriggerTimetable")
+        assert dag["timetable"] in ("NullTimetable", "SettledTimetable", "CronTriggerTimetable")
         assert set(dag["retries"].values()) == {2}
         assert sorted(dag["by_cause"]) == sorted(dag["tasks"])
         assert dag["timeouts"] == [12 * 60 * 60]
@@ -195,9 +195,24 @@ def test_a_schedule_is_an_explicit_interval_timetable_from_the_start_given(probe
 
     dag = probe("bag", ONEFOLD_DATASETS=str(datasets))["dags"]["accounts"]
 
-    assert dag["timetable"] == "CronDataIntervalTimetable"
+    assert dag["timetable"] == "SettledTimetable"
     assert dag["start"] == "2026-02-28T23:00:00+00:00"
     assert "`0 0 * * *` Europe/Berlin, from 2026-03-01 00:00 on" in dag["doc"]
+
+
+def test_a_run_waits_until_its_interval_is_settled_and_none_is_passed_over_meanwhile(probe: Any) -> None:
+    every = [f"2026-03-01T12:{minute:02}:07Z" for minute in (0, 0, 5, 10)]
+    found = probe("settled", "*/5 * * * *", "UTC", "600", *every, "2026-03-01T12:31:00Z")["found"]
+
+    assert found == [
+        ["01 11:45", "01 11:50", "01 12:00"],
+        ["01 11:50", "01 11:55", "01 12:05"],
+        ["01 11:55", "01 12:00", "01 12:10"],
+        ["01 12:00", "01 12:05", "01 12:15"],
+        ["01 12:15", "01 12:20", "01 12:30"],  # without catchup: the newest that is settled
+    ]
+    on_the_edge = probe("settled", "0 0 * * *", "Europe/Berlin", "600", "2026-03-30T22:10:00Z")["found"]
+    assert on_the_edge == [["29 22:00", "30 22:00", "30 22:10"]]
 
 
 def test_invalid_dataset_files_are_one_import_error_and_the_other_dags_stand(probe: Any, datasets: Path) -> None:

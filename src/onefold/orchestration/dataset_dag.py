@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param, get_current_context, task
+from airflow.sdk import DAG, Asset, Param, get_current_context, task
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowSkipException, AirflowTimetableInvalid
+from airflow.timetables.base import Timetable
 
 from onefold.dataset import Dataset, load_dataset
 from onefold.errors import InvalidDatasetError
@@ -22,6 +23,7 @@ from onefold.orchestration.interval import interval_of
 from onefold.orchestration.notify import deadline_of
 from onefold.orchestration.retries import task_defaults
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
+from onefold.orchestration.timetable import timetable_of
 from onefold.settings import Settings
 from onefold.upsert.generation import check_generation
 
@@ -146,10 +148,10 @@ def report_of(lake: Lake, dataset: Dataset, batch: str, done: dict[str, Any] | N
     return place
 
 
-def _timetable(file: Path, dataset: Dataset) -> CronDataIntervalTimetable | None:
+def _timetable(file: Path, dataset: Dataset) -> Timetable | None:
     if dataset.schedule is None:
         return None
-    timetable = CronDataIntervalTimetable(dataset.schedule.cron, timezone=dataset.schedule.timezone)
+    timetable = timetable_of(dataset.schedule)
     try:
         timetable.validate()
     except AirflowTimetableInvalid as error:

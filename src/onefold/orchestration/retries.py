@@ -30,8 +30,8 @@ def task_defaults(settings: Settings, owner: str, settle: timedelta = timedelta(
 def by_cause(settle: timedelta) -> ExceptionRetryPolicy:
     """Terminal errors fail at once; transient ones and any other exception use up the task's retries.
 
-    A schedule starts a run when its interval is over, and a live one can be read `settle` later: that is when it
-    is tried again.
+    A run whose interval is not settled (a backfill's, or without the plugin: `onefold.orchestration.timetable`) is
+    tried again when it is.
     """
     return ExceptionRetryPolicy(
         rules=[
