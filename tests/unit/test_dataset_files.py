@@ -336,6 +336,13 @@ REFUSED = [
 ]
 
 
+def test_a_name_of_onefolds_own_dags_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "onefold_decide.yaml"
+    file.write_text(changed("name: entries", "name: onefold_decide"))
+    with pytest.raises(InvalidDatasetError, match="names that begin with onefold_ are those of Onefold's own DAGs"):
+        load_dataset(file)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key", "said"), [row[1:] for row in REFUSED], ids=[row[0].replace(" ", "-") for row in REFUSED]
 )

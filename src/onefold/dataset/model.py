@@ -253,6 +253,13 @@ class Dataset(Model):
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
 
+    @field_validator("name")
+    @classmethod
+    def _not_onefolds_own(cls, name: str) -> str:
+        if name.startswith("onefold_"):
+            raise ValueError(f"{name}: names that begin with onefold_ are those of Onefold's own DAGs in Airflow")
+        return name
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for place, text in self.expressions():

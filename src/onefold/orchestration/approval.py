@@ -30,12 +30,15 @@ def subject_of(dataset: Dataset, request: Request) -> str:
     return f"{request.decision.capitalize()} batch {request.batch} of {dataset.name}?"
 
 
-def body_of(dataset: Dataset, request: Request, made: Decision, gate: GateResult | None) -> str:
-    """What is red, what is waived, why it is asked for, and where the report is."""
+def body_of(
+    dataset: Dataset, request: Request, made: Decision, gate: GateResult | None, asked_by: str | None = None
+) -> str:
+    """What is red, what is waived, why and by whom it is asked for, and where the report is."""
     parts = [
         _MEANS[request.decision],
         f"Table: {_code(dataset.target.table)}. Decision {made.number} on batch {_code(made.batch)}.",
-        "**Reason given**\n\n" + "\n".join(f"> {_code(line)}" for line in request.reason.splitlines() if line.strip()),
+        f"**Reason given**{f', by {_code(asked_by)}' if asked_by else ''}\n\n"
+        + "\n".join(f"> {_code(line)}" for line in request.reason.splitlines() if line.strip()),
     ]
     if made.kind == "replay":
         parts.append(f"**Records**: {made.records}, of batch {_code(made.origin)}")

@@ -70,12 +70,10 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
         planned >> [dedup, upsert, gate, publish, reported]
         upsert >> publish
     # Each task would take them along, copied for every class that it is of: most of a DAG's making.
-    dag.params = ParamsDict(
-        {
-            "export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT),
-            "dry_run": Param(False, type="boolean", title="Dry run", description=DRY_RUN),
-        }
-    )
+    asked = {"dry_run": Param(False, type="boolean", title="Dry run", description=DRY_RUN)}
+    if not live:
+        asked = {"export": Param(None, type=["null", "string"], title="Export folder", description=EXPORT)} | asked
+    dag.params = ParamsDict(asked)
     return dag
 
 

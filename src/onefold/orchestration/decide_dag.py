@@ -125,7 +125,8 @@ def look_up() -> dict[str, Any]:
     made = foresee(lake, dataset, request, "nobody yet")
     if made is None:
         raise AirflowSkipException(f"{dataset.name}: there is nothing to {request.decision} of batch {request.batch}")
-    body = body_of(dataset, request, made, judged(lake, dataset, request.batch))
+    asked_by = get_current_context()["dag_run"].triggering_user_name
+    body = body_of(dataset, request, made, judged(lake, dataset, request.batch), asked_by)
     print(f"{subject_of(dataset, request)}\n{body}")
     shown = Shown(batch=made.batch, number=made.number).model_dump()
     return {"shown": shown, "subject": subject_of(dataset, request), "body": body}
