@@ -14,23 +14,24 @@ from threading import Lock
 from typing import Any
 
 from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
-from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.serving import make_server
 
 from sample.broker import HOST
 
 Answer = Callable[..., Any]
 
 
-def server(port: int) -> BaseWSGIServer:
-    """One that listens on a port (0: any free one), to be served."""
-    moto, putting = DomainDispatcherApplication(create_backend_app), Lock()
+def one_put_at_a_time(app: Answer) -> Answer:
+    """An application of WSGI behind a lock for whatever is put."""
+    putting = Lock()
 
     def answer(environ: dict[str, Any], start_response: Answer) -> Iterable[bytes]:
         with putting if environ["REQUEST_METHOD"] == "PUT" else nullcontext():
-            return list(moto(environ, start_response))
+            return list(app(environ, start_response))
 
-    return make_server(HOST, port, answer, threaded=True, request_handler=MotoRequestHandler)
+    return answer
 
 
 if __name__ == "__main__":
-    server(int(sys.argv[1])).serve_forever()
+    served = one_put_at_a_time(DomainDispatcherApplication(create_backend_app))
+    make_server(HOST, int(sys.argv[1]), served, threaded=True, request_handler=MotoRequestHandler).serve_forever()

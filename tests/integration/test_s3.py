@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 from botocore.config import Config
 
+from deploy.stack.moto import one_put_at_a_time
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
 from onefold.errors import ExportChangedError, LakeUnavailableError, NothingToReadError
@@ -85,6 +87,29 @@ def test_put_if_absent_has_one_winner_among_eight(store: S3Storage) -> None:
             won = list(pool.map(put, written))
         assert won.count(True) == 1
         assert store.read(key) == written[won.index(True)]
+
+
+def test_moto_gets_one_put_at_a_time() -> None:
+    """By itself it looks and then writes: of two puts with a condition both could win."""
+    within, most, barrier = 0, 0, threading.Barrier(4)
+
+    def looks_then_writes(environ: dict[str, Any], _: object) -> list[bytes]:
+        nonlocal within, most
+        within += 1
+        most = max(most, within)
+        time.sleep(0.01)
+        within -= 1
+        return [environ["REQUEST_METHOD"].encode()]
+
+    served = one_put_at_a_time(looks_then_writes)
+
+    def put(_: int) -> list[bytes]:
+        barrier.wait()
+        return list(served({"REQUEST_METHOD": "PUT"}, None))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(put, range(4))) == [[b"PUT"]] * 4
+    assert most == 1
 
 
 def test_a_store_that_ignores_conditions_is_refused_at_the_first_put(store: S3Storage) -> None:
