@@ -108,8 +108,10 @@ def test_backfills_backwards_beside_the_schedule_publish_each_interval_once(serv
     until(lambda: len(services.runs("page_views")) == DAYS, "a run a day")
     kinds = Counter(one["run_type"] for one in services.runs("page_views").values())
     assert kinds == {"backfill": DAYS - 1, "scheduled": 1}
-    for run in services.runs("page_views"):
+    for run, one in services.runs("page_views").items():
         assert services.ended("page_views", run) == "success", services.why("page_views", run)
+        end, after = (datetime.fromisoformat(one[name]) for name in ("data_interval_end", "run_after"))
+        assert after - end == timedelta(seconds=1), "it waits until its interval is settled"
 
     assert rows(services) == Counter(id_of(day, number) for day in range(DAYS) for number in range(10))
     assert [one["published"] for one in services.batches("page_views")] == [True] * DAYS
