@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -26,6 +26,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.instants import instant, millis_from
 from onefold.landing.connection import SERVERS, ClientSettings
 from onefold.landing.record import Record
 
@@ -33,7 +34,6 @@ SECONDS = 30.0
 """How long brokers may take to answer one question."""
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _FETCHED = 5_000
-_EPOCH = datetime.fromtimestamp(0, tz=UTC)
 _REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -151,25 +151,25 @@ class Cluster:
         told = self._listed(partitions, _LATEST)
         return {where: info.leader_epoch for where, info in told.items() if info.leader_epoch is not None}
 
-    def first_at(self, partitions: Iterable[Partition], instant: datetime) -> dict[Partition, tuple[int, datetime]]:
+    def first_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, tuple[int, datetime]]:
         """The first record of each log whose timestamp is at or after an instant, where there is one."""
-        told = self._listed(partitions, OffsetSpec.for_timestamp(_millis(instant)))
+        told = self._listed(partitions, OffsetSpec.for_timestamp(millis_from(at)))
         found = {where: (info.offset, info.timestamp) for where, info in told.items() if info.offset >= 0}
-        return {where: (offset, _instant(millis)) for where, (offset, millis) in found.items()}
+        return {where: (offset, instant(millis)) for where, (offset, millis) in found.items()}
 
     def first_between(self, where: Partition, start: int, end: int, since: datetime, until: datetime) -> int:
         """The first offset in `[start, end)` whose timestamp is in `[since, until]`, else `end`: reads the records."""
         for message in self._records(where, start, end):
             offset = message.offset()
             assert offset is not None
-            if since <= _instant(message.timestamp()[1]) <= until:
+            if since <= instant(message.timestamp()[1]) <= until:
                 return offset
         return end
 
     def timestamp_at(self, where: Partition, offset: int) -> datetime | None:
         """The timestamp of the first record at or after an offset, committed or not."""
         for message in self._records(where, offset, offset + 1, isolation="read_uncommitted"):
-            return _instant(message.timestamp()[1])
+            return instant(message.timestamp()[1])
         return None
 
     def cleanup_policy(self, topic: str) -> str:
@@ -323,12 +323,3 @@ def _text(value: bytes | str | None) -> str | None:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
         return None
-
-
-def _millis(instant: datetime) -> int:
-    """The first millisecond at or after an instant: what a record's timestamp must reach."""
-    return -((_EPOCH - instant) // timedelta(milliseconds=1))
-
-
-def _instant(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis / 1000, tz=UTC)
