@@ -220,6 +220,24 @@ class ClusterRefusedError(TerminalError):
 
 
 @dataclass(eq=False)
+class ClientSettingsError(TerminalError):
+    """The client settings of a connection are none: an unknown name, a wrong value, a certificate that is not there."""
+
+    exit_code: ClassVar[int] = 2
+    connection: str
+    servers: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.connection} ({self.servers}): a client setting of this connection cannot be used: {self.problem}. "
+            f"No broker was asked, nothing was read. Mend or remove it where the connection is described: "
+            f"onefold.toml ([kafka.{self.connection}]), ONEFOLD_KAFKA or AIRFLOW_CONN_{self.connection.upper()}; names "
+            "and values are librdkafka's."
+        )
+
+
+@dataclass(eq=False)
 class LandedBytesMissingError(TerminalError):
     """A manifest names an object that is not in the landing any more, or is not what it was."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from onefold.errors import UsageError
+from onefold.errors import ClientSettingsError, UsageError
+from onefold.landing.cluster import Cluster
 from onefold.landing.connection import client_settings, java_settings, python_settings
 from onefold.landing.raw import NoEvidenceError, RawLog
 from onefold.settings import Settings, load_settings
@@ -58,6 +60,31 @@ def test_an_unreadable_variable_is_named_and_not_told(monkeypatch: pytest.Monkey
     with pytest.raises(UsageError, match="AIRFLOW_CONN_PROD is not") as raised:
         client_settings(settings_with(), "prod")
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"no.such": "1"}, 'No such configuration property: "no.such"'),
+        ({"security.protocol": "TLS"}, 'Invalid value "TLS" for configuration property "security.protocol"'),
+        ({"socket.timeout.ms": "1"}, '"socket.timeout.ms" value 1 is outside allowed range 10..300000'),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere"}, "ssl.ca.location failed"),
+        ({"sasl.jaas.config": "hunter2"}, "Java JAAS configuration is not supported"),
+    ],
+    ids=lambda one: next(iter(one), "") if isinstance(one, dict) else "",
+)
+def test_a_setting_that_librdkafka_refuses_is_named(given: dict[str, str], said: str) -> None:
+    cluster = Cluster("prod", SERVERS | given)
+    asked: list[Callable[[], object]] = [lambda: cluster.id, lambda: list(cluster.records(("t", 0), 0, 1))]
+    asked += [lambda: cluster.starts([("t", 0)]), lambda: cluster.commit_upwards("g", {("t", 0): 1})]
+    for ask in asked:
+        with pytest.raises(ClientSettingsError) as raised:
+            ask()
+        assert raised.value.exit_code == 2
+        assert re.match(
+            rf"prod \(broker:9092\): .*{re.escape(said)}.*\[kafka\.prod\].*AIRFLOW_CONN_PROD", str(raised.value)
+        )
+        assert not re.search(r"\n|hunter2", str(raised.value))
 
 
 def test_no_password_stands_in_the_settings_text() -> None:

@@ -25,7 +25,7 @@ from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
-from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.errors import ClientSettingsError, ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.instants import instant, millis_from
 from onefold.landing.connection import SERVERS, ClientSettings
 from onefold.landing.record import Record
@@ -54,6 +54,7 @@ Partition = tuple[str, int]
 
 
 Answer = TypeVar("Answer")
+Client = TypeVar("Client")
 
 
 def _is_leaderless(error: BaseException) -> bool:
@@ -89,7 +90,8 @@ class Topic:
 
 
 class Cluster:
-    """Questions to the brokers of one connection; every one raises `ClusterUnavailableError` without an answer."""
+    """Questions to the brokers of one connection; every one raises `ClusterUnavailableError` without an answer, and
+    `ClientSettingsError` where no client can be made."""
 
     def __init__(self, connection: str, settings: ClientSettings) -> None:
         self.connection, self.settings = connection, settings
@@ -194,7 +196,7 @@ class Cluster:
         if not wanted:
             return
         with self._asking():
-            consumer = KafkaConsumer(self._config | {"group.id": group, "enable.auto.commit": False})
+            consumer = self._made(KafkaConsumer, {"group.id": group, "enable.auto.commit": False})
             try:
                 standing = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}
                 higher = [
@@ -233,7 +235,7 @@ class Cluster:
         """The records of `[start, end)` in their order."""
         config = {"isolation.level": isolation, "group.id": "onefold", "enable.auto.commit": False}
         with self._asking(where[0]):
-            consumer = KafkaConsumer(self._config | config | {"enable.partition.eof": True})
+            consumer = self._made(KafkaConsumer, config | {"enable.partition.eof": True})
             try:
                 consumer.assign([KafkaPartition(*where, start)])
                 silent = time.monotonic()
@@ -267,7 +269,21 @@ class Cluster:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient(self._config)
+        return self._made(AdminClient, {})
+
+    def _made(self, kind: Callable[[dict[str, Any]], Client], own: dict[str, Any]) -> Client:
+        """A client with the connection's settings and some of its own.
+
+        Raises:
+            ClientSettingsError: librdkafka refuses them; it names the first.
+        """
+        try:
+            return kind(self._config | own)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._INVALID_ARG:
+                raise
+            problem = error.args[0].str().strip().rstrip(".")
+            raise ClientSettingsError(self.connection, self.settings[SERVERS], problem) from error
 
     def _answer(self, future: Future[Any]) -> Any:
         """What a future brings, in `SECONDS`; who is refused hears it at once, though librdkafka would try on."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from onefold.dataset import Dataset
 from onefold.errors import (
+    ClientSettingsError,
     ClusterRefusedError,
     ClusterUnavailableError,
     LandingInterruptedError,
@@ -295,7 +296,7 @@ class LiveSource:
                 ends[where] = max(one.end, ends.get(where, 0))
         try:
             self.cluster.commit_upwards(self.group, ends)
-        except (ClusterUnavailableError, ClusterRefusedError) as error:
+        except (ClusterUnavailableError, ClusterRefusedError, ClientSettingsError) as error:
             _LOG.warning("the offsets of group %s were not committed: %s", self.group, error)
 
     @property
