@@ -9,6 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from onefold.errors import ClientSettingsError, UsageError
 from onefold.landing.cluster import Cluster
@@ -122,6 +126,65 @@ def test_certificates_travel_as_text(tmp_path: Path) -> None:
     }
 
 
+def test_a_keystore_travels_as_text_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, store = certificate_in(tmp_path)
+    given = SERVERS | {"security.protocol": "SSL"} | keystore_of(certificate, store)
+    java = java_settings(given | {"ssl.key.password": "of another key"})
+    assert java == SERVERS | {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": certificate.read_text(),
+        "ssl.keystore.key": store.read_text().removesuffix(certificate.read_text()),
+    }
+    shown: list[str] = []
+
+    def take(_: ssl.SSLContext, chain: Path, key: Path, password: str | None) -> None:
+        shown.extend((chain.read_text(), key.read_text(), str(password)))
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", take)
+    python_settings(given)
+    assert shown == [java["ssl.keystore.certificate.chain"], java["ssl.keystore.key"], "None"]
+
+
+def keystore_of(certificate: Path, store: Path) -> dict[str, str]:
+    """Settings of a keystore with a certificate and its key."""
+    place, password = store.with_suffix(".p12"), "hunter2"
+    key = serialization.load_pem_private_key(store.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    shown = x509.load_pem_x509_certificate(certificate.read_bytes())
+    locked = serialization.BestAvailableEncryption(password.encode())
+    place.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, shown, None, locked))
+    return {"ssl.keystore.location": str(place), "ssl.keystore.password": password}
+
+
+def test_a_keystore_that_cannot_be_opened_is_named_without_its_password(tmp_path: Path) -> None:
+    given = keystore_of(*certificate_in(tmp_path))
+    place = given["ssl.keystore.location"]
+    wrongs = (({"ssl.keystore.password": "hunter3"}, place), ({"ssl.keystore.location": "/nowhere"}, "/nowhere"))
+    for wrong, where in wrongs:
+        with pytest.raises(UsageError) as raised:
+            java_settings(SERVERS | given | wrong)
+        assert str(raised.value).startswith(f"ssl.keystore.location {where}: ")
+        assert "hunter" not in str(raised.value)
+
+
+def test_kerberos_is_told_to_the_jvm() -> None:
+    given = SERVERS | {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.kinit.cmd": "kinit"}
+    wanted = SERVERS | {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+    assert java_settings(given) == wanted | {"sasl.kerberos.service.name": "kafka"}
+    keytab = {"sasl.kerberos.keytab": "/etc/one.keytab", "sasl.kerberos.principal": "one@REALM"}
+    assert java_settings(given | keytab | {"sasl.kerberos.service.name": "brokers"}) == wanted | {
+        "sasl.kerberos.service.name": "brokers",
+        "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required "
+        'useKeyTab="true" storeKey="true" keyTab="/etc/one.keytab" principal="one@REALM";',
+    }
+
+
+def test_what_the_protocol_does_not_ask_for_hinders_nothing() -> None:
+    idle = {"ssl.cipher.suites": "x", "sasl.oauthbearer.scope": "x", "client.rack": "a"}
+    assert java_settings(SERVERS | idle) == SERVERS | {"client.rack": "a"}
+
+
 def test_kafka_python_gets_its_own_names() -> None:
     given = {**SERVERS, "security.protocol": "sasl_plaintext", "socket.timeout.ms": "1", "client.id": "me"}
     given |= {"sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": 'a"b\\c'}
@@ -174,6 +237,9 @@ def test_brokers_that_kafka_python_cannot_reach_are_asked_once(
     [
         ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
         ({"enable.ssl.certificate.verification": "false"}, "name the CA"),
+        ({"enable.ssl.certificate.verification": "0"}, "name the CA"),
+        ({"security.protocol": "ssl", "ssl.crl.location": "x"}, r"^ssl\.crl\.location is not supported"),
+        ({"security.protocol": "SASL_SSL", "ssl.cipher.suites": "x"}, r"^ssl\.cipher\.suites is not supported"),
         ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
     ],
 )
