@@ -48,6 +48,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from onefold.dataset import Dataset
 from onefold.dataset.types import FieldType
 from onefold.errors import ForeignCommitError, LakeUnavailableError
+from onefold.instants import rows_of
 from onefold.lake import CATALOG, Lake
 from onefold.storage import LocalStorage, s3_of_pyiceberg
 
@@ -203,7 +204,7 @@ class StateTable:
     def _rows(self, wanted: Any, fields: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         found = self.scan(wanted, fields, self.main.snapshot)
         for batch in found.to_arrow_batch_reader():
-            yield from batch.to_pylist()
+            yield from rows_of(batch)
 
     def scan(self, row_filter: Any, fields: Iterable[str], snapshot: int, limit: int | None = None) -> DataScan:
         """A scan of a snapshot with the table's fields of today: renamed, widened, NULL where there were none."""

@@ -220,6 +220,41 @@ class ClusterRefusedError(TerminalError):
 
 
 @dataclass(eq=False)
+class ClientSettingsError(TerminalError):
+    """The client settings of a connection are none: an unknown name, a wrong value, a certificate that is not there."""
+
+    exit_code: ClassVar[int] = 2
+    connection: str
+    servers: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.connection} ({self.servers}): a client setting of this connection cannot be used: {self.problem}. "
+            f"No broker was asked, nothing was read. Mend or remove it where the connection is described: "
+            f"onefold.toml ([kafka.{self.connection}]), ONEFOLD_KAFKA or AIRFLOW_CONN_{self.connection.upper()}; names "
+            "and values are librdkafka's."
+        )
+
+
+@dataclass(eq=False)
+class UnreadableStampError(TerminalError):
+    """A record of a live topic has a timestamp that Spark's client cannot take."""
+
+    batch: str
+    position: str
+    timestamp: int
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}: the record at {self.position} is stamped {self.timestamp}, more milliseconds than "
+            "Spark reads from a topic (a producer that stamps in nanoseconds?). Nothing of the batch was landed and the plan "
+            "stands. Land the topic's log segments or an export of it (source.exports), which may hold such stamps; "
+            "message.timestamp.after.max.ms on the topic keeps further ones out."
+        )
+
+
+@dataclass(eq=False)
 class LandedBytesMissingError(TerminalError):
     """A manifest names an object that is not in the landing any more, or is not what it was."""
 

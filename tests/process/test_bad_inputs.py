@@ -56,11 +56,17 @@ FILES: dict[str, list[bytes]] = {
     ),
     "zipped.jsonl.gz": [gzip.compress(b"".join(thing(offset, f"g{offset}", partition=8) for offset in range(3)))],
     "we ird [na]m{e}+%20#1?.jsonl": [thing(0, "odd name", partition=9)],
+    "stamps.jsonl": [
+        thing(0, "micros", partition=10, ts=1_767_225_600_000_000),
+        thing(1, "nanos", partition=10, ts=1_767_225_600_000_000_000),
+        thing(2, "before", partition=10, ts=-1_767_225_600_000_000_000),
+        line(3, "no json", partition=10, ts=1_767_225_600_000_000_000),
+    ],
 }  # fmt: skip
 LINES = {
     "empty.jsonl": 0, "newline.jsonl": 1, "truncated.jsonl": 2, "no-newline-at-the-end.jsonl": 2, "not-kcat.jsonl": 13,
     "not-utf8.jsonl": 2, "windows.jsonl": 2, "payloads.jsonl": 19, "odd-but-good.jsonl": 6, "zipped.jsonl.gz": 3,
-    "we ird [na]m{e}+%20#1?.jsonl": 1,
+    "we ird [na]m{e}+%20#1?.jsonl": 1, "stamps.jsonl": 4,
 }  # fmt: skip
 
 
@@ -95,7 +101,7 @@ def test_every_landed_line_has_one_verdict(project: Project) -> None:
 
 def test_what_can_be_used_is_in_the_table_and_nothing_else(project: Project) -> None:
     ids = sorted(str(row["id"]) for row in rows_of(project.lake, project.dataset()))
-    odd = ["z" * 200_000, "Zoë \U0001f600", "odd name"]
+    odd = ["z" * 200_000, "Zoë \U0001f600", "odd name", "micros", "nanos", "before"]
     assert ids == sorted(["t0", "e0", "e1", "w0", "w1", "o0", "o1", "o2", "o3", "g0", "g1", "g2", *odd])
 
 
@@ -128,6 +134,16 @@ def without_ends(name: str) -> list[bytes]:
 def test_a_refused_record_keeps_its_position_where_it_can_be_told(project: Project) -> None:
     told = [(row["partition"], row["offset"]) for row in verdicts(project) if row["object"] == "not-utf8.jsonl"]
     assert sorted(told, key=str) == [(4, 0), (None, None)]
+
+
+def test_a_stamp_that_is_no_milliseconds_is_shown_as_the_last_there_is(project: Project) -> None:
+    last, shown = "9999-12-31T23:59:59.999000+00:00", {}
+    for offset in range(4):
+        [row] = project.onefold("explain", "things", "--position", f"things-10@{offset}", "--json").json
+        shown[offset] = row["timestamp"], row["verdict"]
+    assert shown == {0: (last, "applied"), 1: (last, "applied"), 2: (None, "applied"), 3: (last, "rejected")}
+    kept = {row["object"]: row["timestamp"] for row in project.onefold("quarantine", "things", "--json").json}
+    assert kept["stamps.jsonl"] == last
 
 
 def test_offsets_of_the_quarantine_are_not_covered(project: Project) -> None:

@@ -470,6 +470,23 @@ def test_only_the_next_version_follows_the_one_that_a_record_expects(spark: Spar
     assert found == STEPS
 
 
+STAMPS: dict[int | None, tuple[str, str] | None] = {
+    253_402_300_799_999: None,
+    253_402_300_800_000: ("wrong_type", "timestamp cannot be cast"),
+    1_767_225_600_000_000: ("wrong_type", "timestamp cannot be cast"),
+    2**63 - 1: ("wrong_type", "timestamp cannot be cast"),
+    -(2**63): ("wrong_type", "timestamp cannot be cast"),
+    None: ("null_version", "timestamp is null"),
+}
+
+
+def test_a_stamp_that_no_timestamp_holds_is_no_version(spark: SparkSession, dataset: MakeDataset) -> None:
+    made = dataset(**UPSERT | {"apply": {**UPSERT["apply"], "version": {"from": "timestamp"}}})
+    records = [record(repr(at), VALUE, key_bytes=KEY, headers=[("m", "m1")], timestamp=at) for at in STAMPS]
+    rows = _by_case(identify(decode(envelope(spark, records), made), made).drop("_headers"))
+    assert {at: _rejection(rows[repr(at)]) for at in STAMPS} == STAMPS
+
+
 def test_a_null_deciding_identity_is_rejected_and_never_matches(spark: SparkSession, dataset: MakeDataset) -> None:
     made = dataset(value={"fields": {"a": "string?", "b": "string?"}}, identity={"business_key": ["a", "b"]})
     values = {

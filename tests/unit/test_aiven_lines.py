@@ -57,6 +57,9 @@ LINES: dict[str, tuple[bytes, Line]] = {
     "a negative offset": (b'{"value":"v","offset":-1}', Line(problem=NO_OFFSET)),
     "an empty object": (b"{}", Line(problem=NO_OFFSET)),
     "no value": (b'{"key":"k","offset":7}', Line(7, problem=NO_VALUE)),
+    "a timestamp that is no long": (
+        b'{"value":"v","offset":7,"timestamp":9223372036854775808}', Line(7, problem="the timestamp is no long"),
+    ),
     "a local time": (b'{"value":"v","offset":7,"timestamp":"2026-01-01T00:00:01"}', Line(7, problem=NO_TIME)),
     "no such day": (b'{"value":"v","offset":7,"timestamp":"2026-02-30T00:00:01Z"}', Line(7, problem=NO_TIME)),
     "headers of another kind": (b'{"value":"v","offset":7,"headers":{"h":"1"}}', Line(7, problem=NO_HEADERS)),

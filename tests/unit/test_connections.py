@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import re
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 
-from onefold.errors import UsageError
+from onefold.errors import ClientSettingsError, UsageError
+from onefold.landing.cluster import Cluster
 from onefold.landing.connection import client_settings, java_settings, python_settings
 from onefold.landing.raw import NoEvidenceError, RawLog
 from onefold.settings import Settings, load_settings
@@ -60,6 +66,31 @@ def test_an_unreadable_variable_is_named_and_not_told(monkeypatch: pytest.Monkey
     assert "hunter2" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"no.such": "1"}, 'No such configuration property: "no.such"'),
+        ({"security.protocol": "TLS"}, 'Invalid value "TLS" for configuration property "security.protocol"'),
+        ({"socket.timeout.ms": "1"}, '"socket.timeout.ms" value 1 is outside allowed range 10..300000'),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere"}, "ssl.ca.location failed"),
+        ({"sasl.jaas.config": "hunter2"}, "Java JAAS configuration is not supported"),
+    ],
+    ids=lambda one: next(iter(one), "") if isinstance(one, dict) else "",
+)
+def test_a_setting_that_librdkafka_refuses_is_named(given: dict[str, str], said: str) -> None:
+    cluster = Cluster("prod", SERVERS | given)
+    asked: list[Callable[[], object]] = [lambda: cluster.id, lambda: list(cluster.records(("t", 0), 0, 1))]
+    asked += [lambda: cluster.starts([("t", 0)]), lambda: cluster.commit_upwards("g", {("t", 0): 1})]
+    for ask in asked:
+        with pytest.raises(ClientSettingsError) as raised:
+            ask()
+        assert raised.value.exit_code == 2
+        assert re.match(
+            rf"prod \(broker:9092\): .*{re.escape(said)}.*\[kafka\.prod\].*AIRFLOW_CONN_PROD", str(raised.value)
+        )
+        assert not re.search(r"\n|hunter2", str(raised.value))
+
+
 def test_no_password_stands_in_the_settings_text() -> None:
     assert "hunter2" not in repr(settings_with(prod={**SERVERS, "sasl.password": "hunter2"}))
 
@@ -93,6 +124,65 @@ def test_certificates_travel_as_text(tmp_path: Path) -> None:
         "ssl.keystore.certificate.chain": "PEM of cert",
         "ssl.keystore.key": "PEM of key",
     }
+
+
+def test_a_keystore_travels_as_text_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, store = certificate_in(tmp_path)
+    given = SERVERS | {"security.protocol": "SSL"} | keystore_of(certificate, store)
+    java = java_settings(given | {"ssl.key.password": "of another key"})
+    assert java == SERVERS | {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": certificate.read_text(),
+        "ssl.keystore.key": store.read_text().removesuffix(certificate.read_text()),
+    }
+    shown: list[str] = []
+
+    def take(_: ssl.SSLContext, chain: Path, key: Path, password: str | None) -> None:
+        shown.extend((chain.read_text(), key.read_text(), str(password)))
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", take)
+    python_settings(given)
+    assert shown == [java["ssl.keystore.certificate.chain"], java["ssl.keystore.key"], "None"]
+
+
+def keystore_of(certificate: Path, store: Path) -> dict[str, str]:
+    """Settings of a keystore with a certificate and its key."""
+    place, password = store.with_suffix(".p12"), "hunter2"
+    key = serialization.load_pem_private_key(store.read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    shown = x509.load_pem_x509_certificate(certificate.read_bytes())
+    locked = serialization.BestAvailableEncryption(password.encode())
+    place.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, shown, None, locked))
+    return {"ssl.keystore.location": str(place), "ssl.keystore.password": password}
+
+
+def test_a_keystore_that_cannot_be_opened_is_named_without_its_password(tmp_path: Path) -> None:
+    given = keystore_of(*certificate_in(tmp_path))
+    place = given["ssl.keystore.location"]
+    wrongs = (({"ssl.keystore.password": "hunter3"}, place), ({"ssl.keystore.location": "/nowhere"}, "/nowhere"))
+    for wrong, where in wrongs:
+        with pytest.raises(UsageError) as raised:
+            java_settings(SERVERS | given | wrong)
+        assert str(raised.value).startswith(f"ssl.keystore.location {where}: ")
+        assert "hunter" not in str(raised.value)
+
+
+def test_kerberos_is_told_to_the_jvm() -> None:
+    given = SERVERS | {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.kinit.cmd": "kinit"}
+    wanted = SERVERS | {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+    assert java_settings(given) == wanted | {"sasl.kerberos.service.name": "kafka"}
+    keytab = {"sasl.kerberos.keytab": "/etc/one.keytab", "sasl.kerberos.principal": "one@REALM"}
+    assert java_settings(given | keytab | {"sasl.kerberos.service.name": "brokers"}) == wanted | {
+        "sasl.kerberos.service.name": "brokers",
+        "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required "
+        'useKeyTab="true" storeKey="true" keyTab="/etc/one.keytab" principal="one@REALM";',
+    }
+
+
+def test_what_the_protocol_does_not_ask_for_hinders_nothing() -> None:
+    idle = {"ssl.cipher.suites": "x", "sasl.oauthbearer.scope": "x", "client.rack": "a"}
+    assert java_settings(SERVERS | idle) == SERVERS | {"client.rack": "a"}
 
 
 def test_kafka_python_gets_its_own_names() -> None:
@@ -147,6 +237,9 @@ def test_brokers_that_kafka_python_cannot_reach_are_asked_once(
     [
         ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
         ({"enable.ssl.certificate.verification": "false"}, "name the CA"),
+        ({"enable.ssl.certificate.verification": "0"}, "name the CA"),
+        ({"security.protocol": "ssl", "ssl.crl.location": "x"}, r"^ssl\.crl\.location is not supported"),
+        ({"security.protocol": "SASL_SSL", "ssl.cipher.suites": "x"}, r"^ssl\.cipher\.suites is not supported"),
         ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
     ],
 )

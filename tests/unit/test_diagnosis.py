@@ -922,6 +922,13 @@ def test_stamps_tell_how_far_a_record_is_behind_one_before_it() -> None:
     assert stamps_of([]) is stamps_of([None]) is None
 
 
+def test_stamps_of_another_unit_are_told_too() -> None:
+    stamps = stamps_of([1_767_225_600_000_000_000, 1_767_225_600_000_000, 1_767_225_600_000])
+    assert stamps
+    assert (stamps.oldest.year, stamps.newest.year) == (2026, 9999)
+    assert stamps.behind == stamps.newest - stamps.oldest
+
+
 @pytest.mark.parametrize("width", [100, 140])
 def test_the_tables_are_readable_at_a_width(width: int) -> None:
     bad = {"retention.ms": "3600000"}

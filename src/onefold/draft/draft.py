@@ -60,7 +60,8 @@ class _File:
         """All entries in their order."""
         entries = [Entry(("name",), scalar(self.name)), Entry(("description",), '""'), Entry(("owner",), '""')]
         entries += self._source()
-        newest = self.sample.days[1] if self.sample.days else datetime.now(UTC)
+        now = datetime.now(UTC)
+        newest = min(self.sample.days[1], now) if self.sample.days else now
         entries.append(Entry(("schedule",), None, f'schedule: {{cron: "0 * * * *", start: {newest:%Y-%m-%d}}}'))
         entries.append(Entry(("key",), mapped(format=self.choices.opened.key_format), self.choices.opened.key_reason))
         entries += self._value()

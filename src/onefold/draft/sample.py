@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from onefold.instants import instant
 from onefold.landing.record import Record
 
 LARGEST = 64 << 20
@@ -47,7 +48,7 @@ class Sample:
         stamps = [record.timestamp for record in self.records if record.timestamp is not None]
         if not stamps:
             return None
-        return datetime.fromtimestamp(min(stamps) / 1000, UTC), datetime.fromtimestamp(max(stamps) / 1000, UTC)
+        return instant(min(stamps)), instant(max(stamps))
 
 
 def sample_of(

@@ -109,6 +109,8 @@ def _millis(told: dict[str, tuple[Any, str]]) -> int | None:
     if given is None:
         return None
     if type(given) is int:
+        if given >= _MOST:
+            raise ValueError("the timestamp is no long")
         return given if given >= 0 else None
     found = _INSTANT.fullmatch(given) if isinstance(given, str) else None
     try:

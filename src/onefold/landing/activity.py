@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from onefold.instants import stamped
 from onefold.landing import cluster
 from onefold.landing.condition import (
     Activity,
@@ -67,7 +68,7 @@ def _producers(client: Any, partitions: Iterable[Where]) -> tuple[ProducerCondit
             partition=where.partition,
             id=one.producer_id,
             epoch=one.producer_epoch,
-            newest=_instant(one.last_timestamp),
+            newest=stamped(one.last_timestamp),
             open_from=one.current_transaction_start_offset if one.current_transaction_start_offset >= 0 else None,
         )
         for where, state in told.items()
@@ -89,7 +90,7 @@ def _transactions(client: Any, producers: Iterable[ProducerCondition]) -> tuple[
             producer=one.producer_id,
             state=str(one.state.value),
             timeout=timedelta(milliseconds=one.transaction_timeout_ms),
-            since=_instant(one.transaction_start_time_ms),
+            since=stamped(one.transaction_start_time_ms),
             holds=frozenset((where.topic, where.partition) for where in one.topic_partitions),
         )
         for name, one in sorted(told.items())
@@ -144,10 +145,6 @@ def _topics_of(member: dict[str, Any]) -> set[str]:
     if isinstance(assigned, dict):
         topics |= {one["topic"] for one in assigned.get("assigned_partitions") or ()}
     return topics
-
-
-def _instant(millis: int) -> datetime | None:
-    return datetime.fromtimestamp(millis / 1000, tz=UTC) if millis >= 0 else None
 
 
 def _reason(error: BaseException) -> str:

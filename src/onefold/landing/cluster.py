@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,8 @@ from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
-from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.errors import ClientSettingsError, ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.instants import instant, millis_from
 from onefold.landing.connection import SERVERS, ClientSettings
 from onefold.landing.record import Record
 
@@ -33,7 +34,6 @@ SECONDS = 30.0
 """How long brokers may take to answer one question."""
 _EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _FETCHED = 5_000
-_EPOCH = datetime.fromtimestamp(0, tz=UTC)
 _REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -54,6 +54,7 @@ Partition = tuple[str, int]
 
 
 Answer = TypeVar("Answer")
+Client = TypeVar("Client")
 
 
 def _is_leaderless(error: BaseException) -> bool:
@@ -89,7 +90,8 @@ class Topic:
 
 
 class Cluster:
-    """Questions to the brokers of one connection; every one raises `ClusterUnavailableError` without an answer."""
+    """Questions to the brokers of one connection; every one raises `ClusterUnavailableError` without an answer, and
+    `ClientSettingsError` where no client can be made."""
 
     def __init__(self, connection: str, settings: ClientSettings) -> None:
         self.connection, self.settings = connection, settings
@@ -151,25 +153,32 @@ class Cluster:
         told = self._listed(partitions, _LATEST)
         return {where: info.leader_epoch for where, info in told.items() if info.leader_epoch is not None}
 
-    def first_at(self, partitions: Iterable[Partition], instant: datetime) -> dict[Partition, tuple[int, datetime]]:
+    def first_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, tuple[int, datetime]]:
         """The first record of each log whose timestamp is at or after an instant, where there is one."""
-        told = self._listed(partitions, OffsetSpec.for_timestamp(_millis(instant)))
+        told = self._listed(partitions, OffsetSpec.for_timestamp(millis_from(at)))
         found = {where: (info.offset, info.timestamp) for where, info in told.items() if info.offset >= 0}
-        return {where: (offset, _instant(millis)) for where, (offset, millis) in found.items()}
+        return {where: (offset, instant(millis)) for where, (offset, millis) in found.items()}
 
     def first_between(self, where: Partition, start: int, end: int, since: datetime, until: datetime) -> int:
         """The first offset in `[start, end)` whose timestamp is in `[since, until]`, else `end`: reads the records."""
         for message in self._records(where, start, end):
             offset = message.offset()
             assert offset is not None
-            if since <= _instant(message.timestamp()[1]) <= until:
+            if since <= instant(message.timestamp()[1]) <= until:
                 return offset
         return end
+
+    def first_beyond(self, where: Partition, start: int, end: int, millis: int) -> tuple[int, int] | None:
+        """The first offset in `[start, end)` with a later timestamp, and that one: reads the records."""
+        for record in self.records(where, start, end):
+            if record.timestamp is not None and record.timestamp > millis:
+                return record.offset, record.timestamp
+        return None
 
     def timestamp_at(self, where: Partition, offset: int) -> datetime | None:
         """The timestamp of the first record at or after an offset, committed or not."""
         for message in self._records(where, offset, offset + 1, isolation="read_uncommitted"):
-            return _instant(message.timestamp()[1])
+            return instant(message.timestamp()[1])
         return None
 
     def cleanup_policy(self, topic: str) -> str:
@@ -194,7 +203,7 @@ class Cluster:
         if not wanted:
             return
         with self._asking():
-            consumer = KafkaConsumer(self._config | {"group.id": group, "enable.auto.commit": False})
+            consumer = self._made(KafkaConsumer, {"group.id": group, "enable.auto.commit": False})
             try:
                 standing = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}
                 higher = [
@@ -233,7 +242,7 @@ class Cluster:
         """The records of `[start, end)` in their order."""
         config = {"isolation.level": isolation, "group.id": "onefold", "enable.auto.commit": False}
         with self._asking(where[0]):
-            consumer = KafkaConsumer(self._config | config | {"enable.partition.eof": True})
+            consumer = self._made(KafkaConsumer, config | {"enable.partition.eof": True})
             try:
                 consumer.assign([KafkaPartition(*where, start)])
                 silent = time.monotonic()
@@ -267,7 +276,21 @@ class Cluster:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient(self._config)
+        return self._made(AdminClient, {})
+
+    def _made(self, kind: Callable[[dict[str, Any]], Client], own: dict[str, Any]) -> Client:
+        """A client with the connection's settings and some of its own.
+
+        Raises:
+            ClientSettingsError: librdkafka refuses them; it names the first.
+        """
+        try:
+            return kind(self._config | own)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._INVALID_ARG:
+                raise
+            problem = error.args[0].str().strip().rstrip(".")
+            raise ClientSettingsError(self.connection, self.settings[SERVERS], problem) from error
 
     def _answer(self, future: Future[Any]) -> Any:
         """What a future brings, in `SECONDS`; who is refused hears it at once, though librdkafka would try on."""
@@ -323,12 +346,3 @@ def _text(value: bytes | str | None) -> str | None:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
         return None
-
-
-def _millis(instant: datetime) -> int:
-    """The first millisecond at or after an instant: what a record's timestamp must reach."""
-    return -((_EPOCH - instant) // timedelta(milliseconds=1))
-
-
-def _instant(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis / 1000, tz=UTC)

@@ -13,19 +13,29 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from onefold.errors import UsageError
 from onefold.settings import Settings
 
 ClientSettings = dict[str, str]
 SERVERS = "bootstrap.servers"
-_SHARED = (SERVERS, "client.id", "security.protocol", "sasl.kerberos.service.name", "ssl.key.password")
+_SHARED = (SERVERS, "client.id", "client.rack", "client.dns.lookup", "security.protocol")
 _BY_PASSWORD = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_BY_TICKET = "com.sun.security.auth.module.Krb5LoginModule"
+_TOLD = {
+    *("ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location"),
+    *("ssl.key.pem", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password"),
+    *("ssl.endpoint.identification.algorithm", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
+    *("sasl.kerberos.service.name", "sasl.kerberos.principal", "sasl.kerberos.keytab"),
+    *("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"),  # how librdkafka renews a ticket
+}
+"""What of TLS and SASL is told to the JVM's client, or does not concern it. Without a keytab the JVM's own login
+configuration says who it is."""
 
 
 def client_settings(settings: Settings, connection: str) -> ClientSettings:
@@ -68,38 +78,99 @@ def java_settings(given: ClientSettings) -> dict[str, str]:
     What tunes only librdkafka is left out.
 
     Raises:
-        UsageError: something that decides about security has no counterpart there.
+        UsageError: something that decides about security has no counterpart there, or cannot be read.
     """
+    _check_told(given)
     found = {name: given[name] for name in _SHARED if name in given}
-    if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms"):
+    by_default = "GSSAPI" if given.get("security.protocol", "").upper().startswith("SASL") else None
+    if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms") or by_default:
         found["sasl.mechanism"] = mechanism
         if mechanism in _BY_PASSWORD:
-            found["sasl.jaas.config"] = _jaas(mechanism, given)
-        elif mechanism != "GSSAPI":
+            names = {"username": "sasl.username", "password": "sasl.password"}
+            told = {name: given.get(own, "") for name, own in names.items()}
+            found["sasl.jaas.config"] = _jaas(_BY_PASSWORD[mechanism], told)
+        elif mechanism == "GSSAPI":
+            found["sasl.kerberos.service.name"] = given.get("sasl.kerberos.service.name", "kafka")
+            if keytab := given.get("sasl.kerberos.keytab"):
+                principal = given.get("sasl.kerberos.principal", "kafkaclient")
+                told = {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab, "principal": principal}
+                found["sasl.jaas.config"] = _jaas(_BY_TICKET, told)
+        else:
             known = ", ".join([*_BY_PASSWORD, "GSSAPI"])
             raise UsageError(f"sasl.mechanism {mechanism} is not supported (there are {known})")
 
-    if given.get("enable.ssl.certificate.verification") == "false":
-        raise UsageError("enable.ssl.certificate.verification=false is not supported: name the CA in ssl.ca.location")
+    verifies = given.get("enable.ssl.certificate.verification", "true")
+    if verifies.lower() in ("false", "f", "0"):
+        problem = f"enable.ssl.certificate.verification={verifies} is not supported"
+        raise UsageError(f"{problem}: name the CA in ssl.ca.location")
     if "ssl.endpoint.identification.algorithm" in given:
         algorithm = given["ssl.endpoint.identification.algorithm"]
         found["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
     if authority := pem_of(given, "ssl.ca"):
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
-    certificate, key = pem_of(given, "ssl.certificate"), pem_of(given, "ssl.key")
-    if certificate and key:
-        chain = {"ssl.keystore.certificate.chain": certificate, "ssl.keystore.key": key}
+    if shown := _certificate_of(given):
+        chain = {"ssl.keystore.certificate.chain": shown.chain, "ssl.keystore.key": shown.key}
         found |= {"ssl.keystore.type": "PEM", **chain}
+        if shown.password:
+            found["ssl.key.password"] = shown.password
     return found
 
 
-def _jaas(mechanism: str, given: ClientSettings) -> str:
-    def quoted(name: str) -> str:
-        text = given.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{text}"'
+def _check_told(given: ClientSettings) -> None:
+    """Refuse what decides about security, where the protocol asks for it, and would be left out."""
+    protocol = given.get("security.protocol", "").upper()
+    rooms = {"ssl.": protocol.endswith("SSL"), "sasl.": protocol.startswith("SASL")}
+    for name in sorted(given.keys() - _TOLD):
+        # OAUTHBEARER is refused by its mechanism; with another, what it asks for is idle.
+        if any(name.startswith(room) and used for room, used in rooms.items()) and "oauthbearer" not in name:
+            raise UsageError(
+                f"{name} is not supported: the topics are read by Spark's client, which has no such setting. "
+                "Nothing was read. Remove it from the connection, or land an export (source.exports)."
+            )
 
-    user, password = quoted("sasl.username"), quoted("sasl.password")
-    return f"{_BY_PASSWORD[mechanism]} required username={user} password={password};"
+
+def _jaas(module: str, options: dict[str, str]) -> str:
+    def quoted(text: str) -> str:
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+
+    return " ".join([module, "required", *(f"{name}={quoted(text)}" for name, text in options.items())]) + ";"
+
+
+class _Certificate(NamedTuple):
+    """What a client shows, in PEM; `password` is the key's."""
+
+    chain: str
+    key: str
+    password: str | None = None
+
+
+def _certificate_of(given: ClientSettings) -> _Certificate | None:
+    """The client's certificate and key; of a keystore, where there is one, as librdkafka takes it.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    if place := given.get("ssl.keystore.location"):
+        return _of_keystore(place, given.get("ssl.keystore.password"))
+    certificate, key = pem_of(given, "ssl.certificate"), pem_of(given, "ssl.key")
+    return _Certificate(certificate, key, given.get("ssl.key.password")) if certificate and key else None
+
+
+def _of_keystore(place: str, password: str | None) -> _Certificate:
+    """What a keystore (PKCS#12) holds, as text: executors need no file, and kafka-python takes no other."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+
+    try:
+        held = pkcs12.load_pkcs12(Path(place).read_bytes(), None if password is None else password.encode())
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
+        raise UsageError(f"ssl.keystore.location {place}: {error}. Nothing was read.") from None
+    if held.key is None or held.cert is None:
+        raise UsageError(f"ssl.keystore.location {place} holds no key with its certificate. Nothing was read.")
+    chain = [one.certificate.public_bytes(Encoding.PEM).decode() for one in (held.cert, *held.additional_certs)]
+    key = held.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return _Certificate("".join(chain), key)
 
 
 def pem_of(given: ClientSettings, name: str) -> str | None:
@@ -150,10 +221,9 @@ def _tls(given: ClientSettings) -> ssl.SSLContext:
         context.load_verify_locations(cadata=authority)
     else:
         context.load_default_certs()
-    certificate, key = pem_of(given, "ssl.certificate"), pem_of(given, "ssl.key")
-    if certificate and key:
-        with _file(certificate) as chain, _file(key) as secret:
-            context.load_cert_chain(chain, secret, given.get("ssl.key.password"))
+    if shown := _certificate_of(given):
+        with _file(shown.chain) as chain, _file(shown.key) as secret:
+            context.load_cert_chain(chain, secret, shown.password)
     return context
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.instants import EPOCH, clamped, instant
 from onefold.landing import cluster
 from onefold.landing.activity import activity_of
 from onefold.landing.cluster import Cluster, Partition
@@ -31,7 +32,6 @@ from onefold.landing.condition import (
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 SAMPLED = 10
 """Of how many partitions the newest records are looked at: those with the most."""
-_EPOCH = datetime.fromtimestamp(0, tz=UTC)
 
 
 class Inspection(Cluster):
@@ -110,7 +110,7 @@ class Inspection(Cluster):
     def _positions(self, starts: dict[Partition, int]) -> dict[Partition, dict[str, Any]]:
         """Of each partition the fields of its condition that are offsets or times."""
         ends, stable = self.ends(starts), self.stable_ends(starts)
-        oldest = self.first_at(starts, _EPOCH)
+        oldest = self.first_at(starts, EPOCH)
         return {
             where: {
                 "start": start,
@@ -140,13 +140,10 @@ def stamps_of(timestamps: Iterable[int | None]) -> Stamps | None:
     """What timestamps (milliseconds since 1970, in the order of the log) tell; None: there are none."""
     oldest = newest = None
     behind = 0
-    for stamp in timestamps:
-        if stamp is None:
-            continue
+    for stamp in (clamped(one) for one in timestamps if one is not None):
         oldest = stamp if oldest is None else min(oldest, stamp)
         newest = stamp if newest is None else max(newest, stamp)
         behind = max(behind, newest - stamp)
     if oldest is None or newest is None:
         return None
-    first, last = (datetime.fromtimestamp(stamp / 1000, tz=UTC) for stamp in (oldest, newest))
-    return Stamps(first, last, timedelta(milliseconds=behind))
+    return Stamps(instant(oldest), instant(newest), timedelta(milliseconds=behind))

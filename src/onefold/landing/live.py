@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from onefold.dataset import Dataset
 from onefold.errors import (
+    ClientSettingsError,
     ClusterRefusedError,
     ClusterUnavailableError,
     LandingInterruptedError,
     NotSettledError,
     OnefoldError,
+    UnreadableStampError,
     cause_of,
 )
 from onefold.lake import Lake
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from onefold.landing.cluster import Cluster
 
 _LOG = logging.getLogger(__name__)
+_LATEST = (2**63 - 1) // 1000
+"""The milliseconds that are a number of microseconds, too, which is what Spark makes of them."""
 Read = Callable[[list[OffsetRange], list[Standing], dict[str, str], str], dict[str, list[Range]]]
 """Writes the records of exact ranges, and of parts of other landings, as objects below a URI; by the JVM client's
 settings. It returns the offsets that the objects hold, as read from them, by TopicPartition.key."""
@@ -295,7 +299,7 @@ class LiveSource:
                 ends[where] = max(one.end, ends.get(where, 0))
         try:
             self.cluster.commit_upwards(self.group, ends)
-        except (ClusterUnavailableError, ClusterRefusedError) as error:
+        except (ClusterUnavailableError, ClusterRefusedError, ClientSettingsError) as error:
             _LOG.warning("the offsets of group %s were not committed: %s", self.group, error)
 
     @property
@@ -330,7 +334,18 @@ class LiveSource:
         except OnefoldError:
             raise
         except Exception as error:  # whatever Spark says: the brokers are gone, the disk is full
-            raise LandingInterruptedError(batch, f"reading the topics failed: {cause_of(error)}") from error
+            cause = cause_of(error)
+            if "long overflow" in cause:
+                self._check_stamps(batch, ranges)
+            raise LandingInterruptedError(batch, f"reading the topics failed: {cause}") from error
+
+    def _check_stamps(self, batch: str, ranges: list[OffsetRange]) -> None:
+        """Name the first record whose timestamp is more than Spark's client can take."""
+        for one in ranges:
+            where = one.topic_partition
+            if found := self.cluster.first_beyond((where.topic, where.partition), one.start, one.end, _LATEST):
+                offset, stamp = found
+                raise UnreadableStampError(batch, f"{where.topic}-{where.partition}@{offset}", stamp)
 
     def _explained(
         self,

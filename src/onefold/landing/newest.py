@@ -7,9 +7,9 @@ partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.landing.condition import NewestBatches, PartitionCondition, RecordBatch, TopicCondition
 from onefold.landing.connection import ClientSettings
@@ -131,12 +131,5 @@ def _told(topic: str, partition: int, header: Header) -> RecordBatch:
         header.records,
         CODECS[codec] if codec < len(CODECS) else str(codec),
         header.append_time,
-        _instant(stamp),
+        stamped(stamp),
     )
-
-
-def _instant(millis: int) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(millis / 1000, tz=UTC) if millis >= 0 else None
-    except (OverflowError, ValueError, OSError):  # a producer may write any number
-        return None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import reduce
 from operator import and_, or_
 from typing import Any
 
+from onefold.instants import millis_from
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, Manifest
@@ -104,7 +105,7 @@ def _stamped(
         return here & (pc.field("offset") >= one.start) & (pc.field("offset") < one.end)
 
     millis = pc.field("timestamp")
-    wanted = reduce(or_, map(of, ranges)) & (millis >= _millis(since)) & (millis <= _millis(until))
+    wanted = reduce(or_, map(of, ranges)) & (millis >= millis_from(since)) & (millis <= millis_from(until))
     found: dict[str, int] = {}
     for one in manifest.objects:
         file = pa.PythonFile(Seekable(lake.storage, one.key, one.size), mode="r")
@@ -113,11 +114,6 @@ def _stamped(
             key, first = TopicPartition(**{name: row[name] for name in _WHERE}).key, row["offset_min"]
             found[key] = min(first, found.get(key, first))
     return found
-
-
-def _millis(instant: datetime) -> int:
-    """The first millisecond at or after an instant."""
-    return -((datetime.fromtimestamp(0, UTC) - instant) // timedelta(milliseconds=1))
 
 
 def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:

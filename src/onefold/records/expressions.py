@@ -24,6 +24,7 @@ from onefold.dataset.expressions import (
     NullTest,
     Path,
 )
+from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
 
 KEY_VARIANT = "_key_variant"
@@ -46,7 +47,9 @@ def compile_expression(expression: Expression) -> Compiled:
     never = F.lit(False)
     match expression:
         case Path(root, name, parts):
-            return Compiled(reduce(Column.getField, parts, _path(root, name)), never)
+            value = reduce(Column.getField, parts, _path(root, name))
+            # One that no timestamp can hold is no version, and none that another could be.
+            return Compiled(value, F.col(E.TIMESTAMP).isNotNull() & value.isNull() if root == "timestamp" else never)
         case Literal(literal, number):
             column = F.lit(literal)
             return Compiled(column.cast(_number_type(str(literal))) if number else column, never)
@@ -91,7 +94,7 @@ def _path(root: str, name: str) -> Column:
         scalar = kind.isin("STRING", "BIGINT") | kind.startswith("DECIMAL")
         return F.when(scalar, F.try_variant_get(KEY_VARIANT, f"$.{name}", "string"))
     if root == "timestamp":
-        return F.timestamp_millis(E.TIMESTAMP)
+        return F.timestamp_millis(F.when(F.col(E.TIMESTAMP).between(FIRST, LAST), F.col(E.TIMESTAMP)))
     return F.col(f"_{root}")
 
 

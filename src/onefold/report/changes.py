@@ -19,6 +19,7 @@ from pyiceberg.table import FileScanTask
 from onefold.catalog import ROOT, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ChangesUnknownError
+from onefold.instants import rows_of
 from onefold.lake import Lake
 from onefold.publish.rollback import RolledBack
 from onefold.report.ledger import equal, plain
@@ -146,7 +147,7 @@ def _in_partition(
     for change, keys, found in (("deleted", deleted, lost), ("inserted", inserted, rows), ("updated", updated, rows)):
         shown = found.filter(pc.is_in(found[_KEY], value_set=keys[_KEY].combine_chunks())).sort_by(_KEY)
         assert shown.num_rows == keys.num_rows, "a changed row is in a file that was written since"
-        yield from ({"change": change, "row": plain(row)} for row in shown.select(names).to_pylist())
+        yield from ({"change": change, "row": plain(row)} for row in rows_of(shown.select(names)))
 
 
 def _files(table: StateTable, snapshot: int) -> Tasks:

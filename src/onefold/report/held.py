@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from pyiceberg.expressions import And
 
 from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
+from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.publish.gaps import gaps_between
 from onefold.report.ledger import one_of, plain, position, records_of, verdict_rows
@@ -37,7 +37,7 @@ def held_of(lake: Lake, dataset: Dataset, limit: int | None = None) -> list[dict
             "missing": [list(one) for one in missing[row["_key"], row["_version"]]],
             "since": since.get(_place(row["_key"].hex(), row["_order"])),
             **{name: row["_order"][name] for name in _POSITION},
-            "timestamp": _instant(row["_order"]["timestamp"]),
+            "timestamp": at.isoformat() if (at := stamped(row["_order"]["timestamp"])) else None,
         }
         for row in shown
     ]
@@ -84,7 +84,3 @@ def _since(lake: Lake, dataset: Dataset, held: list[dict[str, Any]]) -> dict[tup
 
 def _place(key: str, row: dict[str, Any]) -> tuple[Any, ...]:
     return key, *(row[name] for name in _POSITION)
-
-
-def _instant(milliseconds: int) -> str | None:
-    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat() if milliseconds >= 0 else None

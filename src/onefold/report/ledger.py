@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 
+from onefold import instants
 from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
@@ -49,7 +50,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
     names = table.published_columns(dataset)
     found = table.scan(equal(U.STATE, U.LIVE), names, snapshot, limit)
-    return [plain(row) for row in found.to_arrow().select(names).to_pylist()]
+    return [plain(row) for row in instants.rows_of(found.to_arrow().select(names))]
 
 
 def _snapshot_at(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> int:
@@ -240,9 +241,11 @@ def _rows_of_keys(
     if periods is not None:
         wanted = And(wanted, one_of("_within", [_begins(one) for one in periods]))
     found = {}
-    for row in table.scan(wanted, ("*",), table.main.snapshot).to_arrow().to_pylist():
+    there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
+    names = [name for name in there.column_names if not name.startswith("_") or name == "_state"]
+    for row in instants.rows_of(there.select([*names, "_key", "_order"])):
         order = row["_order"]
-        shown = {name: value for name, value in row.items() if not name.startswith("_") or name == "_state"}
+        shown = {name: row[name] for name in names}
         found[row["_key"].hex(), *(order[name] for name in POSITION)] = plain(shown)
     return found
 
@@ -296,7 +299,7 @@ def verdict_rows(
     table = open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
     for batch in table.scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))
-        yield from (plain(_from_here(row)) for row in ordered.to_pylist())
+        yield from (plain(_from_here(row)) for row in instants.rows_of(ordered))
 
 
 def _from_here(row: dict[str, Any]) -> dict[str, Any]:

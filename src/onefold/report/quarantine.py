@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
+from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.report.ledger import plain, position, records_of
 from onefold.upsert import columns as U
@@ -35,11 +35,10 @@ def quarantine_of(
 
 
 def _record(order: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
-    at = order["timestamp"]
     return {
         "batch": kept["batch"],
         **{name: order[name] for name in ("cluster", "topic", "incarnation", "partition", "offset")},
-        "timestamp": datetime.fromtimestamp(at / 1000, tz=UTC) if at >= 0 else None,
+        "timestamp": stamped(order["timestamp"]),
         "reason": kept["reason"],
         "detail": kept["detail"],
         "key": kept["key"],

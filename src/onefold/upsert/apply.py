@@ -227,7 +227,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
             F.col(f"{C.ORDER}.{name}").alias(name)
             for name in ("cluster", "topic", "incarnation", "partition", "offset")
         ),
-        F.when(F.col(f"{C.ORDER}.timestamp") >= 0, F.timestamp_millis(f"{C.ORDER}.timestamp")).alias("timestamp"),
+        F.expr(C.STAMP).alias("timestamp"),
         F.col(C.VERDICT).alias("verdict"),
         F.col(C.REASON).alias("reason"),
         F.col(U.SCOPE).alias("scope"),

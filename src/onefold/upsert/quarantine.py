@@ -28,7 +28,7 @@ _COLUMNS = {
     "incarnation": f"{C.ORDER}.incarnation",
     "partition": f"{C.ORDER}.partition",
     "offset": f"{C.ORDER}.offset",
-    "timestamp": f"CASE WHEN {C.ORDER}.timestamp >= 0 THEN timestamp_millis({C.ORDER}.timestamp) END",
+    "timestamp": C.STAMP,
     "reason": f"{U.QUARANTINE}.reason",
     "detail": f"{U.QUARANTINE}.detail",
     "key": f"{U.QUARANTINE}.key",
