@@ -123,6 +123,11 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
             *_of_rebuild(lake, dataset),
             *(plan.notes if isinstance(plan, RangesPlan) else []),
             *(manifest.notes if manifest else []),
+            *(
+                [f"Nothing of it is read nor covered: {upserted.unreadable}"]
+                if upserted and upserted.unreadable
+                else []
+            ),
         ],
         decision=published.decision if published else in_force(lake, dataset, batch, latest),
         snapshot=published.snapshot if published else None,
