@@ -176,6 +176,28 @@ def test_only_objects_that_were_stable_for_settle_are_planned(lake: Lake, export
     assert names(plan_batch(lake, dataset("hasty"))) == ["old.jsonl", "young.jsonl"], "no schedule: no settling"
 
 
+def test_values_and_their_companions_are_planned_together_or_not_yet(
+    lake: Lake, exports: Path, dataset: MakeDataset
+) -> None:
+    """Values that were landed without their keys would never get them."""
+    connect = {"path": str(exports), "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}
+    settling = dataset(
+        source={"exports": connect},
+        identity={"business_key": ["id"]},
+        schedule={"cron": "0 * * * *", "start": MIDNIGHT, "settle": "10m"},
+    )
+    old, young = (datetime.now(UTC) - timedelta(minutes=minutes) for minutes in (11, 9))
+    whole = [put(exports, name, at=old).name for name in ("t+0+0.headers.json", "t+0+0.json", "t+0+0.keys.avro")]
+    for name, at in (("t+0+5.json", old), ("t+0+5.keys.avro", young), ("t+0+9.json", young), ("t+0+9.keys.json", old)):
+        put(exports, name, at=at)
+    assert names(plan_batch(lake, settling)) == whole
+    land_batch(lake, settling, plan_batch(lake, settling).batch)
+    assert plan_batch(lake, settling).empty
+    for name in ("t+0+5.keys.avro", "t+0+9.json"):
+        put(exports, name, at=old)
+    assert names(plan_batch(lake, settling)) == ["t+0+5.json", "t+0+5.keys.avro", "t+0+9.json", "t+0+9.keys.json"]
+
+
 def test_what_is_not_of_the_layout_is_named(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
     for name in ("a.jsonl", "README.md", "sub/b.json.gz", "sub/_SUCCESS", ".hidden.jsonl", ".git/c.jsonl"):
         put(exports, name)

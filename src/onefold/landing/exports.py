@@ -79,7 +79,7 @@ class ExportSource:
         self.store: Storage = lake.export(dataset, folder)
 
     def plan(self, interval: Interval | None, *, dry_run: bool = False) -> ObjectsPlan:
-        """Pin the objects that are stable and in no plan yet; with `folder`, all that it holds.
+        """Pin the objects that are stable, their companions too, and in no plan yet; with `folder`, all that it holds.
 
         Raises:
             NothingToReadError: the place does not exist or holds nothing of the layout.
@@ -95,8 +95,9 @@ class ExportSource:
             raise NothingToReadError(self.dataset.name, self.store.uri, problem)
         if not self.folder and not everything:
             planned, settled = self._planned(), self._settled()
+            young = {self._group(info.key) for info, _ in wanted if info.modified > settled}
             wanted = [(info, role) for info, role in wanted if self._pin(info, role) not in planned]
-            wanted = [(info, role) for info, role in wanted if info.modified <= settled]
+            wanted = [(info, role) for info, role in wanted if self._group(info.key) not in young]
         return ObjectsPlan(
             source=self.dataset.source_id,
             interval=interval,
@@ -160,6 +161,10 @@ class ExportSource:
     def _position(self, pinned: PinnedObject) -> dict[str, str | int]:
         found = position_of(pinned.name, self.layout)
         return dict(zip(("topic", "partition", "start"), found, strict=True)) if found else {}
+
+    def _group(self, name: str) -> str:
+        """What an object is read together with: values landed without their companions would never get them."""
+        return base_of(name) if self.layout == "connect" else name
 
     @staticmethod
     def _pin(info: ObjectInfo, role: Literal["values", "keys", "headers"]) -> PinnedObject:
