@@ -121,7 +121,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         why=_why(dataset, batch, published is not None, gate, upserted, manifest),
         notes=[
             *_of_rebuild(lake, dataset),
-            *(plan.notes if isinstance(plan, RangesPlan) else []),
+            *(plan.notes if isinstance(plan, RangesPlan | ObjectsPlan) else []),
             *(manifest.notes if manifest else []),
             *(
                 [f"Nothing of it is read nor covered: {upserted.unreadable}"]
