@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup.documents import NOTHING, Staged, TakenOut, staged_key
+from onefold.decisions import Skip, log_of, standing
+from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, staged_key
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.staging import (
@@ -20,9 +21,11 @@ from onefold.dedup.staging import (
 )
 from onefold.dedup.survivors import choose_survivors
 from onefold.dedup.taken_out import take_out
+from onefold.errors import ExportColumnError, ObjectTooLargeError, UnreadableObjectError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_bytes, manifest_of
 from onefold.landing.manifest import Manifest
+from onefold.records import envelope as E
 from onefold.records.decode import decode
 from onefold.records.landed import objects_named
 from onefold.records.read import read_records
@@ -40,21 +43,28 @@ def run(
     taken: TakenOut = NOTHING,
 ) -> Staged:
     """Stage a landed batch, or find its staging; without the records that upsert found to be taken out by decisions."""
-    standing = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)
-    if standing and session.catalog.tableExists(standing.table):  # else `maintain` has cleared it away
-        return standing
+    found = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)
+    if found and session.catalog.tableExists(found.table):  # else `maintain` has cleared it away
+        return found
     manifest = manifest_of(lake, dataset, batch)
     check_bytes(lake, manifest)
-    with sized(session, manifest.size), objects_named(manifest):
-        staged = _stage(session, lake, dataset, manifest, attempt or new_attempt(), taken)
-    return commit_staging(session, lake, dataset, staged.model_copy(update={"without": taken.digest}))
+    told = {"without": taken.digest}
+    try:
+        with sized(session, manifest.size), objects_named(manifest):
+            records = take_out(read_records(session, lake, dataset, manifest), taken)
+            staged = _stage(session, dataset, manifest, attempt or new_attempt(), records)
+    except (UnreadableObjectError, ExportColumnError, ObjectTooLargeError) as error:
+        # Skipped, it is let go unread: which records an object holds that cannot be read nobody can tell.
+        skips = taken.everything or isinstance(standing(log_of(lake, dataset.name, batch)), Skip)
+        if not skips or manifest.ranges:
+            raise
+        staged = _stage(session, dataset, manifest, new_attempt(), session.createDataFrame([], E.DDL))
+        told = {"without": EVERYTHING.digest, "unreadable": f"{error.object}: {error.problem}"}
+    return commit_staging(session, lake, dataset, staged.model_copy(update=told))
 
 
-def _stage(
-    session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest, attempt: str, taken: TakenOut
-) -> Staged:
+def _stage(session: SparkSession, dataset: Dataset, manifest: Manifest, attempt: str, records: DataFrame) -> Staged:
     batch = manifest.batch
-    records = take_out(read_records(session, lake, dataset, manifest), taken)
     identified = identify(decode(records, dataset), dataset)
     slots = slots_for(manifest, dataset.target.buckets)
     judged = choose_survivors(needed(identified, dataset), dataset, slots)

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
-from onefold.decisions import log_of, standing
+from onefold.decisions import Skip, log_of, standing
 from onefold.decisions.log import pinned_skips
 from onefold.decisions.marks import marks_in_force, put_mark
 from onefold.dedup.documents import staged_of
@@ -33,13 +33,14 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     if found := _published(lake, dataset, batch):  # whatever has become of its staging
         return found
     attempt = attempt or new_attempt()
-    staged = staged_of(lake, dataset, batch)
+    log = log_of(lake, dataset.name, batch)
+    decision = standing(log)
+    staged = staged_of(lake, dataset, batch, skips=isinstance(decision, Skip))
     record_shape(lake, dataset)
     ensure_state(session, lake, dataset, session.table(staged.table))
     table = StateTable(lake, dataset)
     base = table.main
     record = lake.get(lake.record(dataset, base.record), CommitRecord)
-    log = log_of(lake, dataset.name, batch)
     manifest = manifest_of(lake, dataset, batch)
     known = record.forgotten if record else {}
     forgotten = marks_in_force(lake, dataset.name, known)
@@ -48,7 +49,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
         put_mark(lake, dataset.name, forgotten[batch])
     obeyed = Obeyed(
         decided=len(log),
-        decision=standing(log),
+        decision=decision,
         skipped=record.skipped if record else {},
         pinned=pinned_skips(lake, dataset.name),
         forgotten=forgotten,

@@ -43,6 +43,10 @@ class UnknownOutcomeError(OnefoldError):
     """It may have happened: look before doing it again."""
 
 
+class OneBatchError(TerminalError):
+    """What a batch itself holds keeps it from being folded: other batches go on without it."""
+
+
 @dataclass(eq=False)
 class InvalidDatasetError(TerminalError):
     """A dataset file does not say what it must."""
@@ -238,7 +242,7 @@ class ClientSettingsError(TerminalError):
 
 
 @dataclass(eq=False)
-class UnreadableStampError(TerminalError):
+class UnreadableStampError(OneBatchError):
     """A record of a live topic has a timestamp that Spark's client cannot take."""
 
     batch: str
@@ -255,7 +259,7 @@ class UnreadableStampError(TerminalError):
 
 
 @dataclass(eq=False)
-class LandedBytesMissingError(TerminalError):
+class LandedBytesMissingError(OneBatchError):
     """A manifest names an object that is not in the landing any more, or is not what it was."""
 
     exit_code: ClassVar[int] = 4
@@ -271,7 +275,7 @@ class LandedBytesMissingError(TerminalError):
 
 
 @dataclass(eq=False)
-class LandingClearedError(TerminalError):
+class LandingClearedError(OneBatchError):
     """The landed bytes of a batch are gone, by the landing's retention."""
 
     batch: str
@@ -285,7 +289,7 @@ class LandingClearedError(TerminalError):
 
 
 @dataclass(eq=False)
-class ExportChangedError(TerminalError):
+class ExportChangedError(OneBatchError):
     """An export object is not what the plan pinned."""
 
     batch: str
@@ -301,22 +305,29 @@ class ExportChangedError(TerminalError):
 
 
 @dataclass(eq=False)
-class ObjectTooLargeError(TerminalError):
+class ObjectTooLargeError(OneBatchError):
     """An object of a layout that is read whole exceeds what a task can hold."""
 
     object: str
     size: int
     limit: int
 
+    @property
+    def problem(self) -> str:
+        """What is wrong with it."""
+        return f"{self.size} bytes, of at most {self.limit}"
+
     def sentence(self) -> str:
         return (
             f"{self.object} has {self.size} bytes; this layout is read object by object, at most "
-            f"{self.limit} bytes each. It is landed and kept. Export with a smaller flush size."
+            f"{self.limit} bytes each. It is landed and kept, and nothing of its batch was published. Export its "
+            "records anew with a smaller flush size, read the place without it (onefold run DATASET --export PLACE), "
+            "and let its batch go (onefold skip BATCH)."
         )
 
 
 @dataclass(eq=False)
-class UnreadableObjectError(TerminalError):
+class UnreadableObjectError(OneBatchError):
     """A landed object is damaged, or not of the layout: how many records it should hold cannot be told."""
 
     exit_code: ClassVar[int] = 4
@@ -327,13 +338,15 @@ class UnreadableObjectError(TerminalError):
     def sentence(self) -> str:
         return (
             f"batch {self.batch}: export object {self.object} cannot be read: {self.problem}. It is landed and kept, "
-            "and nothing of this batch was published, for records would be missing. Put a whole copy of it into the "
-            "export and read the place again (onefold run DATASET --export PLACE): what stands already is folded."
+            "and nothing of this batch was published, for records would be missing; other batches go on. Put a whole "
+            "copy of it into the export and read the place again (onefold run DATASET --export PLACE): what stands "
+            f"already is folded. Then let this batch go, which every run tries again: onefold skip {self.batch} "
+            "--reason TEXT."
         )
 
 
 @dataclass(eq=False)
-class ExportColumnError(TerminalError):
+class ExportColumnError(OneBatchError):
     """A Parquet object lacks a column that the dataset file maps, or has it with a type that cannot be read."""
 
     exit_code: ClassVar[int] = 2
@@ -344,7 +357,8 @@ class ExportColumnError(TerminalError):
     def sentence(self) -> str:
         return (
             f"{self.object}: column {self.column!r}: {self.problem}. It is landed and kept, and nothing of its batch "
-            "was published. Name the right column in source.exports.columns, or take the object out of the export."
+            "was published. Name the right column in source.exports.columns; or take the object out of the export, "
+            "read the place again (onefold run DATASET --export PLACE), and let its batch go (onefold skip BATCH)."
         )
 
 
@@ -362,7 +376,7 @@ class StepMissingError(TerminalError):
 
 
 @dataclass(eq=False)
-class SumOverflowError(TerminalError):
+class SumOverflowError(OneBatchError):
     """Mode increment: what a batch adds makes a sum larger than its column can hold."""
 
     dataset: str
@@ -634,7 +648,7 @@ class CommitOutcomeUnknownError(UnknownOutcomeError):
 
 
 @dataclass(eq=False)
-class SparkStepError(TerminalError):
+class SparkStepError(OneBatchError):
     """A Spark step ended without a result of its own. It is `of` a batch, or of a whole dataset."""
 
     step: str

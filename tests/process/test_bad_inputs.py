@@ -62,11 +62,12 @@ FILES: dict[str, list[bytes]] = {
         thing(2, "before", partition=10, ts=-1_767_225_600_000_000_000),
         line(3, "no json", partition=10, ts=1_767_225_600_000_000_000),
     ],
+    "no-topic-of-a-broker.jsonl": [thing(0, "slashes", partition=10, topic="a/b//3")],
 }  # fmt: skip
 LINES = {
     "empty.jsonl": 0, "newline.jsonl": 1, "truncated.jsonl": 2, "no-newline-at-the-end.jsonl": 2, "not-kcat.jsonl": 13,
     "not-utf8.jsonl": 2, "windows.jsonl": 2, "payloads.jsonl": 19, "odd-but-good.jsonl": 6, "zipped.jsonl.gz": 3,
-    "we ird [na]m{e}+%20#1?.jsonl": 1, "stamps.jsonl": 4,
+    "we ird [na]m{e}+%20#1?.jsonl": 1, "stamps.jsonl": 4, "no-topic-of-a-broker.jsonl": 1,
 }  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def test_every_landed_line_has_one_verdict(project: Project) -> None:
 
 def test_what_can_be_used_is_in_the_table_and_nothing_else(project: Project) -> None:
     ids = sorted(str(row["id"]) for row in rows_of(project.lake, project.dataset()))
-    odd = ["z" * 200_000, "Zoë \U0001f600", "odd name", "micros", "nanos", "before"]
+    odd = ["z" * 200_000, "Zoë \U0001f600", "odd name", "micros", "nanos", "before", "slashes"]
     assert ids == sorted(["t0", "e0", "e1", "w0", "w1", "o0", "o1", "o2", "o3", "g0", "g1", "g2", *odd])
 
 
@@ -151,6 +152,7 @@ def test_offsets_of_the_quarantine_are_not_covered(project: Project) -> None:
     assert by_partition[6]["quarantined"] == [[0, 19]]
     assert by_partition[6]["covered"] == []
     assert by_partition[7]["covered"] == [[0, 6]]
+    assert (by_partition[10]["topic"], by_partition[10]["covered"]) == ("a/b//3", [[0, 1]])
 
 
 def test_the_report_names_what_was_ignored_and_runs_no_script(project: Project) -> None:

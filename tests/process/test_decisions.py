@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleG
 from onefold.lake import STAGING, Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
+from onefold.proof.prove import prove
 from onefold.publish import decide, publish_batch
 from onefold.publish.rollback import roll_back
 from onefold.quality.documents import GateResult
@@ -406,6 +408,42 @@ def test_a_rebuild_obeys_a_release_only_with_its_values(strict: Project, session
     assert not done.swapped
     assert done.batches[-1].red
     assert done.batches[-1].batch == batch
+
+
+# What cannot be read
+
+
+def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_skip(
+    strict: Project, session: SparkSession
+) -> None:
+    lake, dataset = strict.lake, strict.dataset()
+    whole = gzip.compress(thing(2, "c", 3) + thing(3, "d", 4))
+    strict.put("things/1.jsonl.gz", [whole[:-9]])
+    strict.put("things/2.jsonl", [thing(4, "e", 5)])
+    batch = plan_batch(lake, dataset).batch
+    land_batch(lake, dataset, batch)
+    strict.put("things/3.jsonl", [thing(5, "f", 6)])
+
+    run = strict.onefold("run", "things", "--json")
+    assert (run.code, [one["state"] for one in run.json]) == (4, ["failed", "published"]), run
+    for said in (batch, "1.jsonl.gz", "It is landed and kept", f"onefold skip {batch}"):
+        assert said in run.err
+    assert rows(strict) == [("a", 1), ("b", 2), ("f", 6)]
+    strict.write_dataset("things", STRICT + "# another meaning\n")
+    strict.write_dataset("things", STRICT.replace("holes: none", "holes: compacted"))
+    launcher: Any = Here(session, lake)
+    done = rebuild(lake, strict.dataset(), launcher)
+    assert (done.swapped, [bool(one.failed) for one in done.batches].count(True)) == (True, 1)
+
+    dataset = strict.dataset()
+    decide.skip(lake, dataset, batch, "mia", "cut off at its source")
+    assert carry_out(strict, session, batch).published
+    assert unfinished(lake, dataset) == []
+    assert describe(lake, dataset, batch).notes[-1].startswith("Nothing of it is read nor covered: 1.jsonl.gz: ")
+    strict.put("things/1.jsonl.gz", [whole])
+    assert [one.error for one in strict.run(session, export=strict.home / "exports/things")] == [None]
+    assert rows(strict) == [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("f", 6)], "nothing was taken out"
+    assert prove(session, lake, dataset, 1, lambda _: None).holds
 
 
 # The commands

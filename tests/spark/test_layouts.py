@@ -157,6 +157,18 @@ def test_objects_of_other_schemas_stand_side_by_side(
     ]
 
 
+def test_nanoseconds_are_read_to_the_millisecond_and_none_before_1970(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """A double cannot hold the nanoseconds of today: every eighth millisecond or so came out one too early."""
+    start = 1_772_323_200_000
+    stamps = [(start + ms) * 1_000_000 for ms in range(8)] + [start * 1_000_000 - 1, 999_999, -1]
+    log = [Sent(0, offset, f"a{offset}") for offset in range(len(stamps))]
+    L.generic(tmp_path / "export", log, timestamp=pa.array(stamps, pa.timestamp("ns")))
+    found = read(session, lake, L.dataset_of(dataset, "parquet"), tmp_path / "export")
+    assert [row[E.TIMESTAMP] for row in found] == [*(start + ms for ms in range(8)), start - 1, 0, None]
+
+
 def test_parquet_objects_of_other_types_stand_side_by_side(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:

@@ -11,10 +11,10 @@ import typing
 import pytest
 
 from onefold import errors
-from onefold.errors import OnefoldError, TerminalError, TransientError, UnknownOutcomeError, cause_of
+from onefold.errors import OneBatchError, OnefoldError, TerminalError, TransientError, UnknownOutcomeError, cause_of
 from onefold.spark.result import StepResult
 
-ROOTS = (OnefoldError, TerminalError, TransientError, UnknownOutcomeError)
+ROOTS = (OnefoldError, OneBatchError, TerminalError, TransientError, UnknownOutcomeError)
 KINDS = [
     kind
     for _, kind in inspect.getmembers(errors, inspect.isclass)

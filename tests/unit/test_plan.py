@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -174,6 +175,65 @@ def test_only_objects_that_were_stable_for_settle_are_planned(lake: Lake, export
     everything = plan_batch(lake, settling, export=str(exports))
     assert names(everything) == ["old.jsonl", "young.jsonl"], "--export takes all"
     assert names(plan_batch(lake, dataset("hasty"))) == ["old.jsonl", "young.jsonl"], "no schedule: no settling"
+
+
+def test_values_and_their_companions_are_planned_together_or_not_yet(
+    lake: Lake, exports: Path, dataset: MakeDataset
+) -> None:
+    """Values that were landed without their keys would never get them."""
+    connect = {"path": str(exports), "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}
+    settling = dataset(
+        source={"exports": connect},
+        identity={"business_key": ["id"]},
+        schedule={"cron": "0 * * * *", "start": MIDNIGHT, "settle": "10m"},
+    )
+    old, young = (datetime.now(UTC) - timedelta(minutes=minutes) for minutes in (11, 9))
+    whole = [put(exports, name, at=old).name for name in ("t+0+0.headers.json", "t+0+0.json", "t+0+0.keys.avro")]
+    for name, at in (("t+0+5.json", old), ("t+0+5.keys.avro", young), ("t+0+9.json", young), ("t+0+9.keys.json", old)):
+        put(exports, name, at=at)
+    assert names(plan_batch(lake, settling)) == whole
+    land_batch(lake, settling, plan_batch(lake, settling).batch)
+    assert plan_batch(lake, settling).empty
+    for name in ("t+0+5.keys.avro", "t+0+9.json"):
+        put(exports, name, at=old)
+    assert names(plan_batch(lake, settling)) == ["t+0+5.json", "t+0+5.keys.avro", "t+0+9.json", "t+0+9.keys.json"]
+
+
+def test_objects_that_cannot_be_read_under_their_names_are_told_and_the_rest_is_planned(
+    lake: Lake, exports: Path, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(exports, "a.jsonl")
+    put(exports, "b\\c.jsonl")
+    for name in (b"odd\xff.jsonl", b"odd\xff.txt"):
+        Path(os.fsdecode(os.fsencode(exports) + b"/" + name)).touch()
+    for name, to in (("dangling.jsonl", "gone.jsonl"), ("loop.jsonl", "loop.jsonl"), ("good.jsonl", "a.jsonl")):
+        (exports / name).symlink_to(to)
+    on_disk = LocalStorage.list
+
+    def as_in_a_bucket(store: LocalStorage, prefix: str = "") -> Any:
+        yield from on_disk(store, prefix)
+        if store.root == exports:
+            yield ObjectInfo("/slash.jsonl", 1, "e", OLD)
+
+    monkeypatch.setattr(LocalStorage, "list", as_in_a_bucket)
+    plan = plan_batch(lake, dataset())
+    assert isinstance(plan, ObjectsPlan)
+    assert names(plan) == ["a.jsonl", "good.jsonl"]
+    assert plan.ignored == [r"odd\udcff.txt"]
+    [told] = plan.notes
+    for name, why in (
+        (r"b\\c.jsonl", "holds? a backslash"),
+        (r"odd\\udcff.jsonl", "not UTF-8"),
+        ("dangling.jsonl", "a link to nothing"),
+        ("loop.jsonl", "a link to nothing"),
+        ("/slash.jsonl", "begins with a slash"),
+    ):
+        assert re.search(re.escape(f"'{name}' (") + f"[^)]*{why}", told), told
+    assert [one.name for one in land_batch(lake, dataset(), plan.batch).objects] == names(plan)
+    for name in names(plan):
+        (exports / name).unlink()
+    with pytest.raises(NothingToReadError, match="objects that cannot be read are left out"):
+        plan_batch(lake, dataset())
 
 
 def test_what_is_not_of_the_layout_is_named(lake: Lake, exports: Path, dataset: MakeDataset) -> None:

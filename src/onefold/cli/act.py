@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
-from onefold.cli.batches import ended, say_step
+from onefold.cli.batches import ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.errors import OnefoldError, UsageError
@@ -115,9 +115,7 @@ def run(
         print_json([ended(one) for one in ends])
     else:
         print_rows(name, [ended(one) for one in ends])
-    for one in ends:
-        if one.red:
-            raise one.red
+    raise_first(ends)
 
 
 def _would_read(row: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +126,7 @@ def _would_read(row: dict[str, Any]) -> dict[str, Any]:
 
 def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
     from onefold.cli.process import InProcess
-    from onefold.cli.run import run_batch
+    from onefold.cli.run import try_batch
     from onefold.spark.driver import all_small
 
     spark = InProcess(lake, all_small(lake, dataset, plans))
@@ -136,7 +134,7 @@ def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
     try:
         for number, plan in enumerate(plans, 1):
             with NOTES.status(f"{dataset.name} {plan.batch}") as status:
-                ends.append(run_batch(lake, dataset, plan, spark, say_step(status, dataset.name, number, len(plans))))
+                ends.append(try_batch(lake, dataset, plan, spark, say_step(status, dataset.name, number, len(plans))))
     finally:
         spark.close()
     return ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.status import Status
@@ -30,7 +30,10 @@ def ended(one: BatchRun) -> dict[str, Any]:
     """How a batch ended, as a row."""
     published = one.published
     counts = published.counts if published else {}
-    state = "red" if published is None else ("already published" if published.already else "published")
+    if published:
+        state = "already published" if published.already else "published"
+    else:
+        state = "failed" if one.failed else "red"
     return {
         "batch": one.batch,
         "state": state,
@@ -38,3 +41,12 @@ def ended(one: BatchRun) -> dict[str, Any]:
         "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
         "report": one.report,
     }
+
+
+def raise_first(ends: Iterable[BatchRun]) -> None:
+    """Say why batches are not published: the first is what the command ends with, the others are notes."""
+    errors = [one.error for one in ends if one.error]
+    for error in errors[1:]:
+        note(f"error: {error}")
+    if errors:
+        raise errors[0]

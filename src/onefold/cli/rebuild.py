@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onefold.catalog import find_state
 from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
-from onefold.cli.run import BatchRun, run_batch
+from onefold.cli.run import BatchRun, try_batch
 from onefold.dataset import Dataset
 from onefold.dataset.source import LAYOUTS
 from onefold.decisions.log import pin_skips
@@ -58,7 +58,8 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
 def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _: None) -> Rebuilt:
     """Fold every landed batch into the dataset's generation, then swap; interrupted, it goes on where it was.
 
-    A batch that readers see today must be green again, or nothing is swapped; one that was red may stay so.
+    A batch that readers see today must be green again, or nothing is swapped; one that was red, or could not
+    be read, may stay so.
 
     Raises:
         UsageError: nothing is published yet, or it cannot be folded together.
@@ -72,9 +73,9 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
     ends = []
     for plan in _as_they_come(lake, dataset):
         _pin(lake, dataset)  # each time: the schedule goes on meanwhile, and so do people
-        end = run_batch(lake, dataset, plan, spark, say, rebuilding=True)
+        end = try_batch(lake, dataset, plan, spark, say, rebuilding=True)
         ends.append(end)
-        if end.red and plan.batch in seen_today:
+        if end.error and plan.batch in seen_today:
             return Rebuilt(ends, changed, False)
     say("swap")
     fault_point("before_swap")

@@ -8,7 +8,7 @@ from onefold.catalog import find_state
 from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
 from onefold.dataset import Dataset
-from onefold.errors import GateRedError
+from onefold.errors import GateRedError, OneBatchError, OnefoldError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
@@ -25,12 +25,18 @@ from onefold.upsert.generation import check_generation
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
-    """How a batch ended. `red` holds the gate's error, if it was."""
+    """How a batch ended. `red` holds the gate's error, if it was; `failed` what kept it from being judged."""
 
     batch: str
     published: Published | None
     red: GateRedError | None
     report: str
+    failed: OneBatchError | None = None
+
+    @property
+    def error(self) -> OnefoldError | None:
+        """Why it is not published."""
+        return self.red or self.failed
 
 
 def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:
@@ -91,3 +97,19 @@ def run_batch(
         return BatchRun(batch, None, red, report_batch(lake, dataset, batch))
     fault_point("after_publish")
     return BatchRun(batch, published, None, report_batch(lake, dataset, batch))
+
+
+def try_batch(
+    lake: Lake,
+    dataset: Dataset,
+    plan: Plan,
+    spark: InProcess,
+    say: Say = lambda _: None,
+    *,
+    rebuilding: bool = False,
+) -> BatchRun:
+    """`run_batch` as one of several: what keeps this batch from being folded is told of it, and the others go on."""
+    try:
+        return run_batch(lake, dataset, plan, spark, say, rebuilding=rebuilding)
+    except OneBatchError as error:
+        return BatchRun(plan.batch, None, None, report_batch(lake, dataset, plan.batch), error)

@@ -10,7 +10,7 @@ import typer
 from rich.status import Status
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
-from onefold.cli.batches import Say, ended, say_step
+from onefold.cli.batches import Say, ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, NotRecoveredError, UsageError
@@ -84,8 +84,9 @@ def rebuild(
     if done.swapped:
         changed, (_, swapped) = ", ".join(done.changed), open_dataset(name)
         note(f"{name}: readers of {dataset.target.table} see generation {swapped.generation} (changed: {changed})")
-    elif done.batches and (red := done.batches[-1].red):
-        raise red
+        raise_first(one for one in done.batches if one.failed)  # readers saw nothing of them before, either
+    else:
+        raise_first(done.batches[-1:])
 
 
 def _counting(status: Status, name: str, total: int) -> Say:

@@ -101,6 +101,7 @@ class Staged(BaseModel):
     producers: Producers | None = Field(default=None, description="None: no producer is known")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")
     without: str = Field(default="", description="Digest of what recorded decisions take out of it; usually nothing")
+    unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")
 
 
 class TakenOut(BaseModel):
@@ -124,7 +125,7 @@ class TakenOut(BaseModel):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12] if self else ""
 
 
-NOTHING = TakenOut()
+NOTHING, EVERYTHING = TakenOut(), TakenOut(everything=True)
 
 
 def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "") -> str:
@@ -134,13 +135,15 @@ def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "") -> s
     return f"{lake.batch(dataset, batch)}/staged-{judged_by(dataset)}{less}.json"
 
 
-def staged_of(lake: Lake, dataset: Dataset, batch: str) -> Staged:
-    """The staging of a batch.
+def staged_of(lake: Lake, dataset: Dataset, batch: str, *, skips: bool = False) -> Staged:
+    """The staging of a batch; where it is skipped and cannot be read, the one without anything.
 
     Raises:
         StepMissingError: dedup has not run, or not with this code.
     """
     staged = lake.get(staged_key(lake, dataset, batch), Staged)
+    if staged is None and skips:
+        staged = lake.get(staged_key(lake, dataset, batch, EVERYTHING.digest), Staged)
     if staged is None:
         raise StepMissingError(batch, "this step", "dedup (with the code and the fields of now)")
     return staged

@@ -50,7 +50,7 @@ def newest_of_export(
     Raises:
         NoDraftError: there is no object of a known layout, or no record of the topic in them.
     """
-    objects = list(store.list())
+    objects = [one for one in store.list() if not one.unreachable]
     if not objects:
         raise NoDraftError(name, store.uri, "does not exist or is empty", "Name the folder that holds the export.")
     layout = layout or _layout(name, store, objects)

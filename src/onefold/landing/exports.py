@@ -38,6 +38,8 @@ _BESIDE = re.compile(
 )
 """What a broker keeps beside its segments; they say all of it themselves."""
 
+_NAMED = 5
+"""Objects that cannot be read that are named, of those that are counted."""
 _SMALLEST = 100
 """Bytes of a small record, with which a number of records becomes a number of bytes."""
 
@@ -79,7 +81,7 @@ class ExportSource:
         self.store: Storage = lake.export(dataset, folder)
 
     def plan(self, interval: Interval | None, *, dry_run: bool = False) -> ObjectsPlan:
-        """Pin the objects that are stable and in no plan yet; with `folder`, all that it holds.
+        """Pin the objects that are stable, their companions too, and in no plan yet; with `folder`, all that it holds.
 
         Raises:
             NothingToReadError: the place does not exist or holds nothing of the layout.
@@ -88,22 +90,38 @@ class ExportSource:
         return self._pinned(interval)
 
     def _pinned(self, interval: Interval | None, *, everything: bool = False) -> ObjectsPlan:
-        found = list(self.store.list())
+        listed = list(self.store.list())
+        found = [info for info in listed if not info.unreachable]
+        notes = self._left_out([info for info in listed if info.unreachable and role_of(self.layout, info.key)])
         wanted = [(info, role) for info in found if (role := role_of(self.layout, info.key))]
         if not wanted:
-            problem = f"no objects of layout {self.layout}" if found else "does not exist or is empty"
+            problem = f"no objects of layout {self.layout}" if listed else "does not exist or is empty"
+            problem = notes[0] if notes else problem
             raise NothingToReadError(self.dataset.name, self.store.uri, problem)
         if not self.folder and not everything:
             planned, settled = self._planned(), self._settled()
+            young = {self._group(info.key) for info, _ in wanted if info.modified > settled}
             wanted = [(info, role) for info, role in wanted if self._pin(info, role) not in planned]
-            wanted = [(info, role) for info, role in wanted if info.modified <= settled]
+            wanted = [(info, role) for info, role in wanted if self._group(info.key) not in young]
         return ObjectsPlan(
             source=self.dataset.source_id,
             interval=interval,
             place=self.store.uri,
             objects=[self._pin(info, role) for info, role in wanted],
-            ignored=[info.key for info in found if is_ignored(self.layout, info.key)],
+            ignored=[info.shown for info in listed if is_ignored(self.layout, info.key)],
+            notes=notes,
         )
+
+    @staticmethod
+    def _left_out(unreachable: list[ObjectInfo]) -> list[str]:
+        """That objects of the layout are not read, and what to do."""
+        if not unreachable:
+            return []
+        named = ", ".join(f"{info.shown!r} ({info.unreachable})" for info in unreachable[:_NAMED])
+        more = f" and {len(unreachable) - _NAMED} more" if len(unreachable) > _NAMED else ""
+        return [
+            f"objects that cannot be read are left out: {named}{more}. Bring them under sound names: the next run reads them"
+        ]
 
     def newest(self, count: int) -> ObjectsPlan:
         """The objects written last that hold about `count` records, with their companions.
@@ -160,6 +178,10 @@ class ExportSource:
     def _position(self, pinned: PinnedObject) -> dict[str, str | int]:
         found = position_of(pinned.name, self.layout)
         return dict(zip(("topic", "partition", "start"), found, strict=True)) if found else {}
+
+    def _group(self, name: str) -> str:
+        """What an object is read together with: values landed without their companions would never get them."""
+        return base_of(name) if self.layout == "connect" else name
 
     @staticmethod
     def _pin(info: ObjectInfo, role: Literal["values", "keys", "headers"]) -> PinnedObject:

@@ -90,8 +90,9 @@ class TopicPartition(BaseModel):
 
     @classmethod
     def of(cls, key: str) -> TopicPartition:
-        """The inverse of `key`."""
-        cluster, topic, incarnation, partition = key.split("/")
+        """The inverse of `key`; a topic that a line of an export says may hold slashes, a cluster's name may not."""
+        log, incarnation, partition = key.rsplit("/", 2)
+        cluster, _, topic = log.partition("/")
         return cls(cluster=cluster, topic=topic, incarnation=int(incarnation), partition=int(partition))
 
 

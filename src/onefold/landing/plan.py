@@ -104,6 +104,7 @@ class ObjectsPlan(_Plan):
     place: str = Field(description="The export's place, where the objects' names start")
     objects: list[PinnedObject]
     ignored: list[str] = Field(default_factory=list, description="Objects that are not of the layout")
+    notes: list[str] = Field(default_factory=list, description="What to know: objects that cannot be read")
 
     @property
     def empty(self) -> bool:

@@ -27,4 +27,5 @@ def planned(plan: Plan) -> dict[str, Any]:
         "objects": len(objects),
         "bytes": sum(one.size for one in objects),
         "ignored": len(getattr(plan, "ignored", [])),
+        "notes": plan.notes,
     }

@@ -50,7 +50,8 @@ def write_claims(
 ) -> None:
     """Write the claims of all batches that `records` (newest first) publish, bucketed like the target.
 
-    A replay lands nothing: what it used is covered by now, and is read with the batch that landed it.
+    A replay lands nothing: what it used is covered by now, and is read with the batch that landed it. Nothing of a
+    batch that was skipped unread is covered.
 
     Raises:
         LandingClearedError: landed bytes are gone, by the landing's retention.
@@ -59,7 +60,7 @@ def write_claims(
     newest, *older = records
     taken = reduce(Coverage.with_, newest.skipped.values(), Coverage())
     marks = marks_named(lake, dataset.name, newest.forgotten)
-    landed = [one for one in (newest, *older) if one.replays is None]
+    landed = [one for one in (newest, *older) if one.replays is None and not one.unreadable]
     begun = False
     for number, one in enumerate(reversed(landed), 1):
         say(f"batch {number} of {len(landed)}")

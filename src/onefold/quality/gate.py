@@ -55,7 +55,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         gone = forgotten_keys(marks_named(lake, dataset.name, upserted.carried_out).values())
         facts = facts_of(session, dataset, upserted, changed, gone)
         manifest = manifest_of(lake, dataset, upserted.batch)
-        landed = count_landed(session, lake, dataset, manifest)
+        landed = 0 if upserted.unreadable else count_landed(session, lake, dataset, manifest)
         held, oldest = held_rows(session, dataset, upserted.head) if dataset.chained else (0, None)
         found = [
             *_spark_checks(facts),

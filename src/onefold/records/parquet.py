@@ -201,10 +201,12 @@ _ABSENT = {"timestamp": "long", "key": "binary"}
 
 
 def _millis(column: Column, kind: pa.DataType) -> Column:
-    if pa.types.is_timestamp(kind):
-        millis = F.floor(column / 1_000_000) if kind.unit == "ns" else F.unix_millis(column.cast("timestamp"))
-    else:
+    if not pa.types.is_timestamp(kind):
         millis = column
+    elif kind.unit == "ns":  # in whole numbers, for a double does not hold them; `div` cuts towards 1970
+        millis = F.when(column >= 0, F.call_function("div", column, F.lit(1_000_000)))
+    else:
+        millis = F.unix_millis(column.cast("timestamp"))
     return F.when(millis >= 0, millis.cast("long"))
 
 

@@ -121,8 +121,13 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         why=_why(dataset, batch, published is not None, gate, upserted, manifest),
         notes=[
             *_of_rebuild(lake, dataset),
-            *(plan.notes if isinstance(plan, RangesPlan) else []),
+            *(plan.notes if isinstance(plan, RangesPlan | ObjectsPlan) else []),
             *(manifest.notes if manifest else []),
+            *(
+                [f"Nothing of it is read nor covered: {upserted.unreadable}"]
+                if upserted and upserted.unreadable
+                else []
+            ),
         ],
         decision=published.decision if published else in_force(lake, dataset, batch, latest),
         snapshot=published.snapshot if published else None,

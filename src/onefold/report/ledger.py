@@ -262,13 +262,9 @@ def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     quarantined, refused = _quarantined(find_state(lake, dataset))
     rows: list[dict[str, Any]] = []
     for key, offsets in coverage.partitions.items():
-        cluster, topic, incarnation, partition = key.split("/")
         rows.append(
-            {
-                "cluster": cluster,
-                "topic": topic,
-                "incarnation": int(incarnation),
-                "partition": int(partition),
+            TopicPartition.of(key).model_dump()
+            | {
                 "covered": [list(one) for one in offsets.covered],
                 "holes": [{"start": start, "end": end, "kind": kind} for start, end, kind in offsets.holes],
                 "quarantined": quarantined.get(key, []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -80,7 +81,7 @@ class LocalStorage:
                 folders[:] = sorted(name for name in folders if not name.startswith("."))
                 for name in sorted(names):
                     if not name.startswith("."):  # scratch files of writers, and editors' leavings
-                        yield self._info(Path(folder) / name)
+                        yield from self._listed(Path(folder) / name)
 
     def remove_below(self, folder: str) -> None:
         with self._complaints(), contextlib.suppress(FileNotFoundError):
@@ -112,6 +113,16 @@ class LocalStorage:
 
     def _path(self, key: str) -> Path:
         return self.root / safe_key(key)
+
+    def _listed(self, path: Path) -> Iterator[ObjectInfo]:
+        try:
+            yield self._info(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP):
+                raise
+            if path.is_symlink():  # else it is gone since
+                changed = datetime.fromtimestamp(path.lstat().st_mtime, tz=UTC)
+                yield ObjectInfo(path.relative_to(self.root).as_posix(), 0, "", changed)
 
     def _info(self, path: Path) -> ObjectInfo:
         found = path.stat()

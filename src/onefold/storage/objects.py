@@ -16,12 +16,33 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One listed object: its key, bytes, entity tag and when it was last changed (UTC)."""
+    """One listed object: its key, bytes, entity tag (none: it is a link to nothing) and when it was last changed (UTC).
+
+    Whoever made it named it: the key may be one that this store refuses (`unreachable`).
+    """
 
     key: str
     size: int
     etag: str
     modified: datetime
+
+    @property
+    def unreachable(self) -> str:
+        """Why it cannot be read or written down under its key; nothing: it can."""
+        if not self.etag:
+            return "a link to nothing"
+        try:
+            safe_key(self.key).encode()
+        except UnicodeEncodeError:
+            return "a name that is not UTF-8"
+        except ValueError:
+            return "a name that begins with a slash, climbs, or holds a backslash"
+        return ""
+
+    @property
+    def shown(self) -> str:
+        """The key, as text that can be written down."""
+        return self.key.encode(errors="backslashreplace").decode()
 
 
 class Storage(Protocol):

@@ -58,6 +58,7 @@ class CommitRecord(BaseModel):
         default=0, description="Sessions so far that are not in `highest`, for more came than are kept"
     )
     decision: Standing | None = Field(default=None, description="Of a person: why it is published")
+    unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
     accepted: list[Accepted] = Field(default=[], description="Gaps accepted in the table so far; guard contiguous")
     forgotten: dict[str, str] = Field(

@@ -76,6 +76,7 @@ class Upserted(BaseModel):
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
+    unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")
     decided: int = Field(default=0, description="Decisions on the batch that were on record")
     accepted: list[Accepted] = Field(default=[], description="Gaps that it obeys, its own included; guard contiguous")
     forgotten: dict[str, str] = Field(default={}, description="Forget marks that it obeys, its own included")

@@ -12,7 +12,7 @@ from functools import reduce
 from pydantic import BaseModel, ConfigDict
 
 from onefold.decisions import Mark, Skip, Standing
-from onefold.dedup.documents import Staged, TakenOut
+from onefold.dedup.documents import EVERYTHING, Staged, TakenOut
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, Present, Range, meet, merged, minus
 
@@ -56,7 +56,7 @@ def _union(coverages: Iterable[Coverage]) -> Coverage:
 def taken_out_of(staged: Staged, manifest: Manifest, obeyed: Obeyed) -> TakenOut:
     """The records of a batch that its own skip, those of others, and forget marks take out."""
     if obeyed.skips:
-        return TakenOut(everything=True)
+        return EVERYTHING
     others = obeyed.elsewhere(staged.batch)
     partitions = {}
     offsets_landed = {
