@@ -24,6 +24,7 @@ from onefold.dataset.expressions import (
     NullTest,
     Path,
 )
+from onefold.dataset.types import number_type
 from onefold.records import envelope as E
 from onefold.records.fields import DATE, TIMESTAMP
 
@@ -51,7 +52,7 @@ def compile_expression(expression: Expression) -> Compiled:
             return Compiled(reduce(Column.getField, parts, _path(root, name)), never)
         case Literal(literal, number):
             column = F.lit(literal)
-            return Compiled(column.cast(_number_type(str(literal))) if number else column, never)
+            return Compiled(column.cast(number_type(str(literal)).sql) if number else column, never)
         case Call(function, argument):
             inner = compile_expression(argument)
             value = _call(function, inner.value)
@@ -95,10 +96,6 @@ def _path(root: str, name: str) -> Column:
     if root == "timestamp":
         return F.timestamp_millis(E.TIMESTAMP)
     return F.col(f"_{root}")
-
-
-def _number_type(text: str) -> str:
-    return "bigint" if "." not in text else "decimal(38,10)"
 
 
 def _call(function: str, value: Column) -> Column:
