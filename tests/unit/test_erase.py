@@ -23,6 +23,7 @@ from onefold.landing.erase import check_erasable, erase_landed, holding
 from onefold.landing.land import _check
 from onefold.landing.manifest import LandedObject, Manifest, Replays
 from onefold.landing.offsets import TopicPartition
+from onefold.landing.plan import GapPlan, put_plan, take_plan
 from onefold.publish import erase as erasing
 
 MakeDataset = Callable[..., Dataset]
@@ -191,6 +192,43 @@ def test_nothing_is_decided_where_it_is_refused(lake: Lake, dataset: MakeDataset
     with pytest.raises(UsageError, match="say which keys"):
         erase_keys(lake, made, [], "mia", "asked to", spark)
     assert erasing.erasures_of(lake, "sums") == []
+
+
+GAP: dict[str, Any] = {"region": "north", "id": "7"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "key", "refused"),
+    [
+        (["region", "id"], {"region": "north", "id": "7"}, True),
+        (["region", "id"], {"region": "south", "id": "7"}, False),
+        (["id"], {"id": 7}, True),
+        (["id"], {"id": "8"}, False),
+        (["long(key.id)"], {"id": "07"}, True),
+        (["long(key.region)"], {"region": "5"}, False),
+        (["id", "kind"], {"id": "7", "kind": "k"}, True),
+        (["kind"], {"kind": "7"}, False),
+    ],
+)
+def test_a_gap_that_was_accepted_with_other_parts_of_the_key_refuses_where_the_common_ones_agree(
+    lake: Lake, dataset: MakeDataset, parts: list[str], key: dict[str, Any], refused: bool
+) -> None:
+    given = [part if "(" in part else f"key.{part}" for part in parts]
+    version = {"from": "long(header.v)", "guard": "contiguous"}
+    made = dataset(
+        "accounts",
+        key={"format": "json"},
+        value={"fields": {"owner": "string"}},
+        apply={"mode": "upsert", "key": given, "version": version},
+    )
+    plan = GapPlan(source=made.source_id, dataset="accounts", key=GAP, version=6)
+    put_plan(lake, plan)
+    take_plan(lake, "accounts", plan)
+    if refused:
+        with pytest.raises(UsageError, match=f"batch {plan.batch} accepted a gap of such a key"):
+            erasing.check(lake, made, [key])
+    else:
+        assert len(erasing.check(lake, made, [key])) == 1
 
 
 def test_a_decision_on_the_same_keys_stands_until_it_has_ended_and_keeps_digests_only(
