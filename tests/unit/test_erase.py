@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,23 @@ def test_L2_a_line_keeps_its_place_and_loses_its_payload_and_all_others_stay_as_
     assert after.sha256 == lake.storage.digest(after.key)
     assert holding(lake, "s", MEANT) == {}
     assert erase(lake) == 0, "once more changes nothing"
+
+
+def test_a_line_that_nests_as_deep_as_spark_reads_loses_its_payload_and_a_deeper_one_is_no_record(lake: Lake) -> None:
+    def nested(levels: int) -> bytes:
+        return line(1, "ann").replace(
+            b'"payload": "{\\"of\\": \\"ann\\"}"', b'"payload": ' + b"[" * levels + b"]" * levels
+        )
+
+    deepest, deeper = nested(999), nested(200_000)
+    assert b'"payload": [[' in deepest
+    land(lake, "b1", deeper + deepest + line(2, "ann"))
+    limit = sys.getrecursionlimit()
+    assert erase(lake) == 1
+    assert sys.getrecursionlimit() == limit
+    [after] = manifest(lake, "b1").objects
+    lines = (lake.storage.read(after.key) or b"").splitlines(keepends=True)
+    assert (lines[0], json.loads(lines[1])["payload"], lines[2]) == (deeper, None, line(2, "ann"))
 
 
 def test_a_packed_object_stays_packed_and_one_without_such_records_is_not_touched(lake: Lake) -> None:
