@@ -5,13 +5,13 @@ sources/<source>/erased/<batch>/…             which landed objects took the pl
 sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed log segments say
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged but for what was erased
-datasets/<dataset>/<generation>/…             staging, attempts, commit records, the shapes of its fields
+datasets/<dataset>/<generation>/…             staging, attempts, commit records, reports, the shapes of its fields
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
 datasets/<dataset>/forgotten/<batch>/…        which records are forgotten with it
 datasets/<dataset>/erasures/…                 which keys people had erased
 datasets/<dataset>/results/<batch>/…          how Spark's steps ended, for drivers in other processes
 targets/<table>.json                          whose table it is
-reports/<dataset>/<batch>.html|json           the account of a batch
+reports/<dataset>/<batch>.html|json           the newest account of a batch
 histories/<dataset>.json                      its batches at a glance, for the overview
 warehouse/, catalog.db                        the Iceberg tables
 """
@@ -282,6 +282,11 @@ class Lake:
     def report(dataset: str, batch: str, ending: str) -> str:
         """The key of a batch's report."""
         return f"reports/{dataset}/{batch}.{ending}"
+
+    @staticmethod
+    def report_of(dataset: Dataset, batch: str, ending: str) -> str:
+        """The key of the same report, as the batch is folded into this generation."""
+        return f"datasets/{dataset.name}/{dataset.generation}/reports/{batch}.{ending}"
 
     @staticmethod
     def reports(dataset: str) -> str:

@@ -436,6 +436,22 @@ def test_the_groups_offsets_are_committed_once_the_manifest_stands(
     assert (stood, committed(t)) == ([True], 2)
 
 
+def test_a_topic_deleted_once_the_manifest_stands_fails_nothing(
+    topics: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    t = topics()
+    t.send([0.1, 0.2])
+    plan, commit = t.plan(), Cluster.commit_upwards
+
+    def delete_first(self: Cluster, group: str, ends: dict[tuple[str, int], int]) -> None:
+        t.delete()
+        commit(self, group, ends)
+
+    monkeypatch.setattr(Cluster, "commit_upwards", delete_first)
+    assert t.land(plan) == t.lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
+    assert "were not committed" in caplog.text
+
+
 def test_a_topic_deleted_while_it_is_read_lands_nothing(topics: Make) -> None:
     t = topics()
     t.send([0.1, 0.2])

@@ -96,8 +96,17 @@ def _lose_bytes(session: SparkSession, branch: str) -> None:
         (_lose_insert, "L5", False),
         (_go_back, "L4", False),
         (_lose_key, "", True),
+        (_lose_key, "L4", False),
     ],
-    ids=["a rejected record lost", "a key twice", "another key twice", "a row lost", "a row went back", "a null key"],
+    ids=[
+        "a rejected record lost",
+        "a key twice",
+        "another key twice",
+        "a row lost",
+        "a row went back",
+        "a null key",
+        "and its law",
+    ],
 )
 def test_a_merge_gone_wrong_is_red(
     begun: Project, session: SparkSession, upserted: Upserted, tamper: Tamper, law: str, waivable: bool

@@ -11,9 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
+from onefold.dataset.expressions import parse
 from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, decode
+from onefold.records.expressions import compile_expression
 from tests.spark.envelopes import envelope, record
 
 FIELDS = {
@@ -279,6 +281,46 @@ def test_a_failed_cast_is_no_answer_of_a_filter_or_a_delete_unless_nothing_hangs
             assert told in (None, ("wrong_type", f"{place}: a cast fails in {text}"))
             found[case] += ((rows[repr(case)][column], place if told else None),)
     assert found == CASTS
+
+
+OF_TEXT: dict[str, dict[str, Any]] = {
+    "timestamp": {
+        " 2026-03-01T10:15:00Z ": at(10, 15),
+        "2026-03-01 10:15:00.5+01:00": at(9, 15, 0, 500_000),
+        **dict.fromkeys(["10:15", "T10:15", "2026", "2026-03", "2026-03-01", "2026-3-1 10:15:00", "2026-02-30T10:15"]),
+    },
+    "date": {
+        "2026-03-01": date(2026, 3, 1),
+        **dict.fromkeys(["10:15", "2026", "2026-3-1", "2026-03-01T10:15", "2026-03-01 junk", "2026-02-30"]),
+    },
+    "double": {
+        "-1": -1.0,
+        "+.5": 0.5,
+        "1.e-2": 0.01,
+        **dict.fromkeys(["NaN", "Infinity", "-inf", "1d", "1f", "1e400", "", ".", "1,5"]),
+    },
+}
+"""Text under each cast, and what it is; None: none of these."""
+
+
+def test_text_is_cast_where_a_field_would_take_it_and_never_depends_on_the_day(spark: SparkSession) -> None:
+    given = [(cast, text) for cast, texts in OF_TEXT.items() for text in texts]
+    casts = {cast: compile_expression(parse(f"{cast}(header.v)")) for cast in OF_TEXT}
+    records = [record(repr(case), None, headers=[("v", case[1])]) for case in given]
+    columns = [
+        column.alias(cast + end) for cast, c in casts.items() for column, end in ((c.value, ""), (c.failed, "?"))
+    ]
+    rows = _by_case(envelope(spark, records).select("case", *columns))
+    found = {case: (rows[repr(case)][case[0]], rows[repr(case)][case[0] + "?"]) for case in given}
+    assert found == {(cast, text): (OF_TEXT[cast][text], OF_TEXT[cast][text] is None) for cast, text in given}
+
+
+def test_what_is_a_date_or_a_timestamp_already_is_cast_as_it_is(spark: SparkSession) -> None:
+    casts = ["timestamp(timestamp)", "date(timestamp)", "date(date(timestamp))", "timestamp(date(timestamp))"]
+    instant = datetime(2026, 3, 1, 10, 15, 0, 7000, tzinfo=UTC)
+    frame = envelope(spark, [record("one", None, timestamp=int(instant.timestamp() * 1000))])
+    row = frame.select(*(compile_expression(parse(text)).value.alias(text) for text in casts)).toArrow().to_pylist()[0]
+    assert list(row.values()) == [instant, instant.date(), instant.date(), datetime(2026, 3, 1, tzinfo=UTC)]
 
 
 def test_what_a_filter_or_a_delete_asks_in_vain_is_neither_filtered_nor_applied(

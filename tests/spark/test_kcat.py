@@ -51,6 +51,7 @@ BAD_VALUE = LINE.replace(b'"p"', b'"\xc3("')
 NO_PAYLOAD = LINE.replace(b',"payload":"p"', b"")
 HUGE = LINE.replace(b'"p"', b'"' + b"p" * 16_000_000 + b'"')
 HALF = LINE[:-20]
+DEEP, TOO_DEEP = (LINE.replace(b'"p"', b"[" * levels + b"]" * levels) for levels in (999, 1_000))
 LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a record": (LINE, good()),
     "white space around": (b"  " + LINE + b" \t", good()),
@@ -85,6 +86,8 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "no payload": (NO_PAYLOAD, not_bytes(NO_PAYLOAD)),
     "a number as payload": (LINE.replace(b'"p"', b"1.10"), not_bytes(LINE.replace(b'"p"', b"1.10"))),
     "an object as payload": (LINE.replace(b'"p"', b'{"a":1}'), not_bytes(LINE.replace(b'"p"', b'{"a":1}'))),
+    "a payload of 999 levels": (DEEP, not_bytes(DEEP)),  # erasing reads as many (`onefold.landing.erase`)
+    "a payload of 1,000 levels": (TOO_DEEP, unreadable(TOO_DEEP)),
     "a number as key": (LINE.replace(b'"k"', b"1"), not_bytes(LINE.replace(b'"k"', b"1"))),
     "no key": (LINE.replace(b'"key":"k",', b""), good(_key_bytes=None)),
     "a line of 16 MB": (HUGE, unreadable(HUGE) | {"_unreadable": "the line has more than 16,000,000 bytes"}),

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
+from onefold.catalog import StateTable
 from onefold.dataset import Dataset
+from onefold.errors import GateRedError
 from onefold.lake import Lake
+from onefold.landing.land import land_batch, plan_batch
 from onefold.report.ledger import rows_of
-from tests.spark.pipeline import Sent, export, run
+from tests.spark.pipeline import InSession, Sent, export, run
 
 
 def test_the_first_part_that_differs_decides(
@@ -49,3 +53,31 @@ def test_the_first_part_that_differs_decides(
         "c": "another at 40",
         "b": "v1 at 40",
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "lost"), [("long(header.v)", "_version"), (["long(header.v)", "timestamp"], "_version.v2")]
+)
+def test_L4_the_gate_asks_for_a_version_of_every_row_also_of_a_deleted_one(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Callable[..., Dataset],
+    tmp_path: Path,
+    given: str | list[str],
+    lost: str,
+) -> None:
+    apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": given}, "delete_when": "tombstone"}
+    made = dataset("accounts", key={"format": "json"}, value={"fields": {"owner": "string"}}, apply=apply)
+    here = InSession(lake, session)
+    log = [Sent(0, 0, 10, "a", 1, "1", {"owner": "A"}), Sent(0, 1, 11, "b", 1, "2", None)]
+    plan = plan_batch(lake, made, export=str(export(tmp_path / "1", log)))
+    land_batch(lake, made, plan.batch)
+    here.run("dedup", made, plan.batch)
+    upserted = here.run("upsert", made, plan.batch, "cafe01")
+    assert here.run("gate", made, plan.batch, "cafe01").green
+    branch = f"onefold.{'.'.join(StateTable(lake, made).identifier)}.branch_{upserted.branch}"
+    session.sql(f"UPDATE {branch} SET {lost} = NULL WHERE _state = 'deleted'")
+    head = StateTable(lake, made).table.refs()[upserted.branch].snapshot_id
+    lake.put(lake.attempt(made, plan.batch, "cafe01", "upsert"), upserted.model_copy(update={"head": head}))
+    with pytest.raises(GateRedError, match="no null key or version: found 1"):
+        here.run("gate", made, plan.batch, "cafe01")

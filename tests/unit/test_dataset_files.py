@@ -268,6 +268,85 @@ REFUSED = [
     ("message id", "message_id: header.message-id", "message_id: 'long('", "identity.message_id", "cannot be read"),
     ("filter", "\"value.type = 'entry'\"", '"type = ="', "source.filter", "cannot be read"),
     ("filter field", "\"value.type = 'entry'\"", '"kind = 1"', "source.filter", "names no field of value.fields"),
+    (
+        "text and number",
+        "\"value.type = 'entry'\"",
+        '"header.x >= 3"',
+        "source.filter",
+        "'header.x >= 3' compares a string with a long; cast one of them, such as long(…)",
+    ),
+    (
+        "key and number",
+        "\"value.type = 'entry'\"",
+        "\"key.id in ('a', 3)\"",
+        "source.filter",
+        "compares a string with a long",
+    ),
+    ("text and decimal", "\"value.type = 'entry'\"", '"header.x >= 3.5"', "source.filter", "such as double(…)"),
+    (
+        "text and instant",
+        "\"value.type = 'entry'\"",
+        "\"timestamp > '10:15'\"",
+        "source.filter",
+        "'10:15'\" compares a timestamp with a string; cast one of them, such as timestamp(…)",
+    ),
+    (
+        "number and boolean",
+        "\"value.type = 'entry'\"",
+        '"amount = true"',
+        "source.filter",
+        "compares a decimal with a boolean",
+    ),
+    (
+        "text and condition",
+        "\"value.type = 'entry'\"",
+        '"type = (amount > 1)"',
+        "source.filter",
+        "compares a string with a boolean",
+    ),
+    ("no condition", "\"value.type = 'entry'\"", '"header.x"', "source.filter", "takes a string for a condition"),
+    (
+        "no condition in one",
+        "\"value.type = 'entry'\"",
+        '"amount > 1 or not offset"',
+        "source.filter",
+        "takes a long for a condition",
+    ),
+    (
+        "cast of a condition",
+        "\"value.type = 'entry'\"",
+        '"timestamp((amount > 1)) > timestamp"',
+        "source.filter",
+        "a boolean is no timestamp",
+    ),
+    (
+        "long above 64 bits",
+        "\"value.type = 'entry'\"",
+        '"offset < 9223372036854775808"',
+        "source.filter",
+        "the whole number 9223372036854775808 has more than 64 bits",
+    ),
+    (
+        "decimal of 39 digits",
+        "\"value.type = 'entry'\"",
+        '"amount < 0.999999999999999999999999999999999999999"',
+        "source.filter",
+        "has more than 38 digits",
+    ),
+    (
+        "decimal rounded",
+        "\"value.type = 'entry'\"",
+        '"amount < 0.99999999999999999999999"',
+        "source.filter",
+        "compares a decimal(18,2) with a decimal(23,23), of which Spark would round one",
+    ),
+    (
+        "decimal and long",
+        "\"value.type = 'entry'\"",
+        '"offset < 0.9999999999999999999"',
+        "source.filter",
+        "compares a long with a decimal(19,19)",
+    ),
     ("business key", "[transfer, account]", "[transfer, acount]", "identity.business_key", "names no field"),
     ("business key empty", "[transfer, account]", "[]", "identity.business_key", "at least 1"),
     ("a json key whole", "header.message-id", "key", "identity.message_id", "a json key is used by its parts"),
@@ -341,6 +420,20 @@ def test_a_name_of_onefolds_own_dags_is_refused(tmp_path: Path) -> None:
     file.write_text(changed("name: entries", "name: onefold_decide"))
     with pytest.raises(InvalidDatasetError, match="names that begin with onefold_ are those of Onefold's own DAGs"):
         load_dataset(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "long(header.x) >= 3 and header.x in ('3', '4')",
+        "amount > 3 and amount < 9999999999999999.999 and double(amount) in (0.1, 2)",
+        "partition = 0 and offset <= 9223372036854775807 and offset > -9223372036854775808",
+        "at > timestamp and date(at) < at and at is not null and (account = 'a') = true",
+        "not (key.id = lower(topic)) or boolean(header.b)",
+    ],
+)
+def test_what_is_of_one_kind_may_be_compared(write: Write, text: str) -> None:
+    assert load_dataset(write(changed("value.type = 'entry'", text))).source.filter == text
 
 
 @pytest.mark.parametrize(

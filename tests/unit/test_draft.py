@@ -324,6 +324,18 @@ def test_keys_that_come_again_with_a_growing_version_make_an_upsert(name: str, t
     assert dataset.apply.version.from_ == name
 
 
+@pytest.mark.parametrize(
+    ("end", "version"), [("T00:00", "timestamp(header.updated-at)"), ("", "date(header.updated-at)")]
+)
+def test_a_version_of_a_header_is_cast_to_what_its_text_is(end: str, version: str, tmp_path: Path) -> None:
+    records = [
+        record(i, {"id": f"a-{i % 4}", "n": i}, b"a-%d" % (i % 4), updated_at=f"2026-03-{i + 1:02}{end}")
+        for i in range(20)
+    ]
+    made = loaded(drafted(records), tmp_path)
+    assert (made.apply.mode, made.apply.version and made.apply.version.from_) == ("upsert", version)
+
+
 def test_events_of_a_key_are_no_upsert_though_they_are_numbered() -> None:
     values = [{"event_id": f"e-{i}", "user_id": f"u-{i % 4}", "seq": i} for i in range(20)]
     draft = drafted(record(i, value, value["user_id"].encode()) for i, value in enumerate(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from onefold.landing.erase import check_erasable, erase_landed, holding
 from onefold.landing.land import _check
 from onefold.landing.manifest import LandedObject, Manifest, Replays
 from onefold.landing.offsets import TopicPartition
+from onefold.landing.plan import GapPlan, put_plan, take_plan
 from onefold.publish import erase as erasing
 
 MakeDataset = Callable[..., Dataset]
@@ -72,6 +74,23 @@ def test_L2_a_line_keeps_its_place_and_loses_its_payload_and_all_others_stay_as_
     assert after.sha256 == lake.storage.digest(after.key)
     assert holding(lake, "s", MEANT) == {}
     assert erase(lake) == 0, "once more changes nothing"
+
+
+def test_a_line_that_nests_as_deep_as_spark_reads_loses_its_payload_and_a_deeper_one_is_no_record(lake: Lake) -> None:
+    def nested(levels: int) -> bytes:
+        return line(1, "ann").replace(
+            b'"payload": "{\\"of\\": \\"ann\\"}"', b'"payload": ' + b"[" * levels + b"]" * levels
+        )
+
+    deepest, deeper = nested(999), nested(200_000)
+    assert b'"payload": [[' in deepest
+    land(lake, "b1", deeper + deepest + line(2, "ann"))
+    limit = sys.getrecursionlimit()
+    assert erase(lake) == 1
+    assert sys.getrecursionlimit() == limit
+    [after] = manifest(lake, "b1").objects
+    lines = (lake.storage.read(after.key) or b"").splitlines(keepends=True)
+    assert (lines[0], json.loads(lines[1])["payload"], lines[2]) == (deeper, None, line(2, "ann"))
 
 
 def test_a_packed_object_stays_packed_and_one_without_such_records_is_not_touched(lake: Lake) -> None:
@@ -191,6 +210,43 @@ def test_nothing_is_decided_where_it_is_refused(lake: Lake, dataset: MakeDataset
     with pytest.raises(UsageError, match="say which keys"):
         erase_keys(lake, made, [], "mia", "asked to", spark)
     assert erasing.erasures_of(lake, "sums") == []
+
+
+GAP: dict[str, Any] = {"region": "north", "id": "7"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "key", "refused"),
+    [
+        (["region", "id"], {"region": "north", "id": "7"}, True),
+        (["region", "id"], {"region": "south", "id": "7"}, False),
+        (["id"], {"id": 7}, True),
+        (["id"], {"id": "8"}, False),
+        (["long(key.id)"], {"id": "07"}, True),
+        (["long(key.region)"], {"region": "5"}, False),
+        (["id", "kind"], {"id": "7", "kind": "k"}, True),
+        (["kind"], {"kind": "7"}, False),
+    ],
+)
+def test_a_gap_that_was_accepted_with_other_parts_of_the_key_refuses_where_the_common_ones_agree(
+    lake: Lake, dataset: MakeDataset, parts: list[str], key: dict[str, Any], refused: bool
+) -> None:
+    given = [part if "(" in part else f"key.{part}" for part in parts]
+    version = {"from": "long(header.v)", "guard": "contiguous"}
+    made = dataset(
+        "accounts",
+        key={"format": "json"},
+        value={"fields": {"owner": "string"}},
+        apply={"mode": "upsert", "key": given, "version": version},
+    )
+    plan = GapPlan(source=made.source_id, dataset="accounts", key=GAP, version=6)
+    put_plan(lake, plan)
+    take_plan(lake, "accounts", plan)
+    if refused:
+        with pytest.raises(UsageError, match=f"batch {plan.batch} accepted a gap of such a key"):
+            erasing.check(lake, made, [key])
+    else:
+        assert len(erasing.check(lake, made, [key])) == 1
 
 
 def test_a_decision_on_the_same_keys_stands_until_it_has_ended_and_keeps_digests_only(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -10,15 +11,19 @@ from typing import Any, get_args
 
 import pytest
 
+from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
+from onefold.lake import Lake
 from onefold.landing.offsets import LOST, HoleKind
-from onefold.landing.plan import Interval
+from onefold.landing.plan import GapPlan, Interval, put_plan, take_plan
 from onefold.quality.documents import Check
 from onefold.report import causes as report_causes
+from onefold.report import report_batch
 from onefold.report.causes import Cause, causes_of
 from onefold.report.document import LandedLine, Report
 from onefold.report.page import by_partition, bytes_, grouped, instant, interval, render, share, steps_of, thin, visible
+from onefold.report.samples import remove_samples
 from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Duplicates
@@ -623,3 +628,29 @@ def test_verdicts_are_shown_of_each_partition_where_there_are_several() -> None:
     assert "t-10<small>c, incarnation 1</small>" in page
     assert "lines that say no partition" in page
     assert "By partition" not in render(published(partitions={"c/t/1/10": counts}))
+
+
+def test_each_generation_keeps_its_report_and_an_erasure_empties_all(
+    lake: Lake, dataset: Callable[..., Dataset]
+) -> None:
+    first, rebuilt = dataset(), dataset(target={"table": "tests.things", "buckets": 3})
+    plan = put_plan(lake, GapPlan(source=first.source_id, dataset="things", key={"id": "a"}, version=6))
+    take_plan(lake, "things", plan)
+    keys = [
+        *(Lake.report_of(made, plan.batch, "json") for made in (first, rebuilt)),
+        Lake.report("things", plan.batch, "json"),
+    ]
+    report_batch(lake, first, plan.batch)
+    before = lake.storage.read(keys[0])
+    report_batch(lake, rebuilt, plan.batch)
+    kept, anew, newest = (lake.storage.read(key) for key in keys)
+    assert before == kept
+    assert kept != anew == newest
+    for key in keys:
+        shown = published(examples={"failing_keys": [{"id": "zebra-1"}]})
+        lake.put(key, shown)
+        lake.storage.write(key.replace(".json", ".html"), render(shown).encode())
+        assert b"zebra-1" in render(shown).encode()
+    assert remove_samples(lake, first) == 3
+    assert not [info.key for info in lake.storage.list("") if b"zebra-1" in (lake.storage.read(info.key) or b"")]
+    assert [one and one.examples for one in (lake.get(key, Report) for key in keys)] == [{}] * 3

@@ -14,6 +14,8 @@ from typing import Any
 from lark import Lark, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 
+from onefold.dataset.types import number_type
+
 ROOTS = ("key", "value", "header", "timestamp", "offset", "topic", "partition")
 CASTS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
 PERIODS = ("hour", "day", "month", "year")
@@ -144,6 +146,7 @@ class _Build(Transformer[Any, Expression]):
         return Literal(str(words[0])[1:-1].replace("''", "'"))
 
     def number(self, words: list[Any]) -> Literal:
+        number_type(str(words[0]))
         return Literal(str(words[0]), number=True)
 
     def true(self, _words: list[Any]) -> Literal:
@@ -232,17 +235,18 @@ def used(expression: Expression) -> Iterator[Path]:
                 yield from used(term)
 
 
+def parts(expression: Expression) -> Iterator[Expression]:
+    """A tree and all that is in it."""
+    yield expression
+    for term in _terms(expression):
+        yield from parts(term)
+
+
 def calls(expression: Expression) -> Iterator[Call]:
     """Every function call in a tree."""
-    if isinstance(expression, Call):
-        yield expression
-    for term in _terms(expression):
-        yield from calls(term)
+    return (part for part in parts(expression) if isinstance(part, Call))
 
 
 def paths(expression: Expression) -> Iterator[Path]:
     """Every reference in a tree."""
-    if isinstance(expression, Path):
-        yield expression
-    for term in _terms(expression):
-        yield from paths(term)
+    return (part for part in parts(expression) if isinstance(part, Path))

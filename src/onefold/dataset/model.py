@@ -11,11 +11,29 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
-from onefold.dataset.expressions import CASTS, PERIODS, ROOTS, Call, Expression, Path, calls, parse, paths, used
+from onefold.dataset.expressions import (
+    CASTS,
+    PERIODS,
+    ROOTS,
+    Call,
+    Compare,
+    Expression,
+    Junction,
+    Member,
+    Negation,
+    NullTest,
+    Path,
+    calls,
+    parse,
+    parts,
+    paths,
+    used,
+)
+from onefold.dataset.expressions import Literal as LiteralValue
 from onefold.dataset.schedule import Schedule
 from onefold.dataset.shapes import Origin, Shape, Standing, origins_of
 from onefold.dataset.source import Source
-from onefold.dataset.types import FieldType, parse_type
+from onefold.dataset.types import FieldType, number_type, parse_type
 
 
 class KeyFormat(Model):
@@ -271,6 +289,8 @@ class Dataset(Model):
                     raise ValueError(f"{place}: {text!r}: {path.column} is a {kind.name}; name a field of it")
             if place in _IDENTIFYING and (kind := self.type_of(parse(text))) and kind.name == "double":
                 raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
+        for place, text in self.expressions():
+            self._check_kinds(place, text)
         if self.apply.mode == "append" and len(self.levels) == 1 and not self.source.exact:
             raise ValueError(
                 f"identity: positions of layout {self.source.layout} are inferred and cannot decide; "
@@ -286,6 +306,40 @@ class Dataset(Model):
             raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
         self._check_column_names()
         return self
+
+    def _check_kinds(self, place: str, text: str) -> None:
+        """Refuses what Spark would refuse, or try to cast by itself, record by record."""
+        tree = parse(text)
+        conditions = [tree] if place in ("source.filter", "apply.delete_when") else []
+        for part in parts(tree):
+            match part:
+                case Compare(_, left, right):
+                    self._check_pair(f"{place}: {text!r}", left, right)
+                case Member(term, items):
+                    for item in items:
+                        self._check_pair(f"{place}: {text!r}", term, item)
+                case Junction(_, terms):
+                    conditions += terms
+                case Negation(term):
+                    conditions.append(term)
+                case Call("timestamp", argument) if (kind := self._kind_of(argument)).name == "boolean":
+                    raise ValueError(f"{place}: {text!r}: a {kind} is no timestamp")
+                case _:
+                    pass
+        for term in conditions:
+            if (kind := self._kind_of(term)).name != "boolean":
+                raise ValueError(f"{place}: {text!r} takes a {kind} for a condition; compare it with something")
+
+    def _check_pair(self, said: str, left: Expression, right: Expression) -> None:
+        one, other = self._kind_of(left), self._kind_of(right)
+        if one.family != other.family:
+            wanted = other.name if one.name == "string" else one.name
+            cast = wanted if wanted in CASTS else "double"
+            raise ValueError(f"{said} compares a {one.name} with a {other.name}; cast one of them, such as {cast}(…)")
+        if one.rounds(other):
+            raise ValueError(
+                f"{said} compares a {one} with a {other}, of which Spark would round one; cast with double(…)"
+            )
 
     def _check_periods(self) -> None:
         for place, text in self.expressions():
@@ -380,6 +434,18 @@ class Dataset(Model):
                 return FieldType("timestamp" if function == "hour" else "date")
             case _:
                 return None
+
+    def _kind_of(self, expression: Expression) -> FieldType:
+        """The type as which an expression is compared."""
+        match expression:
+            case Compare() | Junction() | Negation() | NullTest() | Member() | LiteralValue(bool()):
+                return FieldType("boolean")
+            case LiteralValue(text, number=True):
+                return number_type(str(text))
+            case Path("partition"):
+                return FieldType("int")
+            case _:
+                return self.type_of(expression) or FieldType("string")
 
     @staticmethod
     def _within(kind: FieldType | None, inner: tuple[str, ...]) -> FieldType | None:

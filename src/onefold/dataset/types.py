@@ -14,6 +14,9 @@ from lark.exceptions import UnexpectedInput, VisitError
 
 SCALARS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
 NOT_YET = ("binary",)
+_MOST_DIGITS = 38
+_DIGITS = {"int": (10, 0), "long": (20, 0)}
+"""Digits before and behind the point of Spark's decimal for a whole number."""
 DEEPEST = 10
 """How deep lists and structs may nest: what reads them recurses."""
 
@@ -73,6 +76,19 @@ class FieldType:
         below = [self.item] if self.item else [kind for _, kind in self.fields]
         return 1 + max((kind.depth for kind in below), default=0)
 
+    @property
+    def family(self) -> str:
+        """What its values may be compared with: numbers and instants with one another, all else with its like."""
+        if self.name in ("int", "long", "double", "decimal"):
+            return "number"
+        return "instant" if self.name in ("date", "timestamp") else self.name
+
+    def rounds(self, other: FieldType) -> bool:
+        """Whether these numbers have no decimal in common: Spark would round one before it compares them."""
+        sides = [_DIGITS.get(kind.name, (kind.precision - kind.scale, kind.scale)) for kind in (self, other)]
+        exact = "decimal" in (self.name, other.name) and "double" not in (self.name, other.name)
+        return exact and sum(map(max, *sides)) > _MOST_DIGITS
+
     def __str__(self) -> str:
         match self.name:
             case "decimal":
@@ -106,7 +122,7 @@ class _Build(Transformer[Any, FieldType]):
 
     def decimal(self, digits: list[Any]) -> FieldType:
         precision, scale = (int(each) for each in digits)
-        if not 1 <= precision <= 38 or scale > precision:
+        if not 1 <= precision <= _MOST_DIGITS or scale > precision:
             raise ValueError("a decimal has 1 to 38 digits, and no more behind the point than in all")
         return FieldType("decimal", precision=precision, scale=scale)
 
@@ -128,6 +144,23 @@ class _Build(Transformer[Any, FieldType]):
 
 
 _USE = f"{', '.join(SCALARS)}, decimal(p,s), list<…> or struct<name: …>, with ? if it may be absent"
+
+
+def number_type(text: str) -> FieldType:
+    """The type of a number in an expression: long, or with a point the decimal of just its digits.
+
+    Raises:
+        ValueError: it is no number of 64 bits, or no decimal of 38 digits.
+    """
+    whole, point, fraction = text.lstrip("-").partition(".")
+    if not point:
+        if not -(2**63) <= int(text) < 2**63:
+            raise ValueError(f"the whole number {text} has more than 64 bits")
+        return FieldType("long")
+    digits = len(whole.lstrip("0")) + len(fraction)
+    if digits > _MOST_DIGITS:
+        raise ValueError(f"the number {text} has more than {_MOST_DIGITS} digits")
+    return FieldType("decimal", precision=digits, scale=len(fraction))
 
 
 @cache

@@ -77,9 +77,10 @@ def _ordered(column: Column) -> tuple[str, list[Instant | None]]:
     header = column.expression.startswith("header.")
     if header and all(_INTEGER.fullmatch(text) for text in texts):
         return f"long({column.expression})", [int(cell) if isinstance(cell, str) else None for cell in column.cells]
-    if all(is_timestamp(text) or is_date(text) for text in texts):
-        cast = f"timestamp({column.expression})" if header else column.expression
-        return cast, [_instant(cell) if isinstance(cell, str) else None for cell in column.cells]
+    for cast, is_one in (("timestamp", is_timestamp), ("date", is_date)):
+        if all(is_one(text) for text in texts):
+            expression = f"{cast}({column.expression})" if header else column.expression
+            return expression, [_instant(cell) if isinstance(cell, str) else None for cell in column.cells]
     return "", []
 
 

@@ -202,7 +202,7 @@ class Cluster:
         wanted = [KafkaPartition(topic, number) for topic, number in ends]
         if not wanted:
             return
-        with self._asking():
+        with self._asking(", ".join(sorted({topic for topic, _ in ends}))):
             consumer = self._made(KafkaConsumer, {"group.id": group, "enable.auto.commit": False})
             try:
                 standing = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}

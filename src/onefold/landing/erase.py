@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ ERASABLE = ("kafka", "kcat")
 """Layouts whose objects can be written anew: what Onefold wrote itself, and lines of single records."""
 _WHERE = ("cluster", "topic", "incarnation", "partition", "offset")
 _PAYLOAD = ("key", "value", "headers")
+_DEPTH = 5_000
 _NAMED_ANEW = re.compile(r"^erased-[0-9a-f]{12}-")
 
 
@@ -230,10 +232,10 @@ def _count(rows: pa.Array) -> int:
 def _rewrite_lines(lake: Lake, one: LandedObject, positions: Positions, origin: Origin, to: Path) -> int:
     """Write an object of kcat's lines without the payload of some positions; of how many records it had any."""
     packed, found = one.key.endswith(".gz"), 0
-    with _lines(lake, one.key, packed) as lines:
+    with _deep(), _lines(lake, one.key, packed) as lines:
         if all(_without_payload(line, positions, origin) is None for line in lines):
             return 0
-    with _lines(lake, one.key, packed) as lines, to.open("wb") as raw:
+    with _deep(), _lines(lake, one.key, packed) as lines, to.open("wb") as raw:
         out = cast("BinaryIO", gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0)) if packed else raw
         for line in lines:
             less = _without_payload(line, positions, origin)
@@ -242,6 +244,17 @@ def _rewrite_lines(lake: Lake, one: LandedObject, positions: Positions, origin: 
         if packed:
             out.close()
     return found
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """What Spark reads as a record, which nests up to 1,000 levels, is read here too, wherever this is called."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @contextmanager
@@ -261,7 +274,7 @@ def _without_payload(line: bytes, positions: Positions, origin: Origin) -> bytes
             partition=record["partition"],
         )
         offset = int(record["offset"])
-    except (ValueError, TypeError, KeyError):  # no record, so at no position
+    except (ValueError, TypeError, KeyError, RecursionError):  # no record, so at no position
         return None
     if not meet([(offset, offset + 1)], positions.get(where.key, [])):
         return None

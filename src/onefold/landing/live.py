@@ -18,6 +18,7 @@ from onefold.errors import (
     NotSettledError,
     OnefoldError,
     UnreadableStampError,
+    UnknownTopicError,
     cause_of,
 )
 from onefold.lake import Lake
@@ -292,14 +293,14 @@ class LiveSource:
         No row rests on the group's offsets, so they fail nothing.
         """
         self._mark(landed)
-        ends: dict[tuple[str, int], int] = {}
-        for one in landed.ranges:
-            if one.topic_partition.key in self._partitions:
-                where = (one.topic_partition.topic, one.topic_partition.partition)
-                ends[where] = max(one.end, ends.get(where, 0))
         try:
+            ends: dict[tuple[str, int], int] = {}
+            for one in landed.ranges:
+                if one.topic_partition.key in self._partitions:
+                    where = (one.topic_partition.topic, one.topic_partition.partition)
+                    ends[where] = max(one.end, ends.get(where, 0))
             self.cluster.commit_upwards(self.group, ends)
-        except (ClusterUnavailableError, ClusterRefusedError, ClientSettingsError) as error:
+        except (ClusterUnavailableError, ClusterRefusedError, ClientSettingsError, UnknownTopicError) as error:
             _LOG.warning("the offsets of group %s were not committed: %s", self.group, error)
 
     @property

@@ -28,7 +28,7 @@ from onefold.landing.offsets import Range, TopicPartition, meet, merged, size
 from onefold.landing.plan import GapPlan, taken_plans
 from onefold.publish.forget import digests_of
 from onefold.publish.replay import Position
-from onefold.records.key import digest_of_key
+from onefold.records.key import agree
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import Generation, Rebuild, check_generation
@@ -72,7 +72,7 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
     published, rebuild = lake.get(Lake.generation(dataset), Generation), lake.get(Lake.rebuild(dataset), Rebuild)
     if published and rebuild and rebuild.generation != published.generation:
         raise UsageError(f"{dataset.name}: a rebuild is under way. Nothing was erased. End it: onefold rebuild")
-    if accepted := _accepted(lake, dataset, digests):
+    if accepted := _accepted(lake, dataset, keys):
         raise UsageError(
             f"{dataset.name}: batch {accepted} accepted a gap of such a key, and keeps the key in plain text. Nothing "
             "was erased: that is not supported yet."
@@ -86,9 +86,9 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
     return digests
 
 
-def _accepted(lake: Lake, dataset: Dataset, digests: list[bytes]) -> str | None:
+def _accepted(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> str | None:
     plans = (plan for plan in taken_plans(lake, dataset.name) if isinstance(plan, GapPlan))
-    return next((plan.batch for plan in plans if digest_of_key(dataset, plan.key) in digests), None)
+    return next((plan.batch for plan in plans if any(agree(dataset, key, plan.key) for key in keys)), None)
 
 
 def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,7 +37,7 @@ class BranchFacts:
     added: int
     verdicts: int
     repeated_keys: int
-    null_keys: int
+    nulls: int
     regressions: int
     unapplied: int
     unknown_columns: int
@@ -88,8 +89,8 @@ def facts_of(
     keys = keys_of_chains(changed) if dataset.chained else changed.groupBy(C.KEY).agg(_repeated())
     repeated = keys.where("repeated")
     stood = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
-    null_keys = changed.agg(F.count_if(_null_keys(dataset))).first()
-    assert null_keys is not None
+    nulls = changed.agg(F.count_if(_null(dataset, changed))).first()
+    assert nulls is not None
     assert stood is not None
     if dataset.chained:
         regressions, unapplied = chain_faults(session, dataset, upserted, changed)
@@ -111,7 +112,7 @@ def facts_of(
         added=sum(upserted.changes.get(one, 0) for one in (U.INSERT, ENTER)) - upserted.changes.get(U.REMOVE, 0),
         verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
         repeated_keys=int(stood.repeated),
-        null_keys=int(null_keys[0]),
+        nulls=int(nulls[0]),
         regressions=regressions,
         unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
@@ -149,14 +150,15 @@ def _faults(dataset: Dataset, changed: DataFrame) -> tuple[int, int]:
     return int(sums[0]), int(sums[1])
 
 
-def _null_keys(dataset: Dataset) -> Column:
-    """A live row without its key or its version."""
-    tests = F.col(C.KEY).isNull()
-    for name in key_columns(dataset):
-        tests = tests | F.col(name).isNull()
-    if dataset.apply.mode == "upsert":
-        tests = tests | F.col(C.VERSION).isNull()
-    return tests & (F.col(U.STATE) == U.LIVE)
+def _null(dataset: Dataset, changed: DataFrame) -> Column:
+    """A row without its key or a part of its version, or a live one without a column of its key."""
+    always = [F.col(C.KEY)]
+    if version := dataset.apply.version:
+        several = len(version.parts) > 1
+        parts = changed.select(f"{C.VERSION}.*").columns if several else []
+        always += [F.col(C.VERSION)[part] for part in parts] or [F.col(C.VERSION)]
+    live = [F.col(name).isNull() & (F.col(U.STATE) == U.LIVE) for name in key_columns(dataset)]
+    return reduce(Column.__or__, [*(one.isNull() for one in always), *live])
 
 
 def key_columns(dataset: Dataset) -> list[str]:

@@ -92,6 +92,7 @@ def _spark_checks(facts: BranchFacts) -> list[Check]:
     """The laws again, in plain Spark: no library between the count and the verdict."""
     asked = [
         ("every key at most once (plain Spark)", "L3", facts.repeated_keys, 0),
+        ("no null key or version", "L4", facts.nulls, 0),
         ("no row went back in version and order", "L4", facts.regressions, 0),
         ("every action stands on the branch", "L5", facts.unapplied, 0),
         ("rows after = rows before + inserted", "L2", facts.rows_after, facts.rows_before + facts.added),

@@ -24,14 +24,17 @@ from onefold.dataset.expressions import (
     NullTest,
     Path,
 )
+from onefold.dataset.types import number_type
 from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
+from onefold.records.fields import DATE, TIMESTAMP
 
 KEY_VARIANT = "_key_variant"
 """The parsed JSON key, while records are decoded."""
 
-_SQL_TYPES = {"long": "bigint", "int": "int", "double": "double", "boolean": "boolean", "date": "date"}
+_SQL_TYPES = {"long": "bigint", "int": "int"}
 _WHOLE_NUMBER = r"^[+-]?\d+\z"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def compile_expression(expression: Expression) -> Compiled:
             return Compiled(value, F.col(E.TIMESTAMP).isNotNull() & value.isNull() if root == "timestamp" else never)
         case Literal(literal, number):
             column = F.lit(literal)
-            return Compiled(column.cast(_number_type(str(literal))) if number else column, never)
+            return Compiled(column.cast(number_type(str(literal)).sql) if number else column, never)
         case Call(function, argument):
             inner = compile_expression(argument)
             value = _call(function, inner.value)
@@ -98,24 +101,27 @@ def _path(root: str, name: str) -> Column:
     return F.col(f"_{root}")
 
 
-def _number_type(text: str) -> str:
-    return "bigint" if "." not in text else "decimal(38,10)"
-
-
 def _call(function: str, value: Column) -> Column:
     if function in ("lower", "upper", "trim"):
         return getattr(F, function)(value.cast("string"))  # type: ignore[no-any-return]
     if function == "string":
         return value.cast("string")
-    if function == "timestamp":
-        return value.try_cast("timestamp")
     if function in PERIODS:
         begins = F.date_trunc(function, value.cast("timestamp"))
         return begins if function == "hour" else begins.cast("date")
     text = F.trim(value.cast("string"))
     if function in ("long", "int"):  # a cast alone would cut '1.9' to 1
         return F.when(text.rlike(_WHOLE_NUMBER), text.try_cast(_SQL_TYPES[function]))
-    return text.try_cast(_SQL_TYPES[function])
+    if function == "double":  # nor is '1d' or 'NaN' one, nor 1e400 infinite
+        number = F.when(text.rlike(_NUMBER), text.try_cast("double"))
+        return F.when(F.abs(number) < float("inf"), number)
+    kind = F.typeof(value)
+    if function == "timestamp":
+        of_text = F.when(text.rlike(TIMESTAMP), text.try_cast("timestamp"))
+        return F.coalesce(F.when(kind != "string", value.try_cast("timestamp")), of_text)
+    if function == "date":
+        return F.when((kind == "timestamp") | text.rlike(DATE), text.try_cast("date"))
+    return text.try_cast(function)
 
 
 def _compare(operator: str, left: Column, right: Column) -> Column:

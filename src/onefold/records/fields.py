@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 from onefold.dataset.types import FieldType
 
 REJECTED_TYPE = "struct<reason:string,detail:string>"
-_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?\z"
-_DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
+TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?\z"
+"""Text that is a timestamp: a cast alone would take less of one, and put today's date before a time."""
+DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
 
 
 def scratch(name: str, kind: FieldType, json: Column) -> dict[str, Column]:
@@ -73,9 +74,9 @@ def _scalar(json: Column, found: Column, text: Column, kind: FieldType) -> Colum
             digits = rf"^-?(?=\d)0*\d{{0,{whole_digits}}}(\.(?=\d)\d{{0,{scale}}}0*)?\z"
             return F.when((number | (found == "STRING")) & text.rlike(digits), text.try_cast(kind.sql))
         case "date":
-            return F.when((found == "STRING") & text.rlike(_DATE), text.try_cast("date"))
+            return F.when((found == "STRING") & text.rlike(DATE), text.try_cast("date"))
         case _:
-            return F.when((found == "STRING") & text.rlike(_TIMESTAMP), text.try_cast("timestamp"))
+            return F.when((found == "STRING") & text.rlike(TIMESTAMP), text.try_cast("timestamp"))
 
 
 def _scalar_problem(json: Column, found: Column, text: Column, value: Column, kind: FieldType) -> Column:

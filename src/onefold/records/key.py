@@ -30,6 +30,21 @@ def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
     return _digest(_parts(dataset, key))
 
 
+def agree(dataset: Dataset, key: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a key may be `other`, which may be of a generation with other parts: what both name is equal, and they
+    name one at least."""
+    parts = zip(dataset.key_names, dataset.key_expressions, strict=True)
+    both = [(name, tree) for name, tree in parts if name in key and name in other]
+    return bool(both) and all(_equal(dataset, key[name], other[name], tree, name) for name, tree in both)
+
+
+def _equal(dataset: Dataset, value: Any, other: Any, tree: Expression, name: str) -> bool:
+    try:
+        return _part(dataset, value, tree, name) == _part(dataset, other, tree, name)
+    except UsageError:  # it was of another type
+        return str(value) == str(other)
+
+
 def _digest(texts: list[str]) -> bytes:
     return hashlib.sha256("".join(f"{len(text)}:{text}" for text in texts).encode()).digest()
 

@@ -26,6 +26,7 @@ _KINDS: list[tuple[str, type[BaseModel]]] = [
     (r"[^/]+/batches/[^/]+/staged-[^/]+\.json", Staged),
     (r"[^/]+/batches/[^/]+/(latest|attempts/[^/]+/upsert)\.json", Upserted),
     (r"[^/]+/batches/[^/]+/attempts/[^/]+/(gate|audit)\.json", GateResult),
+    (r"[^/]+/reports/[^/]+\.json", Report),
 ]
 _COUNTED = re.compile(r"\d+ of \d+ unexpected|")
 """What a check of a user's suite found that is no value of a row."""
@@ -38,26 +39,24 @@ def remove_samples(lake: Lake, dataset: Dataset) -> int:
     for info in list(lake.storage.list(prefix)):
         below = info.key.removeprefix(prefix)
         kind = next((kind for pattern, kind in _KINDS if re.fullmatch(pattern, below)), None)
-        document = lake.get(info.key, kind) if kind else None
-        if document and (less := _without(document)) != document:
-            lake.put(info.key, less)
-            found += 1
+        found += kind is not None and _rewrite(lake, info.key, kind)
     lake.storage.remove_below(Lake.results(dataset.name))
-    return found + _reports(lake, dataset)
-
-
-def _reports(lake: Lake, dataset: Dataset) -> int:
-    found = 0
-    for info in list(lake.storage.list(Lake.reports(dataset.name))):
-        report = lake.get(info.key, Report) if info.key.endswith(".json") else None
-        if report and (less := _without(report)) != report:
-            # The page first: whoever is killed between the two finds the JSON as it was, and writes both again.
-            lake.storage.write(f"{info.key.removesuffix('.json')}.html", render(less).encode())
-            lake.put(info.key, less)
-            found += 1
-    if found:
+    reports = [info.key for info in lake.storage.list(Lake.reports(dataset.name)) if info.key.endswith(".json")]
+    if less := sum(_rewrite(lake, key, Report) for key in reports):
         keep_history(lake, dataset)
-    return found
+    return found + less
+
+
+def _rewrite(lake: Lake, key: str, kind: type[BaseModel]) -> bool:
+    """Write a document without samples; whether it had some."""
+    document = lake.get(key, kind)
+    if document is None or (less := _without(document)) == document:
+        return False
+    if isinstance(less, Report):
+        # The page first: whoever is killed between the two finds the JSON as it was, and writes both again.
+        lake.storage.write(f"{key.removesuffix('.json')}.html", render(less).encode())
+    lake.put(key, less)
+    return True
 
 
 def _without(document: _Document) -> _Document:

@@ -10,10 +10,16 @@ from onefold.report.page import render
 
 
 def report_batch(lake: Lake, dataset: Dataset, batch: str) -> str:
-    """Write the page and the JSON of a batch, and add it to the dataset's history; where a person opens the page."""
+    """Write the page and the JSON of a batch, and add it to the dataset's history; where a person opens the page.
+
+    The generation keeps a copy, for a rebuild reports the batch anew.
+    """
     report = describe(lake, dataset, batch)
+    html = render(report).encode()
+    lake.put(lake.report_of(dataset, batch, "json"), report)
+    lake.storage.write(lake.report_of(dataset, batch, "html"), html)
     lake.put(lake.report(dataset.name, batch, "json"), report)
     page = lake.report(dataset.name, batch, "html")
-    lake.storage.write(page, render(report).encode())
+    lake.storage.write(page, html)
     keep_history(lake, dataset)
     return lake.where(page)
