@@ -7,7 +7,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup.documents import NOTHING, Staged, TakenOut, staged_key
+from onefold.dedup.documents import NOTHING, Staged, TakenOut, judge_of, staged_key
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.staging import (
@@ -29,6 +29,8 @@ from onefold.records.read import read_records
 from onefold.spark.job import main_of
 from onefold.spark.small import sized
 from onefold.spark.tables import drop
+from onefold.upsert.commit_record import find_record
+from onefold.upsert.documents import Upserted
 
 
 def run(
@@ -43,11 +45,22 @@ def run(
     standing = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)
     if standing and session.catalog.tableExists(standing.table):  # else `maintain` has cleared it away
         return standing
+    if published := _published(lake, dataset, batch):
+        return published
     manifest = manifest_of(lake, dataset, batch)
     check_bytes(lake, manifest)
     with sized(session, manifest.size), objects_named(manifest):
         staged = _stage(session, lake, dataset, manifest, attempt or new_attempt(), taken)
     return commit_staging(session, lake, dataset, staged.model_copy(update={"without": taken.digest}))
+
+
+def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:
+    """What a published batch was staged as, with the code and the fields of then: nothing reads its table any more."""
+    record = find_record(lake, dataset, batch)
+    upserted = lake.get(lake.attempt(dataset, batch, record.attempt, "upsert"), Upserted) if record else None
+    if record is None or upserted is None:
+        return None
+    return lake.get(staged_key(lake, dataset, batch, by=judge_of(upserted.code, record.shape)), Staged)
 
 
 def _stage(
