@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
-from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, staged_key
+from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, judge_of, staged_key
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.staging import (
@@ -32,6 +32,8 @@ from onefold.records.read import read_records
 from onefold.spark.job import main_of
 from onefold.spark.small import sized
 from onefold.spark.tables import drop
+from onefold.upsert.commit_record import find_record
+from onefold.upsert.documents import Upserted
 
 
 def run(
@@ -46,6 +48,8 @@ def run(
     found = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)
     if found and session.catalog.tableExists(found.table):  # else `maintain` has cleared it away
         return found
+    if published := _published(lake, dataset, batch):
+        return published
     manifest = manifest_of(lake, dataset, batch)
     check_bytes(lake, manifest)
     told = {"without": taken.digest}
@@ -61,6 +65,15 @@ def run(
         staged = _stage(session, dataset, manifest, new_attempt(), session.createDataFrame([], E.DDL))
         told = {"without": EVERYTHING.digest, "unreadable": f"{error.object}: {error.problem}"}
     return commit_staging(session, lake, dataset, staged.model_copy(update=told))
+
+
+def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:
+    """What a published batch was staged as, with the code and the fields of then: nothing reads its table any more."""
+    record = find_record(lake, dataset, batch)
+    upserted = lake.get(lake.attempt(dataset, batch, record.attempt, "upsert"), Upserted) if record else None
+    if record is None or upserted is None:
+        return None
+    return lake.get(staged_key(lake, dataset, batch, by=judge_of(upserted.code, record.shape)), Staged)
 
 
 def _stage(session: SparkSession, dataset: Dataset, manifest: Manifest, attempt: str, records: DataFrame) -> Staged:

@@ -6,35 +6,31 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.faults import fault_point
 from onefold.lake import Lake
-from onefold.quality.documents import GateResult
+from onefold.quality.documents import GateResult, gate_of
 from onefold.quality.gate import judge_branch
 from onefold.spark.job import main_of
-from onefold.upsert.commit_record import published_record
+from onefold.upsert.commit_record import find_record
 from onefold.upsert.documents import upserted_of
 from onefold.upsert.generation import check_generation
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> GateResult:
-    """Judge an attempt (default: the batch's newest).
+    """Judge an attempt (default: the batch's newest); of a published batch, what was judged before it was published.
 
     Raises:
         ChangedDatasetError: the dataset file is not what the table was folded with.
         GateRedError: a blocking check failed or errored; the result is written all the same.
         DataLossError: offsets are missing and nothing explains them.
     """
+    if published := find_record(lake, dataset, batch):  # whatever has become of its branch and its actions
+        return gate_of(lake, dataset, batch, published.attempt)
     upserted = upserted_of(lake, dataset, batch, attempt)
-    table = StateTable(lake, dataset)
-    published = published_record(lake, dataset, table.main.record, batch)
-    if published is None:  # the table's fields may have changed since upsert; an audit reads what it finds
-        check_generation(lake, dataset, rebuilding=True)
+    check_generation(lake, dataset, rebuilding=True)  # the table's fields may have changed since upsert
     result = judge_branch(session, lake, dataset, upserted)
-    # After publication it is an audit: what was judged then stays as it was.
-    step = "audit" if published and published.attempt == upserted.attempt else "gate"
-    lake.put(lake.attempt(dataset, batch, upserted.attempt, step), result)
+    lake.put(lake.attempt(dataset, batch, upserted.attempt, "gate"), result)
     fault_point("after_gate")
     if not result.green:
         raise result.error(dataset.name, lake.where(lake.report(dataset.name, batch, "html")))

@@ -6,7 +6,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import StateTable, find_state
+from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
 from onefold.decisions.log import pinned_skips
@@ -17,7 +17,7 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
 from onefold.spark.job import main_of
 from onefold.upsert.apply import apply_batch
-from onefold.upsert.commit_record import CommitRecord, published_record
+from onefold.upsert.commit_record import CommitRecord, find_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import find_mark
 from onefold.upsert.generation import check_generation, claim_target, record_shape
@@ -30,8 +30,8 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     """One attempt at a staged batch; none where the batch is published already."""
     check_generation(lake, dataset, rebuilding=True)
     claim_target(lake, dataset)
-    if found := _published(lake, dataset, batch):  # whatever has become of its staging
-        return found
+    if found := find_record(lake, dataset, batch):  # whatever has become of its staging
+        return Upserted(batch=batch, attempt=found.attempt, published=True)
     attempt = attempt or new_attempt()
     log = log_of(lake, dataset.name, batch)
     decision = standing(log)
@@ -62,12 +62,6 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     lake.put(lake.latest(dataset, batch), upserted)
     fault_point("after_upsert")
     return upserted
-
-
-def _published(lake: Lake, dataset: Dataset, batch: str) -> Upserted | None:
-    table = find_state(lake, dataset)
-    found = published_record(lake, dataset, table.main.record, batch) if table else None
-    return Upserted(batch=batch, attempt=found.attempt, published=True) if found else None
 
 
 def main(argv: list[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -164,7 +164,15 @@ class StateTable:
             head = self.ref(branch)
             if head is None:
                 raise MainMovedError(f"{branch} is gone")
-            self.publish(branch, head.snapshot, base)
+            try:
+                self.publish(branch, head.snapshot, base)
+            except MainMovedError:
+                with suppress(MainMovedError):  # somebody else has cut it anew: it is theirs
+                    self._commit(
+                        (AssertRefSnapshotId(ref=branch, snapshot_id=head.snapshot),),
+                        (RemoveSnapshotRefUpdate(ref_name=branch),),
+                    )
+                raise
 
     def reach(self, states: int) -> int:
         """Over how many snapshots `main` leads back to the newest `states` that name a commit record, these included:

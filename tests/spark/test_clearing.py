@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,8 +14,12 @@ from onefold.dataset import Dataset
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.maintenance.landings import clear_landing
+from onefold.maintenance.maintain import maintain
+from onefold.publish import publish_batch
 from spark_jobs import upsert
-from tests.spark.pipeline import Sent, accounts, export, mend, run
+from tests.arrivals import AT_ONCE
+from tests.spark.pipeline import InSession, Sent, accounts, export, mend, run
 
 
 def sent(offset: int) -> Sent:
@@ -42,3 +47,43 @@ def test_upsert_finds_a_published_batch_whatever_code_is_installed_since(
     assert StateTable(lake, made).main == before
     with pytest.raises(StepMissingError, match="dedup"):
         upsert.run(session, lake, made, waiting)
+
+
+def test_every_step_finds_a_published_batch_whose_tables_and_landed_bytes_are_gone(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Callable[..., Dataset],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = accounts(dataset)
+    steps = InSession(lake, session)
+    batch = plan_batch(lake, made, export=str(export(tmp_path / "first", [sent(1)]))).batch
+    landed = land_batch(lake, made, batch)
+    staged = steps.run("dedup", made, batch)
+    attempt = steps.run("upsert", made, batch, "cafe01").attempt
+    judged = steps.run("gate", made, batch, attempt)
+    published = publish_batch(lake, made, batch, attempt, never)
+
+    assert maintain(session, lake, made, AT_ONCE).tables
+    clear_landing(lake, landed)
+    mend(monkeypatch, "#")  # and other code is installed
+    before = state_of(lake, made)
+
+    assert land_batch(lake, made, batch) == landed
+    assert steps.run("dedup", made, batch) == staged
+    assert steps.run("upsert", made, batch, "cafe02").attempt == attempt
+    for asked in (attempt, "cafe02", None):  # an attempt that a rebase has overtaken is none of the batch any more
+        assert steps.run("gate", made, batch, asked) == judged
+    again = publish_batch(lake, made, batch, attempt, never)
+    assert (again.already, again.record, again.counts) == (True, published.record, published.counts)
+    assert state_of(lake, made) == before
+
+
+def never(step: str, batch: str, attempt: str) -> dict[str, Any]:
+    raise AssertionError((step, batch, attempt))
+
+
+def state_of(lake: Lake, made: Dataset) -> tuple[Any, ...]:
+    """Everything that lies in the lake, and what the table's branches lead to."""
+    return list(lake.storage.list()), StateTable(lake, made).table.refs()

@@ -199,8 +199,27 @@ def test_a_rollback_gives_way_to_what_was_published_meanwhile(lake: Lake, things
     with pytest.raises(MainMovedError):
         stale.roll_back(first, last)
     assert StateTable(lake, things).main.record == "three"
+    assert StateTable(lake, things).branches() == {}
+
+
+def test_a_refused_rollback_leaves_the_branch_that_another_has_cut_meanwhile(
+    lake: Lake, things: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, last = rolled_back(lake, things)
+    state, publish = StateTable(lake, things), StateTable.publish
+
+    def late(own: StateTable, branch: str, head: int, base: int) -> None:
+        other = StateTable(lake, things)
+        other.drop_branch(branch)
+        other.cut_branch(branch, last)
+        publish(own, branch, head, base)
+
+    monkeypatch.setattr(StateTable, "publish", late)
+    with pytest.raises(MainMovedError):
+        state.roll_back(first, last)
     table = StateTable(lake, things)
-    assert old_branches(table, set(), timedelta(0)) == list(table.branches()) != [], "what it left, maintenance takes"
+    assert [table.ref(name) for name in table.branches()] == [Head(last, "two")]
+    assert old_branches(table, set(), timedelta(0)) == list(table.branches()), "if its owner was killed, maintenance"
 
 
 def test_a_branch_is_cut_once(lake: Lake, things: Dataset) -> None:

@@ -267,6 +267,9 @@ class Dataset(Model):
     apply: Apply
     target: Target
     quality: Quality = Quality()
+    mask: dict[Name, Literal["hash"]] = Field(
+        default={}, description="Columns of which reports, checks, errors and logs show digests in place of values"
+    )
     _standing: Standing | None = PrivateAttr(default=None)
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
@@ -305,6 +308,7 @@ class Dataset(Model):
         if taken:
             raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
         self._check_column_names()
+        self._check_masks()
         return self
 
     def _check_kinds(self, place: str, text: str) -> None:
@@ -402,6 +406,27 @@ class Dataset(Model):
                 place = "apply.add" if name in (self.apply.add or ()) else "value.fields"
                 raise ValueError(f"{place}: {other} and {name} would be one column of the table")
             seen[name.lower()] = name
+
+    def _check_masks(self) -> None:
+        columns = list(dict.fromkeys([*self.published_columns, *self.fields]))
+        for name in self.mask:
+            if name not in columns:
+                raise ValueError(f"mask.{name}: there is no such column (there are {', '.join(columns)})")
+        if self.identity.producer and self.masks(parse(self.identity.producer.name)):
+            raise ValueError(
+                "mask: identity.producer.name reads a masked column, and producers are told by their names"
+            )
+
+    def masks(self, expression: Expression) -> bool:
+        """Whether an expression reads a masked column."""
+        return any(name in self.mask for path in paths(expression) for name in (path.name, path.column))
+
+    @cached_property
+    def masked(self) -> frozenset[str]:
+        """The masked columns, those included that are made of one: parts of the key, the period, sums."""
+        made = [*self.key_columns, *([("_within", self.within)] if self.within else [])]
+        sums = {name for name, (field, _) in self.sums.items() if field in self.mask}
+        return frozenset({*self.mask, *sums, *(name for name, tree in made if self.masks(tree))})
 
     def expressions(self) -> list[tuple[str, str]]:
         """Every expression of the file, with the key that holds it."""

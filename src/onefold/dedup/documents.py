@@ -128,11 +128,11 @@ class TakenOut(BaseModel):
 NOTHING, EVERYTHING = TakenOut(), TakenOut(everything=True)
 
 
-def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "") -> str:
-    """Where the staging of a batch is committed, for the code that runs now and the fields that are declared (and
-    without what is taken out)."""
+def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "", by: str | None = None) -> str:
+    """Where the staging of a batch is committed: for `by` (default: the code that runs now and the fields that are
+    declared), and without what is taken out."""
     less = f"-without-{without}" if without else ""
-    return f"{lake.batch(dataset, batch)}/staged-{judged_by(dataset)}{less}.json"
+    return f"{lake.batch(dataset, batch)}/staged-{by or judged_by(dataset)}{less}.json"
 
 
 def staged_of(lake: Lake, dataset: Dataset, batch: str, *, skips: bool = False) -> Staged:
@@ -150,8 +150,13 @@ def staged_of(lake: Lake, dataset: Dataset, batch: str, *, skips: bool = False) 
 
 
 def judged_by(dataset: Dataset) -> str:
+    """What judges a record now."""
+    return judge_of(code_digest(), dataset.shape)
+
+
+def judge_of(code: str, shape: str) -> str:
     """What judges a record: the code's digest and, where fields were changed in place, theirs."""
-    return f"{code_digest()}-fields-{dataset.shape}" if dataset.shape else code_digest()
+    return f"{code}-fields-{shape}" if shape else code
 
 
 @cache

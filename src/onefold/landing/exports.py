@@ -120,7 +120,8 @@ class ExportSource:
         named = ", ".join(f"{info.shown!r} ({info.unreachable})" for info in unreachable[:_NAMED])
         more = f" and {len(unreachable) - _NAMED} more" if len(unreachable) > _NAMED else ""
         return [
-            f"objects that cannot be read are left out: {named}{more}. Bring them under sound names: the next run reads them"
+            f"objects that cannot be read are left out: {named}{more}. "
+            "Bring them under sound names: the next run reads them"
         ]
 
     def newest(self, count: int) -> ObjectsPlan:

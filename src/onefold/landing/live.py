@@ -17,8 +17,8 @@ from onefold.errors import (
     LandingInterruptedError,
     NotSettledError,
     OnefoldError,
-    UnreadableStampError,
     UnknownTopicError,
+    UnreadableStampError,
     cause_of,
 )
 from onefold.lake import Lake

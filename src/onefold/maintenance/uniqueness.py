@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
+from onefold.dataset.masks import digest, masked_json
 from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused
 from onefold.dedup.reuse import reused_identities
@@ -37,7 +38,8 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
     if told.repeated:
         names = key_columns(dataset) or [C.KEY]
         shown = live.join(keys.where(twice).limit(EXAMPLES), C.KEY, "left_semi").select(*names).distinct().toJSON()
-        raise RepeatedKeysError(dataset.name, state_table(dataset), int(told.repeated), tuple(sorted(shown.collect())))
+        told_keys = tuple(masked_json(dataset, key) for key in sorted(shown.collect()))
+        raise RepeatedKeysError(dataset.name, state_table(dataset), int(told.repeated), told_keys)
     return int(told.rows)
 
 
@@ -48,4 +50,6 @@ def find_reused(session: SparkSession, lake: Lake, dataset: Dataset) -> list[Reu
     """
     if find_state(lake, dataset) is None:
         return []
-    return reused_identities(session.table(state_table(dataset)), dataset)
+    hidden = {level for level in dataset.narrow if any(map(dataset.masks, dataset.level_expressions(level)))}
+    found = reused_identities(session.table(state_table(dataset)), dataset)
+    return [one.model_copy(update={"identity": digest(one.identity)}) if one.level in hidden else one for one in found]

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
+from onefold.dataset.masks import masked
 from onefold.dedup import columns as C
 from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
@@ -99,7 +100,7 @@ def _shown(wrong: DataFrame, dataset: Dataset) -> list[Difference]:
         Difference(
             kind=row[WRONG],
             key=row[C.KEY].hex(),
-            columns={name: row[name] for name in names},
+            columns=masked(dataset, {name: row[name] for name in names}),
             landed=_place(row, C.ORDER),
             stands=_place(row, f"stands_{C.ORDER}"),
         )

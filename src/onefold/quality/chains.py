@@ -6,6 +6,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.expressions import parse
+from onefold.dataset.masks import digest, masked_json
 from onefold.dedup import columns as C
 from onefold.upsert import columns as U
 from onefold.upsert.chain import STANDS
@@ -68,7 +70,12 @@ SHOWN = 5
 
 def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: list[str]) -> list[str]:
     """The oldest held records, by key (its columns) and version, as a person reads them."""
+    assert dataset.apply.version
+    hidden = any(dataset.masks(parse(text)) for _, text in dataset.apply.version.expressions)
     held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == U.HELD)
     oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(SHOWN)
     told = oldest.select(F.to_json(F.struct(*keys)).alias("key"), C.VERSION).collect()
-    return [f"version {row[C.VERSION]} of {row.key}" for row in told]
+    return [
+        f"version {digest(row[C.VERSION]) if hidden else row[C.VERSION]} of {masked_json(dataset, row.key)}"
+        for row in told
+    ]

@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.errors import DataLossError, GateRedError
+from onefold.dataset import Dataset
+from onefold.errors import DataLossError, GateRedError, StepMissingError
+from onefold.lake import Lake
 
 BLOCKING, WARNING = "blocking", "warning"
 
@@ -69,6 +71,18 @@ class GateResult(BaseModel):
         """What a red gate raises; `report`: where the batch's report lies."""
         kind = DataLossError if self.loss else GateRedError
         return kind(dataset, self.batch, self.failures(), report, self.skippable)
+
+
+def gate_of(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> GateResult:
+    """What was judged of an attempt.
+
+    Raises:
+        StepMissingError: nothing was.
+    """
+    result = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult)
+    if result is None:
+        raise StepMissingError(batch, "this step", "a gate")
+    return result
 
 
 def _sentence(check: Check) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +16,8 @@ import pandas as pd
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from pyspark.sql import DataFrame
+
+from onefold.dataset.masks import HIDDEN, digest
 
 EXAMPLES = 5
 
@@ -26,8 +31,10 @@ class Outcome:
     detail: str = ""
 
 
-def expect(frame: DataFrame | pd.DataFrame, wanted: list[tuple[str, dict[str, Any]]]) -> list[Outcome]:
-    """Validate `frame` against (type, kwargs) pairs, in order.
+def expect(
+    frame: DataFrame | pd.DataFrame, wanted: list[tuple[str, dict[str, Any]]], masked: Collection[str] = ()
+) -> list[Outcome]:
+    """Validate `frame` against (type, kwargs) pairs, in order; no value of a `masked` column is told.
 
     `errored` is neither passed nor failed: the check could not be made.
     """
@@ -43,12 +50,12 @@ def expect(frame: DataFrame | pd.DataFrame, wanted: list[tuple[str, dict[str, An
             places.append(len(places))
         except Exception as error:  # an unknown type or arguments that it does not take
             places.append(Outcome("errored", "", _first_line(error)))
-    results = _validate(context, frame, suite) if any(isinstance(place, int) for place in places) else {}
+    results = _validate(context, frame, suite, masked) if any(isinstance(place, int) for place in places) else {}
     missing = Outcome("errored", "", "no result")
     return [place if isinstance(place, Outcome) else results.get(place, missing) for place in places]
 
 
-def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite) -> dict[int, Outcome]:
+def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite, masked: Collection[str]) -> dict[int, Outcome]:
     if isinstance(frame, DataFrame):
         source = context.data_sources.add_spark("spark", persist=False)
     else:
@@ -58,20 +65,34 @@ def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite) -> dict[int,
     try:
         found = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": EXAMPLES})
     except Exception as error:  # the whole run could not be made: every check of it errored
-        return {number: Outcome("errored", "", _first_line(error)) for number in range(len(suite.expectations))}
-    return {result.expectation_config.meta["n"]: _outcome(result) for result in found.results}
+        said = f"{type(error).__name__}: {HIDDEN}" if masked else _first_line(error)
+        return {number: Outcome("errored", "", said) for number in range(len(suite.expectations))}
+    return {result.expectation_config.meta["n"]: _outcome(result, masked) for result in found.results}
 
 
-def _outcome(result: Any) -> Outcome:
+def _hides(result: Any, masked: Collection[str]) -> bool:
+    """Whether what was found may be a value of a masked column: the check names one, or it names no column."""
+    kwargs = result.expectation_config.kwargs
+    if not masked or result.expectation_config.type.startswith("expect_table_"):  # counts, and names of columns
+        return False
+    said = json.dumps(kwargs, default=str, ensure_ascii=False)
+    named = any(re.search(rf"\b{re.escape(name)}\b", said) for name in masked)
+    return named or not any(name.startswith("column") for name in kwargs)
+
+
+def _outcome(result: Any, masked: Collection[str]) -> Outcome:
+    hidden = _hides(result, masked)
     raised = _exception(result.exception_info)
     if raised:
-        return Outcome("errored", "", raised)
+        return Outcome("errored", "", HIDDEN if hidden else raised)
     details = result.result or {}
     observed = details.get("observed_value")
+    if hidden and observed is not None:
+        observed = digest(observed)
     if observed is None and "unexpected_count" in details:
         observed = f"{details['unexpected_count']} of {details.get('element_count', '?')} unexpected"
     examples = details.get("partial_unexpected_list") or []
-    shown = ", ".join(str(value) for value in examples[:EXAMPLES])
+    shown = ", ".join(digest(value) if hidden else str(value) for value in examples[:EXAMPLES])
     return Outcome("passed" if result.success else "failed", "" if observed is None else str(observed), shown)
 
 

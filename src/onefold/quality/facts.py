@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse, paths
+from onefold.dataset.masks import masked
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
@@ -193,4 +194,4 @@ def _failing(changed: DataFrame, repeated: DataFrame, dataset: Dataset) -> list[
     digests = [row[C.KEY] for row in repeated.select(C.KEY).limit(EXAMPLES).collect()]
     names = key_columns(dataset) or [C.KEY]
     shown = changed.where(F.col(C.KEY).isin(digests)).select(*(F.col(name).cast("string") for name in names))
-    return [row.asDict() for row in shown.distinct().limit(EXAMPLES).collect()]
+    return [masked(dataset, row.asDict()) for row in shown.distinct().limit(EXAMPLES).collect()]

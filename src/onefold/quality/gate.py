@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.masks import HIDDEN, digest, masked
 from onefold.decisions import Skip, log_of, standing
 from onefold.decisions.marks import marks_named
 from onefold.dedup import columns as C
@@ -132,7 +133,7 @@ def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     elif len(keys) == len(dataset.row_key_names) == 1:  # none: the position is the key
         wanted.append((f"{keys[0]} unique", "L3", "expect_column_values_to_be_unique", {"column": keys[0]}))
     wanted += [(f"{key} not null", "", "expect_column_values_to_not_be_null", {"column": key}) for key in keys]
-    outcomes = expect(rows, [(type_, kwargs) for _, _, type_, kwargs in wanted])
+    outcomes = expect(rows, [(type_, kwargs) for _, _, type_, kwargs in wanted], dataset.masked)
     return [
         _check(name, "great_expectations", outcome, law=law, waivable=not law)
         for (name, law, _, _), outcome in zip(wanted, outcomes, strict=True)
@@ -311,7 +312,8 @@ def _suite_checks(
         rows = written_rows(session, dataset, upserted) if of_batch else read_state(session, dataset, upserted.head)
         rows = live_rows(rows, dataset)
         try:
-            outcomes = expect(rows.persist() if of_batch else rows, [(one.type, one.kwargs) for one in asked])
+            asking = [(one.type, one.kwargs) for one in asked]
+            outcomes = expect(rows.persist() if of_batch else rows, asking, dataset.masked)
         finally:
             rows.unpersist()
         for one, outcome in zip(asked, outcomes, strict=True):
@@ -328,24 +330,32 @@ def _check(name: str, by: str, outcome: Outcome, **more: Any) -> Check:
 def examples_of(session: SparkSession, dataset: Dataset, upserted: Upserted) -> dict[str, list[dict[str, Any]]]:
     """Some rejected records with their text, and some conflicts with both sides."""
     return {
-        "rejected": _rejected(session, upserted) if "rejected" in upserted.counts else [],
+        "rejected": _rejected(session, dataset, upserted) if "rejected" in upserted.counts else [],
         "conflicts": _conflicts(session, dataset, upserted) if "conflict" in upserted.counts else [],
         "reused": _reused(session, dataset, upserted) if upserted.reused else [],
     }
 
 
-def _rejected(session: SparkSession, upserted: Upserted) -> list[dict[str, Any]]:
+_BARE = ("missing_field", "wrong_type", "null_value", "too_large")
+"""Reasons whose details hold no text of the record, but behind `found`."""
+
+
+def _rejected(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
     actions = session.table(upserted.actions)
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("topic", "partition", "offset")]
     place = [*at, F.col(E.OBJECT).alias("object"), F.col(E.LINE).alias("line"), F.col(C.REASON).alias("reason")]
     text = F.substring(F.col(C.RAW_VALUE).cast("string"), 1, 300)
     order = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
     rejected = actions.where(F.expr(C.REFUSED)).orderBy(*order).limit(EXAMPLES)
-    rejected = rejected.select(
-        *place,
-        F.col(C.DETAIL).alias("detail"),
-        F.coalesce(F.when(F.is_valid_utf8(text), text), F.hex(F.substring(C.RAW_VALUE, 1, 100))).alias("value"),
+    detail, value = (
+        F.col(C.DETAIL),
+        F.coalesce(F.when(F.is_valid_utf8(text), text), F.hex(F.substring(C.RAW_VALUE, 1, 100))),
     )
+    if dataset.mask:  # which part of a text is a masked column's value, nobody can tell
+        bare = F.regexp_replace(detail, r"(?s), found .*", "")
+        detail = F.when(F.col(C.REASON).isin(*_BARE), bare)
+        value = F.when(value.isNotNull(), F.lit(HIDDEN))
+    rejected = rejected.select(*place, detail.alias("detail"), value.alias("value"))
     return [row.asDict() for row in rejected.collect()]
 
 
@@ -388,8 +398,8 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
             "reason": one[C.REASON],
             "scope": one[U.SCOPE],
             "won": one[U.WON],
-            "record": _side(one[C.ORDER], row.record),
-            "other": _side(one[U.OTHER], row.stored if one[U.SCOPE] == "stored" else row.in_batch),
+            "record": _side(dataset, one[C.ORDER], row.record),
+            "other": _side(dataset, one[U.OTHER], row.stored if one[U.SCOPE] == "stored" else row.in_batch),
         }
         for one, row in zip(shown, rows.orderBy("_number").collect(), strict=True)
     ]
@@ -401,7 +411,7 @@ def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list
     record = F.struct(F.col(C.ORDER).alias("order"), _fields(dataset).alias("fields"))
     found = []
     for level in dict.fromkeys(one.level for one in upserted.reused):
-        identity = identity_text(level)
+        identity, hidden = identity_text(level), any(map(dataset.masks, dataset.level_expressions(level)))
         rows = staged.where(identity.isin([one.identity for one in upserted.reused if one.level == level]))
         sides = rows.groupBy(identity.alias("identity")).agg(
             F.max_by(record, C.ORDER).alias("last"), F.min_by(record, C.ORDER).alias("first")
@@ -410,11 +420,11 @@ def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list
             {
                 "reason": "identity_reused",
                 "level": level,
-                "identity": row.identity,
+                "identity": digest(row.identity) if hidden else row.identity,
                 "scope": "in_batch",
                 "won": False,
-                "record": _side(row["last"].order, row["last"].fields),
-                "other": _side(row["first"].order, row["first"].fields),
+                "record": _side(dataset, row["last"].order, row["last"].fields),
+                "other": _side(dataset, row["first"].order, row["first"].fields),
             }
             for row in sides.orderBy("identity").collect()
         ]
@@ -426,6 +436,6 @@ def _fields(dataset: Dataset) -> Column:
     return F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
 
 
-def _side(order: Any, fields: str | None) -> dict[str, Any]:
+def _side(dataset: Dataset, order: Any, fields: str | None) -> dict[str, Any]:
     place = {name: order[name] for name in ("topic", "partition", "offset")} if order else {}
-    return {**place, "fields": json.loads(fields, parse_float=str) if fields else None}
+    return {**place, "fields": masked(dataset, json.loads(fields, parse_float=str)) if fields else None}

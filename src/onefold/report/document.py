@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Decision
+from onefold.dataset.masks import masked
+from onefold.decisions import AcceptGap, Decision
 from onefold.dedup.documents import Producers, Staged, staged_key
 from onefold.errors import decide_by
 from onefold.lake import Lake
@@ -24,6 +25,7 @@ from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Upserted
 from onefold.upsert.generation import Generation
 
+_Told = TypeVar("_Told", Accepted | None, Decision | None)
 Status = Literal["published", "red", "unpublished"]
 
 
@@ -129,12 +131,12 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
                 else []
             ),
         ],
-        decision=published.decision if published else in_force(lake, dataset, batch, latest),
+        decision=_shown(dataset, published.decision if published else in_force(lake, dataset, batch, latest)),
         snapshot=published.snapshot if published else None,
         landed=landed,
         replayed=replayed or 0,
         replays=plan.origin if isinstance(plan, ReplayPlan) else None,
-        accepts=manifest.accepts if manifest else None,
+        accepts=_shown(dataset, manifest.accepts) if manifest else None,
         forgets=manifest.forgets if manifest else None,
         woken=upserted.woken if upserted else 0,
         held=gate.facts.get("held") if gate else None,
@@ -158,6 +160,11 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         examples=gate.examples if gate else {},
         written=datetime.now(UTC),
     )
+
+
+def _shown(dataset: Dataset, one: _Told) -> _Told:
+    """A decision as a report shows it: the key of an accepted gap may be masked."""
+    return one.model_copy(update={"key": masked(dataset, one.key)}) if isinstance(one, Accepted | AcceptGap) else one
 
 
 def _of_rebuild(lake: Lake, dataset: Dataset) -> list[str]:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.catalog import ROOT
+from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Standing
 from onefold.errors import LandedBytesMissingError
@@ -93,3 +93,9 @@ def chain(lake: Lake, dataset: Dataset, head: str, generation: str | None = None
 def published_record(lake: Lake, dataset: Dataset, head: str, batch: str) -> CommitRecord | None:
     """The published record of a batch, if there is one in the chain."""
     return next((record for record in chain(lake, dataset, head) if record.batch == batch), None)
+
+
+def find_record(lake: Lake, dataset: Dataset, batch: str) -> CommitRecord | None:
+    """The published record of a batch; None: it is not published, or nothing is."""
+    table = find_state(lake, dataset)
+    return published_record(lake, dataset, table.main.record, batch) if table else None

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.masks import masked_json
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.dedup import columns as C
@@ -169,4 +170,6 @@ def _check_overflow(actions: DataFrame, dataset: Dataset) -> None:
     names = [F.col(name).cast("string").alias(name) for name in dataset.row_key_names]
     shown = actions.where(moved & unfit).select(F.to_json(F.struct(*names)).alias("key")).limit(_SHOWN).collect()
     if shown:
-        raise SumOverflowError(dataset.name, ", ".join(dataset.sums), tuple(row["key"] for row in shown))
+        raise SumOverflowError(
+            dataset.name, ", ".join(dataset.sums), tuple(masked_json(dataset, row["key"]) for row in shown)
+        )

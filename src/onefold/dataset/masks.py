@@ -1,0 +1,34 @@
+"""What people are shown in place of the values of masked columns.
+
+Whoever takes a value out of the table for a report, a check, an error or a log masks it there, so that what is stored,
+handed on and rendered holds none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from onefold.dataset.model import Dataset
+
+HIDDEN = "not shown: the dataset masks columns"
+"""In place of a text that may hold anything, such as a record that could not be read."""
+
+
+def digest(value: Any) -> str:
+    """The same for equal values: it tells that two differ, not what they are."""
+    parts = isinstance(value, dict | list | tuple | bool)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str) if parts else str(value)
+    return f"sha256:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
+
+
+def masked(dataset: Dataset, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row, or a part of one, by its columns; NULL stays NULL."""
+    return {name: digest(of) if of is not None and name in dataset.masked else of for name, of in row.items()}
+
+
+def masked_json(dataset: Dataset, row: str) -> str:
+    """The same of a row that is written as JSON."""
+    return json.dumps(masked(dataset, json.loads(row, parse_float=str)), ensure_ascii=False) if dataset.mask else row

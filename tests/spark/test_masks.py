@@ -1,0 +1,107 @@
+"""`mask: {column: hash}`: no value of a masked column is in what a batch leaves for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.dataset.masks import HIDDEN, digest
+from onefold.decisions import Skip
+from onefold.errors import RepeatedKeysError
+from onefold.lake import Lake
+from onefold.maintenance.uniqueness import prove_unique
+from onefold.orchestration.approval import body_of
+from onefold.publish.requests import Request
+from onefold.publish.stuck import judged
+from onefold.report import describe
+from onefold.report.page import render
+from onefold.upsert.state import state_table
+from tests.spark.pipeline import Sent, accounts, export, run
+from tests.spark.test_chain import accept, chained
+
+SUITE = """\
+expectations:
+  - type: expect_column_values_to_be_in_set
+    kwargs: {column: owner, value_set: [x]}
+"""
+SECRET = "Quux"
+
+
+def test_masked_values_are_in_no_report_example_error_or_approval(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    quality = {"suite": "owners.yaml", "max_conflicts": 0, "max_rejected_rate": 1.0}
+    made = accounts(dataset, mask={"owner": "hash", "id": "hash"}, quality=quality)
+    lake.settings.expectations_folder.mkdir()
+    (lake.settings.expectations_folder / "owners.yaml").write_text(SUITE)
+    key, one, two = f"{SECRET}-1", f"Ann {SECRET}", f"Bob {SECRET}"
+    ended = run(
+        session,
+        lake,
+        made,
+        export(
+            tmp_path / "export",
+            [
+                Sent(0, 0, 0, key, 1, "m0", {"owner": one, "credit": "1.00"}),
+                Sent(0, 1, 1, key, 1, "m0", {"owner": two, "credit": "2.00"}),
+                Sent(0, 2, 2, key, 2, "m2", {"owner": one, "credit": f"much, found {SECRET}"}),
+                Sent(0, 3, 3, key, 3, "m3", f"no JSON {SECRET}"),
+                Sent(0, 4, 4, key, 4, "m4", {"credit": "1.00"}),
+            ],
+        ),
+    )
+    assert ended.red
+    gate = judged(lake, made, ended.batch)
+    assert gate
+    shown = gate.examples
+    assert [[side["fields"] for side in (at["record"], at["other"])] for at in shown["conflicts"]] == [
+        [
+            {"id": digest(key), "owner": digest(one), "credit": "1.00"},
+            {"id": digest(key), "owner": digest(two), "credit": "2.00"},
+        ]
+    ]
+    assert [(at["reason"], at["detail"], at["value"]) for at in shown["rejected"]] == [
+        ("wrong_type", "credit: wanted decimal(18,2)?", HIDDEN),
+        ("undecodable", None, HIDDEN),
+        ("missing_field", "owner is absent", HIDDEN),
+    ]
+    [asked] = [check for check in gate.checks if check.by == "suite"]
+    assert (asked.observed, asked.detail) == ("1 of 1 unexpected", digest(two))
+    request = Request(batch=ended.batch, decision="skip", reason="test data")
+    told = {"dataset": made.name, "batch": ended.batch, "number": 1, "by": "mia", "reason": "test data"}
+    body = body_of(made, request, Skip(**told, at=datetime.now(UTC)), gate)  # type: ignore[arg-type]
+    pages = [lake.storage.read(lake.report(made.name, ended.batch, ending)) or b"" for ending in ("html", "json")]
+    texts = [gate.model_dump_json(), str(ended.red), body, *(page.decode() for page in pages)]
+    assert [SECRET in text for text in texts] == [False] * 5
+    assert HIDDEN in texts[3]
+
+
+def test_masked_keys_are_in_no_held_check_accepted_gap_or_error_of_a_key_that_stands_twice(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    mask, key = {"id": "hash"}, f"{SECRET}-1"
+    made, strict = chained(dataset, mask=mask), chained(dataset, mask=mask, quality={"max_held": 0})
+    first = [Sent(0, n, 10 + n, key, version, f"m{n}", {"owner": "o"}) for n, version in enumerate((1, 3))]
+    assert run(session, lake, made, export(tmp_path / "0", first)).published
+    ended = run(session, lake, strict, export(tmp_path / "1", [Sent(0, 2, 12, key, 5, "m2", {"owner": "o"})]))
+    assert ended.red
+    named = f'{{"id": "{digest(key)}"}}'
+    told = f"(first: version 3 of {named}, version 5 of {named})"
+    assert ended.red.failed == (f"records held: found 2 {told}, wanted at most 0",)
+
+    gap = accept(session, lake, made, key, 3)
+    assert gap.published
+    report = describe(lake, made, gap.batch)
+    assert report.accepts
+    assert report.accepts.key == {"id": digest(key)}
+    assert (SECRET in report.model_dump_json(), SECRET in render(report)) == (False, False)
+
+    session.table(state_table(made)).where("_state = 'live'").writeTo(state_table(made)).append()
+    with pytest.raises(RepeatedKeysError) as raised:
+        prove_unique(session, lake, made)
+    assert raised.value.keys == (named,)
