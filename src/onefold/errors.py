@@ -252,9 +252,9 @@ class UnreadableStampError(OneBatchError):
     def sentence(self) -> str:
         return (
             f"batch {self.batch}: the record at {self.position} is stamped {self.timestamp}, more milliseconds than "
-            "Spark reads from a topic (a producer that stamps in nanoseconds?). Nothing of the batch was landed and the "
-            "plan stands. Land the topic's log segments or an export of it (source.exports), which may hold such stamps; "
-            "message.timestamp.after.max.ms on the topic keeps further ones out."
+            "Spark reads from a topic (a producer that stamps in nanoseconds?). Nothing of the batch was landed and "
+            "the plan stands. Land the topic's log segments or an export of it (source.exports), which may hold such "
+            "stamps; message.timestamp.after.max.ms on the topic keeps further ones out."
         )
 
 
