@@ -238,6 +238,23 @@ class ClientSettingsError(TerminalError):
 
 
 @dataclass(eq=False)
+class UnreadableStampError(TerminalError):
+    """A record of a live topic has a timestamp that Spark's client cannot take."""
+
+    batch: str
+    position: str
+    timestamp: int
+
+    def sentence(self) -> str:
+        return (
+            f"batch {self.batch}: the record at {self.position} is stamped {self.timestamp}, more milliseconds than "
+            "Spark reads from a topic (a producer that stamps in nanoseconds?). Nothing of the batch was landed and "
+            "the plan stands. Land the topic's log segments or an export of it (source.exports), which may hold such "
+            "stamps; message.timestamp.after.max.ms on the topic keeps further ones out."
+        )
+
+
+@dataclass(eq=False)
 class LandedBytesMissingError(TerminalError):
     """A manifest names an object that is not in the landing any more, or is not what it was."""
 

@@ -22,6 +22,7 @@ from onefold.errors import (
     LandingInterruptedError,
     NotSettledError,
     UnknownTopicError,
+    UnreadableStampError,
     UsageError,
 )
 from onefold.lake import Lake
@@ -122,6 +123,24 @@ def test_a_timestamp_later_than_now_does_not_hold_a_cut_back(topics: Make) -> No
     t.send([0.5, tomorrow, 0.6, 1.5, tomorrow, 1.6])
     assert ranges(t.plan(between(0, 1))) == {(t.names[0], 0): (0, 3)}
     assert ranges(t.plan(between(1, 2))) == {(t.names[0], 0): (3, 6)}
+
+
+def test_a_stamp_of_another_unit_holds_no_cut_back_and_is_landed_or_named(topics: Make) -> None:
+    """Spark's client takes no more milliseconds than it can say in microseconds."""
+    for stamp, read in ((1_767_225_600_000_000, True), (1_767_225_600_000_000_000, False)):
+        t = topics()
+        producer = Producer({"bootstrap.servers": t.servers, "log_level": 0})
+        for given in (int(at(0.1).timestamp() * 1000), stamp, int(at(1.1).timestamp() * 1000)):
+            producer.produce(t.names[0], b"{}", timestamp=given)
+        assert producer.flush(30) == 0
+        plans = [t.plan(between(hour, hour + 1)) for hour in (0, 1)]
+        assert [list(ranges(plan).values()) for plan in plans] == [[(0, 2)], [(2, 3)]]
+        if read:
+            assert [row["timestamp"] for row in t.rows(t.land(plans[0]))][1:] == [stamp]
+        else:
+            with pytest.raises(UnreadableStampError, match=rf"at {t.names[0]}-0@1 is stamped {stamp}, "):
+                t.land(plans[0])
+        assert t.positions(t.land(plans[1])) == [(t.names[0], 0, 2)]
 
 
 def test_transactions_are_read_when_they_are_committed_and_their_markers_are_holes(topics: Make) -> None:

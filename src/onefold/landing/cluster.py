@@ -168,6 +168,13 @@ class Cluster:
                 return offset
         return end
 
+    def first_beyond(self, where: Partition, start: int, end: int, millis: int) -> tuple[int, int] | None:
+        """The first offset in `[start, end)` with a later timestamp, and that one: reads the records."""
+        for record in self.records(where, start, end):
+            if record.timestamp is not None and record.timestamp > millis:
+                return record.offset, record.timestamp
+        return None
+
     def timestamp_at(self, where: Partition, offset: int) -> datetime | None:
         """The timestamp of the first record at or after an offset, committed or not."""
         for message in self._records(where, offset, offset + 1, isolation="read_uncommitted"):

@@ -17,6 +17,7 @@ from onefold.errors import (
     LandingInterruptedError,
     NotSettledError,
     OnefoldError,
+    UnreadableStampError,
     cause_of,
 )
 from onefold.lake import Lake
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from onefold.landing.cluster import Cluster
 
 _LOG = logging.getLogger(__name__)
+_LATEST = (2**63 - 1) // 1000
+"""The milliseconds that are a number of microseconds, too, which is what Spark makes of them."""
 Read = Callable[[list[OffsetRange], list[Standing], dict[str, str], str], dict[str, list[Range]]]
 """Writes the records of exact ranges, and of parts of other landings, as objects below a URI; by the JVM client's
 settings. It returns the offsets that the objects hold, as read from them, by TopicPartition.key."""
@@ -331,7 +334,18 @@ class LiveSource:
         except OnefoldError:
             raise
         except Exception as error:  # whatever Spark says: the brokers are gone, the disk is full
-            raise LandingInterruptedError(batch, f"reading the topics failed: {cause_of(error)}") from error
+            cause = cause_of(error)
+            if "long overflow" in cause:
+                self._check_stamps(batch, ranges)
+            raise LandingInterruptedError(batch, f"reading the topics failed: {cause}") from error
+
+    def _check_stamps(self, batch: str, ranges: list[OffsetRange]) -> None:
+        """Name the first record whose timestamp is more than Spark's client can take."""
+        for one in ranges:
+            where = one.topic_partition
+            if found := self.cluster.first_beyond((where.topic, where.partition), one.start, one.end, _LATEST):
+                offset, stamp = found
+                raise UnreadableStampError(batch, f"{where.topic}-{where.partition}@{offset}", stamp)
 
     def _explained(
         self,
