@@ -119,10 +119,8 @@ class ExportSource:
             return []
         named = ", ".join(f"{info.shown!r} ({info.unreachable})" for info in unreachable[:_NAMED])
         more = f" and {len(unreachable) - _NAMED} more" if len(unreachable) > _NAMED else ""
-        return [
-            f"objects that cannot be read are left out: {named}{more}. "
-            "Bring them under sound names: the next run reads them"
-        ]
+        advice = "Bring them under sound names: the next run reads them"
+        return [f"objects that cannot be read are left out: {named}{more}. {advice}"]
 
     def newest(self, count: int) -> ObjectsPlan:
         """The objects written last that hold about `count` records, with their companions.
