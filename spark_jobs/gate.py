@@ -6,35 +6,56 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from onefold.catalog import StateTable
 from onefold.dataset import Dataset
+from onefold.errors import LandingClearedError
 from onefold.faults import fault_point
 from onefold.lake import Lake
-from onefold.quality.documents import GateResult, gate_of
+from onefold.landing.land import check_bytes, manifest_of
+from onefold.quality.documents import AUDIT, GateResult, gate_of
 from onefold.quality.gate import judge_branch
 from onefold.spark.job import main_of
 from onefold.upsert.commit_record import find_record
-from onefold.upsert.documents import upserted_of
+from onefold.upsert.documents import Upserted, upserted_of
 from onefold.upsert.generation import check_generation
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> GateResult:
-    """Judge an attempt (default: the batch's newest); of a published batch, what was judged before it was published.
+    """Judge an attempt (default: the batch's newest). A published batch is audited: judged again beside what was
+    judged then; once `maintain` has cleared away what that takes, the result is that of then.
 
     Raises:
         ChangedDatasetError: the dataset file is not what the table was folded with.
         GateRedError: a blocking check failed or errored; the result is written all the same.
         DataLossError: offsets are missing and nothing explains them.
+        AuditRedError: a blocking check of a published batch failed or errored.
     """
-    if published := find_record(lake, dataset, batch):  # whatever has become of its branch and its actions
+    published = find_record(lake, dataset, batch)
+    upserted = upserted_of(lake, dataset, batch, published.attempt if published else attempt)
+    if published and not _stands(session, lake, dataset, upserted):
         return gate_of(lake, dataset, batch, published.attempt)
-    upserted = upserted_of(lake, dataset, batch, attempt)
-    check_generation(lake, dataset, rebuilding=True)  # the table's fields may have changed since upsert
+    if not published:  # the table's fields may have changed since upsert; an audit reads what it finds
+        check_generation(lake, dataset, rebuilding=True)
     result = judge_branch(session, lake, dataset, upserted)
-    lake.put(lake.attempt(dataset, batch, upserted.attempt, "gate"), result)
+    lake.put(lake.attempt(dataset, batch, upserted.attempt, AUDIT if published else "gate"), result)
     fault_point("after_gate")
     if not result.green:
-        raise result.error(dataset.name, lake.where(lake.report(dataset.name, batch, "html")))
+        report = lake.where(lake.report(dataset.name, batch, "html"))
+        raise result.audit_error(dataset.name, report) if published else result.error(dataset.name, report)
     return result
+
+
+def _stands(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> bool:
+    """Whether what was judged of an attempt is there: its tables, the table before and after it, its landed bytes."""
+    tables = all(session.catalog.tableExists(name) for name in (upserted.staging, upserted.actions) if name)
+    table = StateTable(lake, dataset).table
+    if not tables or any(table.snapshot_by_id(one) is None for one in (upserted.base, upserted.head)):
+        return False
+    try:
+        check_bytes(lake, manifest_of(lake, dataset, upserted.batch))
+    except LandingClearedError:
+        return False
+    return True
 
 
 def main(argv: list[str]) -> int:

@@ -438,6 +438,25 @@ class DataLossError(GateRedError):
         return f"If what is missing can be had, bring it and run the batch again. {super().advice()}"
 
 
+@dataclass(eq=False)
+class AuditRedError(TerminalError):
+    """Checks failed that were made again of a published batch. Nothing was changed: readers see it."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    batch: str
+    failed: tuple[str, ...]
+    report: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: batch {self.batch} is published, and judged again its gate is red: "
+            f"{'; '.join(self.failed)}. Readers see it all the same; nothing was changed. Report: {self.report}. "
+            f"`onefold prove {self.dataset}` compares the rows with the landed bytes, `onefold rollback "
+            f"{self.dataset} --to BATCH` goes back before it."
+        )
+
+
 def decide_by(dataset: str, batch: str, *, skippable: bool) -> str:
     """The sentence that names what a person can decide of a red batch."""
     ways = [f"release {dataset} {batch} (publish it as it is)", "discard (back to landed, for the next run)"]

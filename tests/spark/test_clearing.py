@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from pyspark.sql import SparkSession
 
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
-from onefold.errors import StepMissingError
+from onefold.errors import AuditRedError, StepMissingError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.maintenance.landings import clear_landing
 from onefold.maintenance.maintain import maintain
 from onefold.publish import publish_batch
+from onefold.quality.documents import GateResult
+from onefold.report import report_batch
 from spark_jobs import upsert
 from tests.arrivals import AT_ONCE
 from tests.spark.pipeline import InSession, Sent, accounts, export, mend, run
@@ -78,6 +81,30 @@ def test_every_step_finds_a_published_batch_whose_tables_and_landed_bytes_are_go
     again = publish_batch(lake, made, batch, attempt, never)
     assert (again.already, again.record, again.counts) == (True, published.record, published.counts)
     assert state_of(lake, made) == before
+
+
+def test_a_published_batch_is_audited_beside_its_gate_and_the_report_has_the_newer_result(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    made, twice = accounts(dataset), [sent(1), replace(sent(1), offset=2)]
+    done = run(session, lake, made, export(tmp_path / "first", twice))
+    assert done.published
+    before, gate = StateTable(lake, made).main, lake.attempt(made, done.batch, done.published.attempt, "gate")
+    judged = lake.get(gate, GateResult)
+    steps = InSession(lake, session)
+
+    again = steps.run("gate", made, done.batch)
+    assert judged
+    assert (again.green, again.checks, again.judged > judged.judged) == (True, judged.checks, True)
+    strict = accounts(dataset, quality={"max_duplicate_rate": 0, "min_records": 0})
+    with pytest.raises(AuditRedError, match="is published, and judged again its gate is red: duplicate rate"):
+        steps.run("gate", strict, done.batch)
+
+    assert (lake.get(gate, GateResult), StateTable(lake, made).main) == (judged, before)
+    report_batch(lake, made, done.batch)
+    page = lake.storage.read(lake.report(made.name, done.batch, "html"))
+    assert page
+    assert b"The audit that ran last is red all the same" in page
 
 
 def never(step: str, batch: str, attempt: str) -> dict[str, Any]:

@@ -115,6 +115,7 @@ def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_
         "actions_",
         "reports/",
         "/gate.json",
+        "/audit.json",
         "-gate.json",
         ".avro",
         ".parquet",

@@ -93,7 +93,7 @@ def test_exit_codes_are_those_of_the_help() -> None:
         "ChangedDatasetError": 2, "TargetTakenError": 2, "NothingToReadError": 2, "StepMissingError": 2,
         "UnknownTopicError": 2, "ChangesUnknownError": 2, "NoDraftError": 2, "DatasetExistsError": 2,
         "ClientSettingsError": 2,
-        "GateRedError": 3, "ForeignCommitError": 3, "DataLossError": 4, "LandedBytesMissingError": 4,
+        "GateRedError": 3, "AuditRedError": 3, "ForeignCommitError": 3, "DataLossError": 4, "LandedBytesMissingError": 4,
         "ContentionError": 5, "ExportColumnError": 2, "UnreadableObjectError": 4,
         "NotWaivableError": 3, "NotProvedError": 3, "RepeatedKeysError": 3, "DecidedMeanwhileError": 5,
         "ErasureDisturbedError": 5,

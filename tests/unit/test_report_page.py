@@ -251,6 +251,11 @@ def test_a_published_batch_says_which_snapshot_holds_it() -> None:
     assert "1 warning did not stop it: expect_column_values_to_be_in_set" in text
 
 
+def test_a_published_batch_whose_last_audit_is_red_says_so() -> None:
+    assert "The audit that ran last is red all the same" in said(published(checks=[CONFLICTS]))
+    assert "red all the same" not in said(published())
+
+
 def test_a_red_batch_says_why_and_that_readers_see_nothing_of_it() -> None:
     text = said(red())
     assert "Red: not published, main is untouched" in text

@@ -8,10 +8,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.dataset import Dataset
-from onefold.errors import DataLossError, GateRedError, StepMissingError
+from onefold.errors import AuditRedError, DataLossError, GateRedError, StepMissingError
 from onefold.lake import Lake
 
 BLOCKING, WARNING = "blocking", "warning"
+AUDIT = "audit"
+"""What a published batch was judged again, beside its gate's result."""
 
 
 class Check(BaseModel):
@@ -71,6 +73,10 @@ class GateResult(BaseModel):
         """What a red gate raises; `report`: where the batch's report lies."""
         kind = DataLossError if self.loss else GateRedError
         return kind(dataset, self.batch, self.failures(), report, self.skippable)
+
+    def audit_error(self, dataset: str, report: str) -> AuditRedError:
+        """The same of a published batch."""
+        return AuditRedError(dataset, self.batch, self.failures(), report)
 
 
 def gate_of(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> GateResult:

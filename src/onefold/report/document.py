@@ -17,7 +17,7 @@ from onefold.lake import Lake
 from onefold.landing.manifest import Accepted, Forgets, Manifest
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, ReplayPlan, find_plan
 from onefold.publish.publish import find_published
-from onefold.quality.documents import Check, GateResult
+from onefold.quality.documents import AUDIT, Check, GateResult
 from onefold.report.causes import Explained, causes_of
 from onefold.report.decisions import in_force
 from onefold.upsert.commit_record import CommitRecord, Highest
@@ -100,7 +100,9 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     latest = lake.get(lake.latest(dataset, batch), Upserted)
     attempt = published.attempt if published else (latest.attempt if latest else None)
     upserted = lake.get(lake.attempt(dataset, batch, attempt, "upsert"), Upserted) if attempt else None
-    gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult) if attempt else None
+    judged = [AUDIT, "gate"] if published else ["gate"]
+    results = (lake.get(lake.attempt(dataset, batch, attempt, step), GateResult) for step in judged if attempt)
+    gate = next(filter(None, results), None)
     record = lake.get(Lake.record(dataset, attempt), CommitRecord) if attempt else None
     records = staged.objects if staged else {}
     counted = staged.records if staged else None

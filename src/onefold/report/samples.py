@@ -25,7 +25,7 @@ _Document = TypeVar("_Document", bound=BaseModel)
 _KINDS: list[tuple[str, type[BaseModel]]] = [
     (r"[^/]+/batches/[^/]+/staged-[^/]+\.json", Staged),
     (r"[^/]+/batches/[^/]+/(latest|attempts/[^/]+/upsert)\.json", Upserted),
-    (r"[^/]+/batches/[^/]+/attempts/[^/]+/gate\.json", GateResult),
+    (r"[^/]+/batches/[^/]+/attempts/[^/]+/(gate|audit)\.json", GateResult),
     (r"[^/]+/reports/[^/]+\.json", Report),
 ]
 _COUNTED = re.compile(r"\d+ of \d+ unexpected|")
