@@ -62,7 +62,7 @@ FILES: dict[str, list[bytes]] = {
         thing(2, "before", partition=10, ts=-1_767_225_600_000_000_000),
         line(3, "no json", partition=10, ts=1_767_225_600_000_000_000),
     ],
-    "no-topic-of-a-broker.jsonl": [thing(0, "slashes", partition=10, topic="a/b//3")],
+    "no-topic-of-a-broker.jsonl": [thing(0, "slashes", partition=11, topic="a/b//3")],
 }  # fmt: skip
 LINES = {
     "empty.jsonl": 0, "newline.jsonl": 1, "truncated.jsonl": 2, "no-newline-at-the-end.jsonl": 2, "not-kcat.jsonl": 13,
@@ -152,7 +152,7 @@ def test_offsets_of_the_quarantine_are_not_covered(project: Project) -> None:
     assert by_partition[6]["quarantined"] == [[0, 19]]
     assert by_partition[6]["covered"] == []
     assert by_partition[7]["covered"] == [[0, 6]]
-    assert (by_partition[10]["topic"], by_partition[10]["covered"]) == ("a/b//3", [[0, 1]])
+    assert (by_partition[11]["topic"], by_partition[11]["covered"]) == ("a/b//3", [[0, 1]])
 
 
 def test_the_report_names_what_was_ignored_and_runs_no_script(project: Project) -> None:
