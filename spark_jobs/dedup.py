@@ -69,7 +69,8 @@ def run(
 
 def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:
     """What a published batch was staged as, with the code and the fields of then: nothing reads its table any more."""
-    record = find_record(lake, dataset, batch)
+    tried = lake.storage.stat(lake.latest(dataset, batch))  # else the chain need not be walked
+    record = find_record(lake, dataset, batch) if tried else None
     upserted = lake.get(lake.attempt(dataset, batch, record.attempt, "upsert"), Upserted) if record else None
     if record is None or upserted is None:
         return None

@@ -27,7 +27,8 @@ def one_put_at_a_time(app: Answer) -> Answer:
 
     def answer(environ: dict[str, Any], start_response: Answer) -> Iterable[bytes]:
         with putting if environ["REQUEST_METHOD"] == "PUT" else nullcontext():
-            return list(app(environ, start_response))
+            answered: Iterable[bytes] = app(environ, start_response)
+            return answered  # the put is over: only the answer is still sent
 
     return answer
 

@@ -44,7 +44,7 @@ class UnknownOutcomeError(OnefoldError):
 
 
 class OneBatchError(TerminalError):
-    """What a batch itself holds keeps it from being folded: other batches go on without it."""
+    """One batch could not be folded, mostly for what it holds: other batches are tried all the same."""
 
 
 @dataclass(eq=False)

@@ -112,4 +112,8 @@ def try_batch(
     try:
         return run_batch(lake, dataset, plan, spark, say, rebuilding=rebuilding)
     except OneBatchError as error:
-        return BatchRun(plan.batch, None, None, report_batch(lake, dataset, plan.batch), error)
+        try:
+            report = report_batch(lake, dataset, plan.batch)
+        except OnefoldError:  # the lake itself is in trouble: no other batch would end better
+            raise error from None
+        return BatchRun(plan.batch, None, None, report, error)
