@@ -62,6 +62,7 @@ def test_on_every_master_a_password_is_in_the_environment_of_a_driver_of_this_ma
         assert arguments[arguments.index("--master") + 1] == master
         assert not [one for one in arguments if PASSWORD in one or "ONEFOLD_KAFKA" in one]
         assert json.loads(environment["ONEFOLD_KAFKA"])["kafka_default"]["sasl.password"] == PASSWORD
+        assert ("SPARK_DIST_CLASSPATH" in environment) == (master in masters[:2]), "jars of this machine's driver"
         assert found["left"] == [], "the task's own environment is as it was"
 
 

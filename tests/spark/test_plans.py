@@ -78,7 +78,9 @@ def batches(
         before = last_statement(session)
         assert run(session, lake, told, export(folder / name, records)).red is None
         mine = list(statements(session, before))
-        writes = [one for one in mine if one.writes and "Scan ExistingRDD" not in one.tree]  # the empty first snapshot
+        writes = [
+            one for one in mine if one.writes and "+- LocalTableScan (1)" not in one.tree
+        ]  # the empty first snapshot
         staging, actions, _, *delete, append = writes
         gate = [one for one in mine[mine.index(append) :] if "accounts__state_" in one.tree and not one.writes]
         found.append(Batch(staging, actions, delete[0] if delete else None, append, gate))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,16 @@ from onefold.storage import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def _import_meanwhile(module: str) -> None:
+    """Import a large module while another thread talks with the JVM, often and in few words: let it speak at once."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 10)
+    try:
+        importlib.import_module(module)
+    finally:
+        sys.setswitchinterval(usual)
 
 
 class InProcess:
@@ -40,12 +51,10 @@ class InProcess:
     def session(self) -> SparkSession:
         """The session, opened at the first call; Great Expectations is imported meanwhile."""
         if self._session is None:
-            threading.Thread(
-                target=importlib.import_module, args=("onefold.quality.expectations",), daemon=True
-            ).start()
-            with self._quiet():
-                from onefold.spark.session import open_session
+            from onefold.spark.session import open_session
 
+            threading.Thread(target=_import_meanwhile, args=("onefold.quality.expectations",), daemon=True).start()
+            with self._quiet():
                 self._session = open_session(self.lake, small=self.small)
         return self._session
 

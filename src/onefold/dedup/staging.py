@@ -6,6 +6,7 @@ It is a pure function of (batch, generation, code): written once under a digest 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,6 +23,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import merged, size
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
+from onefold.spark.at_once import at_once
 from onefold.spark.tables import bucketed, drop, scratch_table
 
 _SLOT_BYTES = 64 << 20
@@ -89,14 +91,18 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     """Count a staging table: records by object, offsets by partition; and whether a position is inconsistent."""
     rows = session.table(table)
     told = F.count("*").alias("count"), F.count_if(F.expr(C.REFUSED)).alias("rejected")
-    counted = rows.groupBy(E.OBJECT).agg(*told).collect()
+    counted, found, reused = at_once(
+        session,
+        rows.groupBy(E.OBJECT).agg(*told).collect,
+        partial(offsets_of, rows) if dataset.source.exact else dict,
+        partial(reused_identities, rows, dataset),
+    )
     objects = {row[E.OBJECT]: row["count"] for row in counted}
     records = sum(objects.values())
     partitions, refused, inconsistent, whole = {}, {}, False, False
     if not dataset.source.exact and any(row["rejected"] for row in counted):
         refused = refused_lines(rows)
     if dataset.source.exact:
-        found = offsets_of(rows)
         partitions = {
             where.key: StagedPartition(present=one.present, quarantined=one.quarantined, undecided=one.undecided)
             for where, one in found.items()
@@ -114,7 +120,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         partitions=partitions,
         objects=objects,
         refused=refused,
-        reused=reused_identities(rows, dataset),
+        reused=reused,
         producers=producers_of(rows, whole) if C.PRODUCER in rows.columns else None,
         within=periods_of(rows) if dataset.within else None,
     )

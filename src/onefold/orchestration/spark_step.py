@@ -9,7 +9,7 @@ import shutil
 import sys
 import sysconfig
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from onefold.dataset import Dataset, find_dataset
+from onefold.environment import in_environment
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.plan import find_plan
@@ -28,7 +29,7 @@ from onefold.orchestration.connections import open_dataset, secret_variables, se
 from onefold.orchestration.links import ReportLink, SparkLink
 from onefold.settings import Settings
 from onefold.spark.result import application_in, result_key, result_of
-from onefold.spark.settings import session_settings
+from onefold.spark.settings import class_path, session_settings
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -88,11 +89,12 @@ class SparkLauncher(SparkSubmitOperator):
         self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
         self.conf = {**session_settings(lake, self._small(lake, step, batch)), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
-        environment = python_environment(connection) | secret_environment(connection, lake.settings)
+        environment = driver_environment(connection, lake) | secret_environment(connection, lake.settings)
         for secret in secrets_of(lake):
             mask_secret(secret)
         self._hook = None  # one hook a submission: it keeps what on_kill must end
         try:
+            # Not as `env_vars`: on YARN and Kubernetes the provider writes these into the command line.
             with in_environment(environment):
                 super().execute(context)
         except FileNotFoundError as error:  # of a program, before it runs
@@ -291,12 +293,12 @@ def spark_binary(connection: Connection) -> str | None:
     return str(Path(sysconfig.get_path("scripts")) / "spark-submit")
 
 
-def python_environment(connection: Connection) -> dict[str, str]:
-    """The driver's Python, where the driver runs on this machine: this one."""
+def driver_environment(connection: Connection, lake: Lake) -> dict[str, str]:
+    """The driver's Python and its jars, where the driver runs on this machine: this one, and ours."""
     master = f"{connection.conn_type} {connection.host or ''}"
     if _elsewhere(connection) or "yarn" in master or "k8s" in master:
         return {}
-    return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable), **class_path(lake)}
 
 
 def secret_environment(connection: Connection, settings: Settings) -> dict[str, str]:
@@ -317,22 +319,6 @@ def secret_environment(connection: Connection, settings: Settings) -> dict[str, 
             )
         return {}
     return given
-
-
-@contextlib.contextmanager
-def in_environment(given: Mapping[str, str]) -> Iterator[None]:
-    """Processes that are started meanwhile inherit what is given. (The operator's `env_vars` are no secrets: on YARN
-    and Kubernetes the provider writes them into the command line.)"""
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, was in before.items():
-            if was is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = was
 
 
 def _elsewhere(connection: Connection) -> bool:

@@ -90,13 +90,11 @@ def facts_of(
     keys = keys_of_chains(changed) if dataset.chained else changed.groupBy(C.KEY).agg(_repeated())
     repeated = keys.where("repeated")
     stood = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
-    nulls = changed.agg(F.count_if(_null(dataset, changed))).first()
-    assert nulls is not None
     assert stood is not None
+    nulls, regressions, unapplied = _faults(dataset, changed)
     if dataset.chained:
         regressions, unapplied = chain_faults(session, dataset, upserted, changed)
     else:
-        regressions, unapplied = _faults(dataset, changed)
         unapplied += sum(n for action, n in upserted.changes.items() if action != U.REMOVE) - int(stood.keys)
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
 
@@ -113,7 +111,7 @@ def facts_of(
         added=sum(upserted.changes.get(one, 0) for one in (U.INSERT, ENTER)) - upserted.changes.get(U.REMOVE, 0),
         verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
         repeated_keys=int(stood.repeated),
-        nulls=int(nulls[0]),
+        nulls=nulls,
         regressions=regressions,
         unapplied=unapplied,
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
@@ -143,12 +141,17 @@ def _repeated() -> Column:
     return (F.count("*") > 1).alias("repeated")
 
 
-def _faults(dataset: Dataset, changed: DataFrame) -> tuple[int, int]:
-    """Rows that went back, and rows that are not what was meant."""
-    meant = F.count_if(F.col(C.ORDER) != F.col("_new_order"))
-    sums = changed.agg(F.count_if(_worse(dataset)), meant).first()
+def _faults(dataset: Dataset, changed: DataFrame) -> tuple[int, int, int]:
+    """Rows without key or version, rows that went back, and rows that are not what was meant; of the latter two guard
+    contiguous tells by its chains."""
+    asked = [_null(dataset, changed)]
+    if not dataset.chained:
+        asked += [_worse(dataset), F.col(C.ORDER) != F.col("_new_order")]
+    sums = changed.agg(*map(F.count_if, asked)).first()
     assert sums is not None
-    return int(sums[0]), int(sums[1])
+    nulls, *others = map(int, sums)
+    regressions, unapplied = others or (0, 0)
+    return nulls, regressions, unapplied
 
 
 def _null(dataset: Dataset, changed: DataFrame) -> Column:

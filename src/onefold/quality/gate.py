@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pandas as pd
@@ -30,6 +30,7 @@ from onefold.quality.suites import Expectation, load_suite
 from onefold.quality.waivers import under
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
+from onefold.spark.at_once import at_once
 from onefold.upsert import columns as U
 from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted
@@ -54,13 +55,17 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     changed = changed_rows(session, dataset, upserted).persist()
     try:
         gone = forgotten_keys(marks_named(lake, dataset.name, upserted.carried_out).values())
-        facts = facts_of(session, dataset, upserted, changed, gone)
+        facts, of_rows = at_once(
+            session,
+            partial(facts_of, session, dataset, upserted, changed, gone),
+            partial(_row_checks, dataset, changed),
+        )
         manifest = manifest_of(lake, dataset, upserted.batch)
         landed = 0 if upserted.unreadable else count_landed(session, lake, dataset, manifest)
         held, oldest = held_rows(session, dataset, upserted.head) if dataset.chained else (0, None)
         found = [
             *_spark_checks(facts),
-            *_row_checks(dataset, changed),
+            *of_rows,
             *_account_checks(lake, dataset, upserted, facts, landed),
             # What an accepted gap leaves waiting is no fault of it, nor of keys that are forgotten.
             *([] if manifest.bare else _held_checks(session, dataset, upserted, held, oldest)),
@@ -119,18 +124,19 @@ def _spark_checks(facts: BranchFacts) -> list[Check]:
 def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     """Uniqueness and nulls by Great Expectations, on the branch's live rows of the batch's keys.
 
-    By induction: the base was unique, so no key of the actions twice on the branch means no key twice at all.
+    By induction: the base was unique, so no key of the actions twice on the branch means no key twice at all. Where
+    columns do not say all of a key, such as a position, its digest is asked.
     """
     keys = key_columns(dataset)
     digest = F.hex(C.KEY).alias("key_digest")
     rows = changed.where(F.col(U.STATE) == U.LIVE).select(digest, *keys)
-    wanted: list[tuple[str, str, str, dict[str, Any]]] = [
-        ("key digest unique", "L3", "expect_column_values_to_be_unique", {"column": "key_digest"})
-    ]
-    if len(keys) == len(dataset.row_key_names) and len(keys) > 1:
+    wanted: list[tuple[str, str, str, dict[str, Any]]] = []
+    if not keys or len(keys) < len(dataset.row_key_names):
+        wanted.append(("key digest unique", "L3", "expect_column_values_to_be_unique", {"column": "key_digest"}))
+    elif len(keys) > 1:
         kwargs = {"column_list": keys, "ignore_row_if": "never"}
         wanted.append((f"({', '.join(keys)}) unique", "L3", "expect_compound_columns_to_be_unique", kwargs))
-    elif len(keys) == len(dataset.row_key_names) == 1:  # none: the position is the key
+    else:
         wanted.append((f"{keys[0]} unique", "L3", "expect_column_values_to_be_unique", {"column": keys[0]}))
     wanted += [(f"{key} not null", "", "expect_column_values_to_not_be_null", {"column": key}) for key in keys]
     outcomes = expect(rows, [(type_, kwargs) for _, _, type_, kwargs in wanted], dataset.masked)

@@ -7,9 +7,10 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from onefold.environment import in_environment
 from onefold.lake import Lake
 from onefold.spark.package import packed
-from onefold.spark.settings import secret_settings, session_settings
+from onefold.spark.settings import class_path, secret_settings, session_settings
 
 
 def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> SparkSession:
@@ -24,7 +25,8 @@ def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> Spar
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers': else whichever python3 comes first
     for key, value in session_settings(lake, small).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with in_environment(class_path(lake)):
+        session = builder.getOrCreate()
     for key, value in secret_settings(lake).items():  # a catalog is opened when it is first named
         session.conf.set(key, value)
     context = session.sparkContext

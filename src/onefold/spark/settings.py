@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from onefold.lake import CATALOG, Lake
@@ -36,6 +37,7 @@ SETTINGS = {
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.ui.showConsoleProgress": "false",
 }
+_CLASS_PATH = "SPARK_DIST_CLASSPATH"
 _HADOOP = "spark.hadoop."
 PLACE = "tables-below"
 """The catalog's property that says where tables lie; ours, and ignored by Iceberg."""
@@ -59,6 +61,16 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
         **_trust(lake),
         **{key: value for key, value in lake.settings.spark_conf.items() if not _late(key)},
     }
+
+
+def class_path(lake: Lake) -> dict[str, str]:
+    """The variable by which a driver on this machine has its jars from the start, behind Spark's own.
+
+    Classes of `spark.jars` are none that `make classes` archives: Spark loads these by a loader of its own.
+    """
+    given = os.environ.get(_CLASS_PATH, "").split(":")
+    own = [str(jar) for name in jar_sets(lake) for jar in jars(name)]
+    return {_CLASS_PATH: ":".join([*own, *(one for one in given if one and one not in own)])}
 
 
 def _trust(lake: Lake) -> dict[str, str]:

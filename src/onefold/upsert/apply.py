@@ -24,13 +24,14 @@ from onefold.landing.offsets import Coverage, Range, TopicPartition
 from onefold.landing.plan import find_plan
 from onefold.records import envelope as E
 from onefold.records.within import mark_lines, mark_positions
+from onefold.spark.at_once import at_once
 from onefold.spark.tables import PROPERTIES, bucketed, location_of, scratch_table
 from onefold.upsert import columns as U
 from onefold.upsert.causes import duplicates_of
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
-from onefold.upsert.documents import CameAgain, Upserted
+from onefold.upsert.documents import CameAgain, Duplicates, Upserted
 from onefold.upsert.forgotten import forgotten_keys, without_keys
 from onefold.upsert.gaps import Link, links_of
 from onefold.upsert.generation import check_generation
@@ -205,6 +206,11 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     return ActionCounts(verdicts, partitions, covered, changes, latest, buckets, findings, woken)
 
 
+def _counted(actions: DataFrame, dataset: Dataset, again: list[CameAgain]) -> tuple[ActionCounts, list[Duplicates]]:
+    counts = count_actions(actions, dataset)
+    return counts, duplicates_of(actions, again) if counts.verdicts.get("duplicate") else []
+
+
 SURVIVOR_LOG = {"cluster": "string", "incarnation": "int"}
 """What tells a survivor's log from another of the same topic and partition."""
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
@@ -338,11 +344,15 @@ def apply_batch(
     if dataset.sums:
         sums = read_state(session, dataset, base.snapshot)
         append_sums(session, dataset, actions, sums, attempt, slots, gone, narrow=narrow)
-    counts = count_actions(session.table(actions), dataset)
-    reused = found_reused(session, session.table(actions), staged.reused)
-    verdicts = append_verdicts(session.table(actions), dataset, staged.batch, attempt)
     sessions = staged.producers.listed if staged.producers else []
     again = [CameAgain(session=one, highest=highest) for one, highest in come_again(sessions, seen)]
+    written = session.table(actions)
+    (counts, duplicates), verdicts, reused = at_once(
+        session,
+        partial(_counted, written, dataset, again),
+        partial(append_verdicts, written, dataset, staged.batch, attempt),
+        partial(found_reused, session, written, staged.reused),
+    )
     upserted = Upserted(
         batch=staged.batch,
         attempt=attempt,
@@ -364,7 +374,7 @@ def apply_batch(
         buckets=counts.buckets,
         within=periods,
         narrow=narrow,
-        duplicates=duplicates_of(session.table(actions), again) if counts.verdicts.get("duplicate") else [],
+        duplicates=duplicates,
         come_again=again,
         findings=len(reused) + counts.findings,
         reused=reused[:SHOWN],

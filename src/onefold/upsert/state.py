@@ -62,7 +62,8 @@ def ensure_state(session: SparkSession, lake: Lake, dataset: Dataset, staged: Da
     ensure_namespace(session, dataset.target.namespace)
     columns = state_columns(staged, dataset)
     if not session.catalog.tableExists(table):
-        _create(session.createDataFrame([], T.StructType(columns)), table, dataset)
+        # Of no rows, which Spark knows before it starts a job.
+        _create(session.createDataFrame([], T.StructType(columns)).limit(0), table, dataset)
     changed = bool(dataset.shape) and change_fields(StateTable(lake, dataset), dataset)
     ensure_view(session, dataset, changed=changed)
 

@@ -1,0 +1,28 @@
+"""Spark jobs side by side: while one is planned, which takes one core, the others run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pyspark import inheritable_thread_target
+from pyspark.sql import SparkSession
+
+
+def at_once(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
+    """The answers of functions that ask Spark and do not wait for one another, in their order.
+
+    All have ended when this returns. Of several that fail the first one's error is raised.
+    """
+    java, jvm = session._jsparkSession, session._jvm
+    assert jvm is not None
+
+    def ask(one: Callable[[], Any]) -> Any:
+        jvm.SparkSession.setActiveSession(java)  # what Iceberg takes for the session
+        return one()
+
+    with ThreadPoolExecutor(len(asked)) as pool:
+        # One wrapper each: what it hands on, Spark writes a statement's own number into.
+        answers = [pool.submit(inheritable_thread_target(session)(ask), one) for one in asked]
+    return [answer.result() for answer in answers]
