@@ -31,6 +31,8 @@ NEEDS_SESSION = ("property", "spark")
 FIRST = (*NEEDS_SESSION, "dags", "process", "integration", "unit")
 """The order of the folders. What a run without time leaves out is the end of those before `unit`; and its many small
 files fill the time of a process that has nothing else to do."""
+IN_TURN = ("process", "integration")
+"""Folders whose files a run without time begins with another one each time: none is always left out."""
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "2g",
@@ -72,12 +74,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("not begun: the time of this run is over (ONEFOLD_TEST_UNTIL)")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever lies in a folder that needs the session is marked so; and the laws come before what is wide and slow."""
     for item in items:
         if item.path.parent.name in NEEDS_SESSION and item.path.is_relative_to(PROJECT / "tests"):
             item.add_marker(pytest.mark.spark)
-    items.sort(key=lambda item: FIRST.index(item.path.relative_to(PROJECT / "tests").parts[0]))
+    order = {folder: place for place, folder in enumerate(FIRST)}
+    items.sort(key=lambda item: order.get(_folder(item), len(order)))
+    if "ONEFOLD_TEST_UNTIL" in os.environ:
+        # The same in both processes: the seed is drawn once.
+        items[:] = begin_elsewhere(items, int(config.getoption("hypothesis_seed")))
+
+
+def begin_elsewhere(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    """The tests with the files of `IN_TURN`, wherever they stand, begun at one that the seed says."""
+    files = list(dict.fromkeys(item.path for item in items if _folder(item) in IN_TURN))
+    first = seed % len(files) if files else 0
+    turned = {file: (place - first) % len(files) for place, file in enumerate(files)}
+    moved = iter(sorted((item for item in items if item.path in turned), key=lambda item: turned[item.path]))
+    return [next(moved) if item.path in turned else item for item in items]
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(PROJECT / "tests").parts[0]
 
 
 @pytest.fixture(scope="session")

@@ -119,7 +119,7 @@ def test_each_value_names_its_line_or_its_variable(given: Path, printed: list[st
 
 def test_no_secret_is_printed(given: Path, printed: list[str]) -> None:
     assert [text for text in printed if "s3cr3t" in text] == []
-    assert "onefold.toml:11" in "".join(printed[0].split())
+    assert "onefold.toml:11" in "".join(printed[0].replace("│", "").split()), "wherever its cell is broken"
 
 
 def test_no_secret_stands_where_settings_are_shown_as_they_are(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ often · 1 anything else.
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 from typing import Annotated, Any
@@ -18,6 +17,7 @@ from onefold.cli.console import note
 from onefold.dataset import Dataset
 from onefold.errors import ChangedDatasetError, OnefoldError, UsageError
 from onefold.lake import Lake
+from onefold.processes import end_soon
 from onefold.settings import load_settings
 
 app = typer.Typer(
@@ -89,6 +89,7 @@ def _wanted(dataset: Dataset) -> str:
 
 def main() -> None:
     """Run the command line; every error of Onefold's own is one sentence and an exit code."""
+    end_soon()
     try:
         code = app(standalone_mode=False)
     except OnefoldError as error:
@@ -99,7 +100,6 @@ def main() -> None:
     except WRONG_USAGE as error:
         error.show()
         code = 2
-    gc.freeze()  # else the interpreter goes through every object once more before it ends, most of a second
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -1,4 +1,4 @@
-"""The dataset file as frozen models: what a user may say, and what each key means."""
+"""The dataset file as a frozen model: its sections, and what follows from them."""
 
 from __future__ import annotations
 
@@ -10,247 +10,17 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
-from onefold.dataset.expressions import (
-    CASTS,
-    PERIODS,
-    ROOTS,
-    Call,
-    Compare,
-    Expression,
-    Junction,
-    Member,
-    Negation,
-    NullTest,
-    Path,
-    calls,
-    parse,
-    parts,
-    paths,
-    used,
-)
-from onefold.dataset.expressions import Literal as LiteralValue
+from onefold.dataset.base import Model, Name
+from onefold.dataset.consistency import check_dataset
+from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Path, parse, paths
 from onefold.dataset.schedule import Schedule
+from onefold.dataset.sections import Apply, Identity, KeyFormat, Quality, Target, Value
 from onefold.dataset.shapes import Origin, Shape, Standing, origins_of
 from onefold.dataset.source import Source
-from onefold.dataset.types import FieldType, number_type, parse_type
-
-
-class KeyFormat(Model):
-    """How the Kafka key is read."""
-
-    format: Literal["json", "string", "bytes"] = "string"
-
-
-class Value(Model):
-    """How the value is read."""
-
-    format: str = "json"
-    fields: dict[Name, str] = Field(min_length=1, description="Field name to type, `?` for optional")
-    renamed: dict[Name, list[Name]] = Field(default={}, description="Field name to the name it had, or the names")
-    schema_changes: Literal["evolve", "freeze", "quarantine"] = Field(
-        default="evolve",
-        description="evolve: the file's compatible changes are made in place; freeze: none is; quarantine: as evolve, "
-        "and a record with a field that the file does not name is rejected",
-    )
-
-    @field_validator("renamed", mode="before")
-    @classmethod
-    def _lists(cls, given: Any) -> Any:
-        pairs = given.items() if isinstance(given, dict) else ()
-        return {name: [one] if isinstance(one, str) else one for name, one in pairs} if pairs else given
-
-    @model_validator(mode="after")
-    def _once(self) -> Self:
-        seen = set(self.fields)
-        for name, former in self.renamed.items():
-            if name not in self.fields:
-                raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
-            for one in former:
-                if one in seen:
-                    raise ValueError(f"renamed: {one}, the former name of {name}, is another field's name")
-                seen.add(one)
-        return self
-
-    @model_validator(mode="after")
-    def _built(self) -> Self:
-        if self.format != "json":
-            if self.format.split("+")[0] in ("json", "avro", "protobuf"):
-                raise not_built(f"value format {self.format} (json is)")
-            raise ValueError(f"no value format {self.format!r} (json)")
-        for name, text in self.fields.items():
-            try:
-                parse_type(text)
-            except ValueError as error:
-                if type(error).__name__ == "UnsupportedTypeError":
-                    raise not_built(str(error)) from error
-                raise ValueError(f"{name}: {error}") from error
-            if name.startswith("_"):
-                raise ValueError(f"{name}: names that start with _ are Onefold's own")
-        return self
-
-
-class NamedProducer(Model):
-    """A producer's name and the sequence that it counts for a partition, where records carry them."""
-
-    name: ExpressionText = Field(description="The producer's name, such as header.producer")
-    sequence: ExpressionText = Field(description="A whole number that the producer raises by one a record")
-
-
-class Identity(Model):
-    """What makes two records the same message; position is always on."""
-
-    producer: NamedProducer | None = Field(default=None, description="Of a source that does not show the log's own")
-    message_id: ExpressionText | None = None
-    business_key: list[ExpressionText] | None = Field(default=None, min_length=1)
-    within: ExpressionText | None = Field(
-        default=None, description="A period that never changes for a message, such as day(booked_at)"
-    )
-
-
-class Version(Model):
-    """What orders the versions of a key."""
-
-    from_: ExpressionText | list[ExpressionText] | None = Field(
-        default=None, alias="from", description="The version's expression; of several the first that differs decides"
-    )
-    expected: ExpressionText | None = Field(
-        default=None,
-        description="guard contiguous: the version that the record was made for; its own is the next, from or not",
-    )
-    guard: Literal["newer", "contiguous"] = Field(
-        default="newer", description="contiguous: a version is applied only behind the one before it"
-    )
-    tie: Literal["conflict", "last", "first"] = "conflict"
-    first: int | None = Field(default=None, description="guard contiguous: the number of a key's first version; 1")
-
-    @field_validator("from_", mode="before")
-    @classmethod
-    def _some(cls, given: Any) -> Any:
-        if given is not None and not isinstance(given, str) and not (isinstance(given, list) and given):
-            raise ValueError("it takes an expression, or a list of them, the weightiest first")
-        return given
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.from_ is None and self.expected is None:
-            raise ValueError("from is missing: the expression of a record's version")
-        for name in ("first", "expected"):
-            if self.guard == "newer" and getattr(self, name) is not None:
-                raise ValueError(f"{name} belongs to guard contiguous")
-        if self.guard == "contiguous" and len(self.parts) > 1:
-            raise ValueError("guard contiguous counts one whole number: a version of several parts has no next one")
-        return self
-
-    @property
-    def parts(self) -> list[str]:
-        """The expressions that make the version, the weightiest first; without `from` there is none."""
-        given = self.from_ or []
-        return given if isinstance(given, list) else [given]
-
-    @property
-    def expressions(self) -> list[tuple[str, str]]:
-        """All that a record's version is read from: (place below `version`, text)."""
-        return [*(("from", text) for text in self.parts), *([("expected", self.expected)] if self.expected else [])]
-
-    @property
-    def begins(self) -> int:
-        """The number of a key's first version (guard contiguous)."""
-        return 1 if self.first is None else self.first
-
-
-class Apply(Model):
-    """What a record does to the table."""
-
-    mode: str
-    key: list[ExpressionText] | None = Field(default=None, min_length=1)
-    version: Version | None = None
-    delete_when: str | None = Field(default=None, description="tombstone, or an expression")
-    add: dict[Name, ExpressionText] | None = Field(
-        default=None, min_length=1, description="increment: a column of the table to the field that is added to it"
-    )
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.mode == "history":
-            raise not_built("mode history (append, upsert and increment are)")
-        if self.mode == "append":
-            if self.key or self.version or self.delete_when or self.add:
-                raise ValueError("append takes no key, version, delete_when or add: its identity decides")
-        elif self.mode == "upsert":
-            if not self.key or not self.version:
-                raise ValueError("upsert needs a key and a version")
-            if self.add:
-                raise ValueError("add belongs to mode increment")
-            if self.delete_when not in (None, "tombstone"):
-                parse(str(self.delete_when))
-        elif self.mode == "increment":
-            if not self.key or not self.add:
-                raise ValueError("increment needs a key, and add: what is added to which column")
-            if self.version or self.delete_when:
-                raise ValueError("increment takes no version or delete_when: what was added once stays added")
-        else:
-            raise ValueError(f"no mode {self.mode!r} (append, upsert, increment)")
-        return self
-
-
-class Target(Model):
-    """Where readers find it."""
-
-    table: str = Field(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$", description="namespace.name")
-    buckets: int = Field(default=8, ge=1, le=4096, description="Buckets of the key's digest")
-
-    @field_validator("table")
-    @classmethod
-    def _free(cls, table: str) -> str:
-        if table.endswith("__quarantine"):
-            raise ValueError(f"{table!r}: names that end in __quarantine are those of rejected records")
-        return table
-
-    @property
-    def namespace(self) -> str:
-        """The namespace part."""
-        return self.table.split(".")[0]
-
-    @property
-    def name(self) -> str:
-        """The name part."""
-        return self.table.split(".")[1]
-
+from onefold.dataset.types import FieldType, parse_type
 
 LEVELS = ("position", "producer", "message_id", "business_key")
 """The identity levels, narrow to wide."""
-_IDENTIFYING = (
-    "identity.producer.name",
-    "identity.producer.sequence",
-    "identity.message_id",
-    "identity.business_key",
-    "apply.key",
-)
-
-_ADDED_DIGITS = 27
-"""Of a decimal that is added up: with ten more, Spark still adds without rounding."""
-
-Rate = Annotated[float, Field(ge=0, le=1)]
-
-
-class Quality(Model):
-    """What the gate asks."""
-
-    max_duplicate_rate: Rate | None = Field(default=None, description="Of the records not covered before")
-    max_rejected_rate: Rate = Field(default=0.01, description="Of the records not covered before")
-    max_conflicts: int = Field(default=0, ge=0)
-    min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
-    freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")
-    max_held_age: Duration | None = Field(
-        default=None, description="Guard contiguous: how far the newest record may be ahead of the oldest that is held"
-    )
-    max_held: int | None = Field(default=None, ge=0, description="Guard contiguous: records that wait in the table")
-    loss: Literal["refused", "tolerated"] = Field(
-        default="refused",
-        description="Whether a batch may be published of which records were gone before they were landed",
-    )
-    suite: str | None = Field(default=None, pattern=r"^[\w.-]+\.ya?ml$", description="A file in expectations/")
 
 
 class Dataset(Model):
@@ -283,139 +53,8 @@ class Dataset(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for place, text in self.expressions():
-            for path in paths(parse(text)):
-                self._check(place, text, path)
-        for place, text in self.expressions():
-            for path in used(parse(text)):
-                if (kind := self.type_of(path)) and kind.nested:
-                    raise ValueError(f"{place}: {text!r}: {path.column} is a {kind.name}; name a field of it")
-            if place in _IDENTIFYING and (kind := self.type_of(parse(text))) and kind.name == "double":
-                raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
-        for place, text in self.expressions():
-            self._check_kinds(place, text)
-        if self.apply.mode == "append" and len(self.levels) == 1 and not self.source.exact:
-            raise ValueError(
-                f"identity: positions of layout {self.source.layout} are inferred and cannot decide; "
-                "declare message_id or business_key"
-            )
-        if self.apply.delete_when == "tombstone":
-            self._check_tombstones()
-        self._check_periods()
-        self._check_chain()
-        self._check_sums()
-        taken = [name for name, _ in self.key_columns if name in self.value.fields]
-        if taken:
-            raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
-        self._check_column_names()
-        self._check_masks()
+        check_dataset(self)
         return self
-
-    def _check_kinds(self, place: str, text: str) -> None:
-        """Refuses what Spark would refuse, or try to cast by itself, record by record."""
-        tree = parse(text)
-        conditions = [tree] if place in ("source.filter", "apply.delete_when") else []
-        for part in parts(tree):
-            match part:
-                case Compare(_, left, right):
-                    self._check_pair(f"{place}: {text!r}", left, right)
-                case Member(term, items):
-                    for item in items:
-                        self._check_pair(f"{place}: {text!r}", term, item)
-                case Junction(_, terms):
-                    conditions += terms
-                case Negation(term):
-                    conditions.append(term)
-                case Call("timestamp", argument) if (kind := self._kind_of(argument)).name == "boolean":
-                    raise ValueError(f"{place}: {text!r}: a {kind} is no timestamp")
-                case _:
-                    pass
-        for term in conditions:
-            if (kind := self._kind_of(term)).name != "boolean":
-                raise ValueError(f"{place}: {text!r} takes a {kind} for a condition; compare it with something")
-
-    def _check_pair(self, said: str, left: Expression, right: Expression) -> None:
-        one, other = self._kind_of(left), self._kind_of(right)
-        if one.family != other.family:
-            wanted = other.name if one.name == "string" else one.name
-            cast = wanted if wanted in CASTS else "double"
-            raise ValueError(f"{said} compares a {one.name} with a {other.name}; cast one of them, such as {cast}(…)")
-        if one.rounds(other):
-            raise ValueError(
-                f"{said} compares a {one} with a {other}, of which Spark would round one; cast with double(…)"
-            )
-
-    def _check_periods(self) -> None:
-        for place, text in self.expressions():
-            period = next((one.function for one in calls(parse(text)) if one.function in PERIODS), None)
-            if period and place != "identity.within":
-                raise ValueError(f"{place}: {text!r}: {period} is a function of identity.within alone")
-        if not self.within:
-            return
-        place, given = f"identity.within: {self.identity.within!r}", self.within
-        kind = self.type_of(given.argument) if isinstance(given, Call) and given.function in PERIODS else None
-        if not isinstance(given, Call) or not kind or kind.name not in ("date", "timestamp"):
-            raise ValueError(f"{place}: it takes {', '.join(PERIODS)} of a date or a timestamp, such as day(booked_at)")
-        if given.argument == Path("timestamp"):
-            raise ValueError(f"{place}: the record's own timestamp changes when a message is sent again; name a field")
-        if self.apply.mode == "append" and self.deciding == "position":
-            raise ValueError(f"{place}: only the position decides, and it needs no bound; declare a wider identity")
-
-    def _check_chain(self) -> None:
-        for name in ("max_held_age", "max_held"):
-            if getattr(self.quality, name) is not None and not self.chained:
-                raise ValueError(f"quality.{name}: only guard contiguous holds records")
-        if self.chained:
-            assert self.apply.version
-            for place, text in self.apply.version.expressions:
-                kind = self.type_of(parse(text))
-                if not kind or kind.name not in ("int", "long"):
-                    raise ValueError(
-                        f"apply.version.{place}: {text!r}: guard contiguous counts whole numbers; "
-                        "cast with long(…) or int(…)"
-                    )
-
-    def _check_sums(self) -> None:
-        if self.apply.mode != "increment":
-            return
-        if not self.identity.message_id or self.identity.business_key:
-            raise ValueError(
-                "identity: in mode increment the message id decides what is added once; "
-                "declare message_id, and no business_key"
-            )
-        if self.within:
-            raise not_built("identity.within in mode increment")
-        for name, text in (self.apply.add or {}).items():
-            tree = parse(text)
-            plain = isinstance(tree, Path) and tree.root == "value" and not tree.inner
-            kind = self.type_of(tree) if plain else None
-            if not kind or kind.name not in ("int", "long", "decimal") or kind.precision > _ADDED_DIGITS:
-                raise ValueError(
-                    f"apply.add.{name}: {text!r}: what is added is a field of type int, long or decimal(p,s), "
-                    f"p at most {_ADDED_DIGITS}"
-                )
-            if name.startswith("_"):
-                raise ValueError(f"apply.add.{name}: names that start with _ are Onefold's own")
-
-    def _check_column_names(self) -> None:
-        """Names that differ only in case, or not at all, would be one column."""
-        seen: dict[str, str] = {}
-        former = [one for some in self.value.renamed.values() for one in some]
-        for name in (*self.value.fields, *former, *(name for name, _ in self.key_columns), *(self.apply.add or ())):
-            if other := seen.get(name.lower()):
-                place = "apply.add" if name in (self.apply.add or ()) else "value.fields"
-                raise ValueError(f"{place}: {other} and {name} would be one column of the table")
-            seen[name.lower()] = name
-
-    def _check_masks(self) -> None:
-        columns = list(dict.fromkeys([*self.published_columns, *self.fields]))
-        for name in self.mask:
-            if name not in columns:
-                raise ValueError(f"mask.{name}: there is no such column (there are {', '.join(columns)})")
-        if self.identity.producer and self.masks(parse(self.identity.producer.name)):
-            raise ValueError(
-                "mask: identity.producer.name reads a masked column, and producers are told by their names"
-            )
 
     def masks(self, expression: Expression) -> bool:
         """Whether an expression reads a masked column."""
@@ -448,7 +87,7 @@ class Dataset(Model):
         """The type of an expression's values; None: text, or a condition."""
         match expression:
             case Path("value", name, inner):
-                return self._within(self.fields[name], inner)
+                return self.fields[name].part(inner)
             case Path("timestamp"):
                 return FieldType("timestamp")
             case Path("offset"):
@@ -459,54 +98,6 @@ class Dataset(Model):
                 return FieldType("timestamp" if function == "hour" else "date")
             case _:
                 return None
-
-    def _kind_of(self, expression: Expression) -> FieldType:
-        """The type as which an expression is compared."""
-        match expression:
-            case Compare() | Junction() | Negation() | NullTest() | Member() | LiteralValue(bool()):
-                return FieldType("boolean")
-            case LiteralValue(text, number=True):
-                return number_type(str(text))
-            case Path("partition"):
-                return FieldType("int")
-            case _:
-                return self.type_of(expression) or FieldType("string")
-
-    @staticmethod
-    def _within(kind: FieldType | None, inner: tuple[str, ...]) -> FieldType | None:
-        """The type that a path through structs ends at; None: there is no such part."""
-        for name in inner:
-            kind = dict(kind.fields).get(name) if kind else None
-        return kind
-
-    def _check(self, place: str, text: str, path: Path) -> None:
-        if path.root == "value" and path.name not in self.value.fields:
-            known = ", ".join(self.value.fields)
-            roots = f"; {path.name!r} is none of {', '.join(ROOTS)}" if path.inner else ""
-            raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known}){roots}")
-        if path.root == "value" and self._within(self.fields[path.name], path.inner) is None:
-            raise ValueError(f"{place}: {text!r}: value.fields has no such part of {path.name}")
-        if path.root == "key" and bool(path.name) != (self.key.format == "json"):
-            wanted = "key.NAME needs key.format json" if path.name else "a json key is used by its parts, key.NAME"
-            raise ValueError(f"{place}: {text!r}: {wanted}")
-        if path.root == "key" and self.key.format == "bytes":
-            raise ValueError(f"{place}: {text!r}: a key of bytes cannot be used in an expression")
-        if path.root in ("offset", "timestamp") and not self.source.exact:
-            raise ValueError(f"{place}: {text!r}: layout {self.source.layout} carries no {path.root}")
-
-    def _check_tombstones(self) -> None:
-        assert self.apply.key
-        assert self.apply.version
-        if any(path.root != "key" for text in self.apply.key for path in paths(parse(text))):
-            raise ValueError("apply.delete_when: tombstone needs every key part from key.* (a null value holds none)")
-        if self.within and any(path.root == "value" for path in paths(self.within)):
-            raise ValueError("apply.delete_when: tombstone needs identity.within from key.* or header.*, too")
-        parts = [path for _, text in self.apply.version.expressions for path in paths(parse(text))]
-        if any(path.root in ("value", "key") for path in parts):
-            raise ValueError(
-                "apply.delete_when: tombstone needs the version from header.*, timestamp or offset "
-                "(a null value holds none)"
-            )
 
     @cached_property
     def fields(self) -> dict[str, FieldType]:

@@ -70,6 +70,13 @@ class FieldType:
         assert self.item is not None
         return self.item
 
+    def part(self, inner: tuple[str, ...]) -> FieldType | None:
+        """The type that a path through structs ends at; None: there is no such part."""
+        kind: FieldType | None = self
+        for name in inner:
+            kind = dict(kind.fields).get(name) if kind else None
+        return kind
+
     @property
     def depth(self) -> int:
         """1 for a scalar, one more for each list or struct around it."""

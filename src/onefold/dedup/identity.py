@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Expression, parse
-from onefold.dataset.model import Version
+from onefold.dataset.sections import Version
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.dedup import columns as C

@@ -21,12 +21,12 @@ from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from onefold.dataset import Dataset, find_dataset
-from onefold.environment import in_environment
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.plan import find_plan
 from onefold.orchestration.connections import open_dataset, secret_variables, secrets_of
 from onefold.orchestration.links import ReportLink, SparkLink
+from onefold.processes import in_environment
 from onefold.settings import Settings
 from onefold.spark.result import application_in, result_key, result_of
 from onefold.spark.settings import class_path, session_settings

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from onefold import errors
 from onefold.dataset import Dataset
 from onefold.lake import Lake
+from onefold.processes import end_soon
 from onefold.settings import load_settings
 from onefold.spark.result import APPLICATION, StepResult, result_key
 from onefold.spark.session import open_session
@@ -25,6 +26,7 @@ Run = Callable[[SparkSession, Lake, Dataset, str, str], BaseModel]
 
 def main_of(run: Run, argv: list[str]) -> int:
     """Run one step for `--dataset --batch --attempt` and leave its `StepResult` in the lake; the exit code."""
+    end_soon()
     step = run.__module__.rpartition(".")[2] if run.__module__ != "__main__" else _step_name()
     parser = argparse.ArgumentParser(prog=step, description=f"Onefold's Spark step {step}")
     parser.add_argument("--dataset", required=True, help="name of the dataset")

@@ -7,8 +7,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from onefold.environment import in_environment
 from onefold.lake import Lake
+from onefold.processes import in_environment
 from onefold.spark.package import packed
 from onefold.spark.settings import class_path, secret_settings, session_settings
 

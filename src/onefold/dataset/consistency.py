@@ -1,0 +1,233 @@
+"""What a dataset file says as a whole: its sections held against each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onefold.dataset.base import not_built
+from onefold.dataset.expressions import (
+    CASTS,
+    PERIODS,
+    ROOTS,
+    Call,
+    Compare,
+    Expression,
+    Junction,
+    Member,
+    Negation,
+    NullTest,
+    Path,
+    calls,
+    parse,
+    parts,
+    paths,
+    used,
+)
+from onefold.dataset.expressions import Literal as LiteralValue
+from onefold.dataset.types import FieldType, number_type
+
+if TYPE_CHECKING:
+    from onefold.dataset.model import Dataset
+
+_IDENTIFYING = (
+    "identity.producer.name",
+    "identity.producer.sequence",
+    "identity.message_id",
+    "identity.business_key",
+    "apply.key",
+)
+
+_ADDED_DIGITS = 27
+"""Of a decimal that is added up: with ten more, Spark still adds without rounding."""
+
+
+def check_dataset(dataset: Dataset) -> None:
+    """Refuse what no section is wrong about alone.
+
+    Raises:
+        ValueError: it begins with the key of the file.
+    """
+    for place, text in dataset.expressions():
+        for path in paths(parse(text)):
+            _check_path(dataset, place, text, path)
+    for place, text in dataset.expressions():
+        for path in used(parse(text)):
+            if (kind := dataset.type_of(path)) and kind.nested:
+                raise ValueError(f"{place}: {text!r}: {path.column} is a {kind.name}; name a field of it")
+        if place in _IDENTIFYING and (kind := dataset.type_of(parse(text))) and kind.name == "double":
+            raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
+    for place, text in dataset.expressions():
+        _check_kinds(dataset, place, text)
+    if dataset.apply.mode == "append" and len(dataset.levels) == 1 and not dataset.source.exact:
+        raise ValueError(
+            f"identity: positions of layout {dataset.source.layout} are inferred and cannot decide; "
+            "declare message_id or business_key"
+        )
+    if dataset.apply.delete_when == "tombstone":
+        _check_tombstones(dataset)
+    _check_periods(dataset)
+    _check_chain(dataset)
+    _check_sums(dataset)
+    taken = [name for name, _ in dataset.key_columns if name in dataset.value.fields]
+    if taken:
+        raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
+    _check_column_names(dataset)
+    _check_masks(dataset)
+
+
+def _check_kinds(dataset: Dataset, place: str, text: str) -> None:
+    """Refuses what Spark would refuse, or try to cast by itself, record by record."""
+    tree = parse(text)
+    conditions = [tree] if place in ("source.filter", "apply.delete_when") else []
+    for part in parts(tree):
+        match part:
+            case Compare(_, left, right):
+                _check_pair(dataset, f"{place}: {text!r}", left, right)
+            case Member(term, items):
+                for item in items:
+                    _check_pair(dataset, f"{place}: {text!r}", term, item)
+            case Junction(_, terms):
+                conditions += terms
+            case Negation(term):
+                conditions.append(term)
+            case Call("timestamp", argument) if (kind := _kind_of(dataset, argument)).name == "boolean":
+                raise ValueError(f"{place}: {text!r}: a {kind} is no timestamp")
+            case _:
+                pass
+    for term in conditions:
+        if (kind := _kind_of(dataset, term)).name != "boolean":
+            raise ValueError(f"{place}: {text!r} takes a {kind} for a condition; compare it with something")
+
+
+def _check_pair(dataset: Dataset, said: str, left: Expression, right: Expression) -> None:
+    one, other = _kind_of(dataset, left), _kind_of(dataset, right)
+    if one.family != other.family:
+        wanted = other.name if one.name == "string" else one.name
+        cast = wanted if wanted in CASTS else "double"
+        raise ValueError(f"{said} compares a {one.name} with a {other.name}; cast one of them, such as {cast}(…)")
+    if one.rounds(other):
+        raise ValueError(f"{said} compares a {one} with a {other}, of which Spark would round one; cast with double(…)")
+
+
+def _check_periods(dataset: Dataset) -> None:
+    for place, text in dataset.expressions():
+        period = next((one.function for one in calls(parse(text)) if one.function in PERIODS), None)
+        if period and place != "identity.within":
+            raise ValueError(f"{place}: {text!r}: {period} is a function of identity.within alone")
+    if not dataset.within:
+        return
+    place, given = f"identity.within: {dataset.identity.within!r}", dataset.within
+    kind = dataset.type_of(given.argument) if isinstance(given, Call) and given.function in PERIODS else None
+    if not isinstance(given, Call) or not kind or kind.name not in ("date", "timestamp"):
+        raise ValueError(f"{place}: it takes {', '.join(PERIODS)} of a date or a timestamp, such as day(booked_at)")
+    if given.argument == Path("timestamp"):
+        raise ValueError(f"{place}: the record's own timestamp changes when a message is sent again; name a field")
+    if dataset.apply.mode == "append" and dataset.deciding == "position":
+        raise ValueError(f"{place}: only the position decides, and it needs no bound; declare a wider identity")
+
+
+def _check_chain(dataset: Dataset) -> None:
+    for name in ("max_held_age", "max_held"):
+        if getattr(dataset.quality, name) is not None and not dataset.chained:
+            raise ValueError(f"quality.{name}: only guard contiguous holds records")
+    if dataset.chained:
+        assert dataset.apply.version
+        for place, text in dataset.apply.version.expressions:
+            kind = dataset.type_of(parse(text))
+            if not kind or kind.name not in ("int", "long"):
+                raise ValueError(
+                    f"apply.version.{place}: {text!r}: guard contiguous counts whole numbers; "
+                    "cast with long(…) or int(…)"
+                )
+
+
+def _check_sums(dataset: Dataset) -> None:
+    if dataset.apply.mode != "increment":
+        return
+    if not dataset.identity.message_id or dataset.identity.business_key:
+        raise ValueError(
+            "identity: in mode increment the message id decides what is added once; "
+            "declare message_id, and no business_key"
+        )
+    if dataset.within:
+        raise not_built("identity.within in mode increment")
+    for name, text in (dataset.apply.add or {}).items():
+        tree = parse(text)
+        plain = isinstance(tree, Path) and tree.root == "value" and not tree.inner
+        kind = dataset.type_of(tree) if plain else None
+        if not kind or kind.name not in ("int", "long", "decimal") or kind.precision > _ADDED_DIGITS:
+            raise ValueError(
+                f"apply.add.{name}: {text!r}: what is added is a field of type int, long or decimal(p,s), "
+                f"p at most {_ADDED_DIGITS}"
+            )
+        if name.startswith("_"):
+            raise ValueError(f"apply.add.{name}: names that start with _ are Onefold's own")
+
+
+def _check_column_names(dataset: Dataset) -> None:
+    """Names that differ only in case, or not at all, would be one column."""
+    seen: dict[str, str] = {}
+    former = [one for some in dataset.value.renamed.values() for one in some]
+    for name in (
+        *dataset.value.fields,
+        *former,
+        *(name for name, _ in dataset.key_columns),
+        *(dataset.apply.add or ()),
+    ):
+        if other := seen.get(name.lower()):
+            place = "apply.add" if name in (dataset.apply.add or ()) else "value.fields"
+            raise ValueError(f"{place}: {other} and {name} would be one column of the table")
+        seen[name.lower()] = name
+
+
+def _check_masks(dataset: Dataset) -> None:
+    columns = list(dict.fromkeys([*dataset.published_columns, *dataset.fields]))
+    for name in dataset.mask:
+        if name not in columns:
+            raise ValueError(f"mask.{name}: there is no such column (there are {', '.join(columns)})")
+    if dataset.identity.producer and dataset.masks(parse(dataset.identity.producer.name)):
+        raise ValueError("mask: identity.producer.name reads a masked column, and producers are told by their names")
+
+
+def _kind_of(dataset: Dataset, expression: Expression) -> FieldType:
+    """The type as which an expression is compared."""
+    match expression:
+        case Compare() | Junction() | Negation() | NullTest() | Member() | LiteralValue(bool()):
+            return FieldType("boolean")
+        case LiteralValue(text, number=True):
+            return number_type(str(text))
+        case Path("partition"):
+            return FieldType("int")
+        case _:
+            return dataset.type_of(expression) or FieldType("string")
+
+
+def _check_path(dataset: Dataset, place: str, text: str, path: Path) -> None:
+    if path.root == "value" and path.name not in dataset.value.fields:
+        known = ", ".join(dataset.value.fields)
+        roots = f"; {path.name!r} is none of {', '.join(ROOTS)}" if path.inner else ""
+        raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known}){roots}")
+    if path.root == "value" and dataset.fields[path.name].part(path.inner) is None:
+        raise ValueError(f"{place}: {text!r}: value.fields has no such part of {path.name}")
+    if path.root == "key" and bool(path.name) != (dataset.key.format == "json"):
+        wanted = "key.NAME needs key.format json" if path.name else "a json key is used by its parts, key.NAME"
+        raise ValueError(f"{place}: {text!r}: {wanted}")
+    if path.root == "key" and dataset.key.format == "bytes":
+        raise ValueError(f"{place}: {text!r}: a key of bytes cannot be used in an expression")
+    if path.root in ("offset", "timestamp") and not dataset.source.exact:
+        raise ValueError(f"{place}: {text!r}: layout {dataset.source.layout} carries no {path.root}")
+
+
+def _check_tombstones(dataset: Dataset) -> None:
+    assert dataset.apply.key
+    assert dataset.apply.version
+    if any(path.root != "key" for text in dataset.apply.key for path in paths(parse(text))):
+        raise ValueError("apply.delete_when: tombstone needs every key part from key.* (a null value holds none)")
+    if dataset.within and any(path.root == "value" for path in paths(dataset.within)):
+        raise ValueError("apply.delete_when: tombstone needs identity.within from key.* or header.*, too")
+    parts = [path for _, text in dataset.apply.version.expressions for path in paths(parse(text))]
+    if any(path.root in ("value", "key") for path in parts):
+        raise ValueError(
+            "apply.delete_when: tombstone needs the version from header.*, timestamp or offset "
+            "(a null value holds none)"
+        )

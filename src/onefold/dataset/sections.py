@@ -1,0 +1,215 @@
+"""The sections of a dataset file: what each may say, by itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
+from onefold.dataset.expressions import parse
+from onefold.dataset.types import parse_type
+
+
+class KeyFormat(Model):
+    """How the Kafka key is read."""
+
+    format: Literal["json", "string", "bytes"] = "string"
+
+
+class Value(Model):
+    """How the value is read."""
+
+    format: str = "json"
+    fields: dict[Name, str] = Field(min_length=1, description="Field name to type, `?` for optional")
+    renamed: dict[Name, list[Name]] = Field(default={}, description="Field name to the name it had, or the names")
+    schema_changes: Literal["evolve", "freeze", "quarantine"] = Field(
+        default="evolve",
+        description="evolve: the file's compatible changes are made in place; freeze: none is; quarantine: as evolve, "
+        "and a record with a field that the file does not name is rejected",
+    )
+
+    @field_validator("renamed", mode="before")
+    @classmethod
+    def _lists(cls, given: Any) -> Any:
+        pairs = given.items() if isinstance(given, dict) else ()
+        return {name: [one] if isinstance(one, str) else one for name, one in pairs} if pairs else given
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        seen = set(self.fields)
+        for name, former in self.renamed.items():
+            if name not in self.fields:
+                raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
+            for one in former:
+                if one in seen:
+                    raise ValueError(f"renamed: {one}, the former name of {name}, is another field's name")
+                seen.add(one)
+        return self
+
+    @model_validator(mode="after")
+    def _built(self) -> Self:
+        if self.format != "json":
+            if self.format.split("+")[0] in ("json", "avro", "protobuf"):
+                raise not_built(f"value format {self.format} (json is)")
+            raise ValueError(f"no value format {self.format!r} (json)")
+        for name, text in self.fields.items():
+            try:
+                parse_type(text)
+            except ValueError as error:
+                if type(error).__name__ == "UnsupportedTypeError":
+                    raise not_built(str(error)) from error
+                raise ValueError(f"{name}: {error}") from error
+            if name.startswith("_"):
+                raise ValueError(f"{name}: names that start with _ are Onefold's own")
+        return self
+
+
+class NamedProducer(Model):
+    """A producer's name and the sequence that it counts for a partition, where records carry them."""
+
+    name: ExpressionText = Field(description="The producer's name, such as header.producer")
+    sequence: ExpressionText = Field(description="A whole number that the producer raises by one a record")
+
+
+class Identity(Model):
+    """What makes two records the same message; position is always on."""
+
+    producer: NamedProducer | None = Field(default=None, description="Of a source that does not show the log's own")
+    message_id: ExpressionText | None = None
+    business_key: list[ExpressionText] | None = Field(default=None, min_length=1)
+    within: ExpressionText | None = Field(
+        default=None, description="A period that never changes for a message, such as day(booked_at)"
+    )
+
+
+class Version(Model):
+    """What orders the versions of a key."""
+
+    from_: ExpressionText | list[ExpressionText] | None = Field(
+        default=None, alias="from", description="The version's expression; of several the first that differs decides"
+    )
+    expected: ExpressionText | None = Field(
+        default=None,
+        description="guard contiguous: the version that the record was made for; its own is the next, from or not",
+    )
+    guard: Literal["newer", "contiguous"] = Field(
+        default="newer", description="contiguous: a version is applied only behind the one before it"
+    )
+    tie: Literal["conflict", "last", "first"] = "conflict"
+    first: int | None = Field(default=None, description="guard contiguous: the number of a key's first version; 1")
+
+    @field_validator("from_", mode="before")
+    @classmethod
+    def _some(cls, given: Any) -> Any:
+        if given is not None and not isinstance(given, str) and not (isinstance(given, list) and given):
+            raise ValueError("it takes an expression, or a list of them, the weightiest first")
+        return given
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.from_ is None and self.expected is None:
+            raise ValueError("from is missing: the expression of a record's version")
+        for name in ("first", "expected"):
+            if self.guard == "newer" and getattr(self, name) is not None:
+                raise ValueError(f"{name} belongs to guard contiguous")
+        if self.guard == "contiguous" and len(self.parts) > 1:
+            raise ValueError("guard contiguous counts one whole number: a version of several parts has no next one")
+        return self
+
+    @property
+    def parts(self) -> list[str]:
+        """The expressions that make the version, the weightiest first; without `from` there is none."""
+        given = self.from_ or []
+        return given if isinstance(given, list) else [given]
+
+    @property
+    def expressions(self) -> list[tuple[str, str]]:
+        """All that a record's version is read from: (place below `version`, text)."""
+        return [*(("from", text) for text in self.parts), *([("expected", self.expected)] if self.expected else [])]
+
+    @property
+    def begins(self) -> int:
+        """The number of a key's first version (guard contiguous)."""
+        return 1 if self.first is None else self.first
+
+
+class Apply(Model):
+    """What a record does to the table."""
+
+    mode: str
+    key: list[ExpressionText] | None = Field(default=None, min_length=1)
+    version: Version | None = None
+    delete_when: str | None = Field(default=None, description="tombstone, or an expression")
+    add: dict[Name, ExpressionText] | None = Field(
+        default=None, min_length=1, description="increment: a column of the table to the field that is added to it"
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.mode == "history":
+            raise not_built("mode history (append, upsert and increment are)")
+        if self.mode == "append":
+            if self.key or self.version or self.delete_when or self.add:
+                raise ValueError("append takes no key, version, delete_when or add: its identity decides")
+        elif self.mode == "upsert":
+            if not self.key or not self.version:
+                raise ValueError("upsert needs a key and a version")
+            if self.add:
+                raise ValueError("add belongs to mode increment")
+            if self.delete_when not in (None, "tombstone"):
+                parse(str(self.delete_when))
+        elif self.mode == "increment":
+            if not self.key or not self.add:
+                raise ValueError("increment needs a key, and add: what is added to which column")
+            if self.version or self.delete_when:
+                raise ValueError("increment takes no version or delete_when: what was added once stays added")
+        else:
+            raise ValueError(f"no mode {self.mode!r} (append, upsert, increment)")
+        return self
+
+
+class Target(Model):
+    """Where readers find it."""
+
+    table: str = Field(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$", description="namespace.name")
+    buckets: int = Field(default=8, ge=1, le=4096, description="Buckets of the key's digest")
+
+    @field_validator("table")
+    @classmethod
+    def _free(cls, table: str) -> str:
+        if table.endswith("__quarantine"):
+            raise ValueError(f"{table!r}: names that end in __quarantine are those of rejected records")
+        return table
+
+    @property
+    def namespace(self) -> str:
+        """The namespace part."""
+        return self.table.split(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The name part."""
+        return self.table.split(".")[1]
+
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+
+
+class Quality(Model):
+    """What the gate asks."""
+
+    max_duplicate_rate: Rate | None = Field(default=None, description="Of the records not covered before")
+    max_rejected_rate: Rate = Field(default=0.01, description="Of the records not covered before")
+    max_conflicts: int = Field(default=0, ge=0)
+    min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
+    freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")
+    max_held_age: Duration | None = Field(
+        default=None, description="Guard contiguous: how far the newest record may be ahead of the oldest that is held"
+    )
+    max_held: int | None = Field(default=None, ge=0, description="Guard contiguous: records that wait in the table")
+    loss: Literal["refused", "tolerated"] = Field(
+        default="refused",
+        description="Whether a batch may be published of which records were gone before they were landed",
+    )
+    suite: str | None = Field(default=None, pattern=r"^[\w.-]+\.ya?ml$", description="A file in expectations/")
