@@ -128,6 +128,8 @@ def test_a_merge_gone_wrong_is_red(
     assert gate is not None
     red = [check for check in gate.checks if check.red]
     assert (law, waivable) in {(check.law, check.waivable) for check in red}, red
+    if law == "L3":
+        assert {check.by for check in red if check.law == law} == {"spark", "great_expectations"}
     main = main_of(begun)
     with pytest.raises(GateRedError):
         publish_batch(lake, dataset, upserted.batch, upserted.attempt, Never)

@@ -12,17 +12,23 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.dataset.masks import HIDDEN, digest
 from onefold.decisions import Skip
-from onefold.errors import RepeatedKeysError
+from onefold.errors import RepeatedKeysError, SumOverflowError
 from onefold.lake import Lake
 from onefold.maintenance.uniqueness import prove_unique
 from onefold.orchestration.approval import body_of
+from onefold.proof.prove import prove
 from onefold.publish.requests import Request
 from onefold.publish.stuck import judged
+from onefold.quality.facts import changed_rows, facts_of
 from onefold.report import describe
 from onefold.report.page import render
+from onefold.upsert.documents import Upserted
 from onefold.upsert.state import state_table
 from tests.spark.pipeline import Sent, accounts, export, run
 from tests.spark.test_chain import accept, chained
+from tests.spark.test_increment import made as increments
+from tests.spark.test_increment import moved
+from tests.spark.test_proof import tampered
 
 SUITE = """\
 expectations:
@@ -105,3 +111,54 @@ def test_masked_keys_are_in_no_held_check_accepted_gap_or_error_of_a_key_that_st
     with pytest.raises(RepeatedKeysError) as raised:
         prove_unique(session, lake, made)
     assert raised.value.keys == (named,)
+
+
+def test_masked_keys_are_in_no_proof_and_no_key_that_the_gate_found_twice(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    key = f"{SECRET}-1"
+    made = accounts(dataset, mask={"id": "hash"})
+    done = run(session, lake, made, export(tmp_path / "first", [Sent(0, 0, 0, key, 1, "m0", {"owner": "o"})]))
+    assert done.published
+    upserted = lake.get(lake.latest(made, done.batch), Upserted)
+    assert upserted
+    changed = changed_rows(session, made, upserted)
+
+    assert facts_of(session, made, upserted, changed.union(changed)).failing_keys == [{"id": digest(key)}]
+
+    tampered(session, lake, made, "UPDATE {t} SET owner = 'z'")
+    [shown] = prove(session, lake, made).shown
+    assert (shown.kind, shown.columns) == ("other_content", {"id": digest(key)})
+
+
+def test_a_masked_key_is_in_no_error_of_a_sum_that_does_not_fit(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    made = increments(dataset, {"delta": "long"}, {"stock": "delta"}, mask={"id": "hash"})
+    too_much = [moved(number, SECRET, f"m{number}", 2**63 - 1) for number in (1, 2)]
+
+    with pytest.raises(SumOverflowError) as raised:
+        run(session, lake, made, export(tmp_path / "first", too_much))
+
+    assert raised.value.keys == (f'{{"id": "{digest(SECRET)}"}}',)
+
+
+def test_a_masked_identity_that_was_reused_is_shown_by_its_digest(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    made = dataset(
+        "entries",
+        value={"fields": {"id": "string", "message": "string"}},
+        identity={"message_id": "message", "business_key": ["id"]},
+        quality={"max_conflicts": 0},
+        mask={"message": "hash"},
+    )
+    log = [Sent(0, n, n, "k", 1, "m", {"id": one, "message": SECRET}) for n, one in enumerate("ab")]
+
+    done = run(session, lake, made, export(tmp_path / "first", log))
+
+    assert done.red
+    report = describe(lake, made, done.batch)
+    [shown] = report.examples["reused"]
+    assert (shown["identity"], shown["record"]["fields"]) == (digest(SECRET), {"id": "b", "message": digest(SECRET)})
+    assert [SECRET in text for text in (report.model_dump_json(), render(report))] == [False, False]

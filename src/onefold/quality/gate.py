@@ -58,7 +58,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         facts, of_rows = at_once(
             session,
             partial(facts_of, session, dataset, upserted, changed, gone),
-            partial(_row_checks, dataset, changed),
+            partial(row_checks, dataset, changed),
         )
         manifest = manifest_of(lake, dataset, upserted.batch)
         landed = 0 if upserted.unreadable else count_landed(session, lake, dataset, manifest)
@@ -121,7 +121,7 @@ def _spark_checks(facts: BranchFacts) -> list[Check]:
     ]
 
 
-def _row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
+def row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     """Uniqueness and nulls by Great Expectations, on the branch's live rows of the batch's keys.
 
     By induction: the base was unique, so no key of the actions twice on the branch means no key twice at all. Where

@@ -1,0 +1,70 @@
+"""Great Expectations is asked of every key what columns say of it, and of its digest where they do not say all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.quality.gate import row_checks
+from onefold.upsert import columns as U
+from tests.spark.pipeline import accounts, entries
+
+MakeDataset = Callable[..., Dataset]
+FIELDS = {"id": "string", "part": "int", "at": "timestamp"}
+WITHIN = {"business_key": ["id"], "within": "day(at)"}
+
+
+def by(**identity: Any) -> Callable[[MakeDataset], Dataset]:
+    """Append by an identity."""
+    return lambda dataset: dataset("things", value={"fields": FIELDS}, identity=identity)
+
+
+@pytest.mark.parametrize(
+    ("made", "columns", "row", "unique", "others"),
+    [
+        (accounts, "id string", ("a",), "id unique", ["id not null"]),
+        (entries, "id string", ("a",), "id unique", ["id not null"]),
+        (
+            by(business_key=["id", "part"]),
+            "id string, part int",
+            ("a", 1),
+            "(id, part) unique",
+            ["id not null", "part not null"],
+        ),
+        (
+            by(**WITHIN),
+            "id string, _within date",
+            ("a", date(2026, 3, 1)),
+            "(id, _within) unique",
+            ["id not null", "_within not null"],
+        ),
+        (by(message_id="header.m"), "", (), "key digest unique", []),
+        (by(business_key=["id", "header.m"]), "id string", ("a",), "key digest unique", ["id not null"]),
+        (by(), "", (), "key digest unique", []),
+    ],
+    ids=["upsert", "append", "compound", "within", "header", "column and header", "position"],
+)
+def test_L3_a_key_that_stands_twice_is_found(
+    spark: SparkSession,
+    dataset: MakeDataset,
+    made: Callable[[MakeDataset], Dataset],
+    columns: str,
+    row: tuple[Any, ...],
+    unique: str,
+    others: list[str],
+) -> None:
+    shape = ", ".join(filter(None, ["_key binary, _state string", columns]))
+
+    def checks(*rows: tuple[Any, ...]) -> dict[str, tuple[str, str, bool]]:
+        found = row_checks(made(dataset), spark.createDataFrame(rows, shape))
+        return {check.name: (check.status, check.law, check.waivable) for check in found}
+
+    live, deleted = (b"1", U.LIVE, *row), (b"1", U.DELETED, *row)
+    fine = dict.fromkeys(others, ("passed", "", True))
+    assert checks(live, deleted) == {unique: ("passed", "L3", False)} | fine, "only live rows are readers'"
+    assert checks(live, live) == {unique: ("failed", "L3", False)} | fine
