@@ -345,7 +345,7 @@ def killed(dag_id: str, conf: str) -> dict[str, Any]:
     return {"states": states, "ended": len(family), "left": left, "staged": staged.records if staged else None}
 
 
-def stale(dag_id: str, start: str, end: str) -> dict[str, Any]:
+def stale(dag_id: str, start: str, end: str, kind: str) -> dict[str, Any]:
     """A run as the scheduler makes it and finds it late, and its callback as an executor runs it; when it was due."""
     from datetime import datetime
 
@@ -372,11 +372,11 @@ def stale(dag_id: str, start: str, end: str) -> dict[str, Any]:
         known = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
         assert known is not None
         run = known.create_dagrun(
-            run_id=f"scheduled__{start}",
+            run_id=f"{kind}__{start}",
             logical_date=interval[0],
             data_interval=interval,
             run_after=interval[1],
-            run_type=DagRunType.SCHEDULED,
+            run_type=DagRunType(kind),
             triggered_by=DagRunTriggeredByType.TIMETABLE,
             state=DagRunState.RUNNING,
             session=session,

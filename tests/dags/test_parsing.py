@@ -218,6 +218,31 @@ def test_a_run_waits_until_its_interval_is_settled_and_none_is_passed_over_meanw
     assert on_the_edge == [["29 22:00", "30 22:00", "30 22:10"]]
 
 
+def test_a_dag_says_what_is_read_what_is_one_message_and_what_the_gate_asks(probe: Any, datasets: Path) -> None:
+    given = (datasets / "account_entries.yaml").read_text()
+    text = given.split("\nidentity:")[0].replace("name: account_entries", "name: told")
+    told = """
+identity: {message_id: header.m, business_key: [transfer_id, account_id], within: day(booked_at)}
+apply: {mode: append}
+target: {table: payments.told}
+quality: {max_rejected_rate: 0.005, max_duplicate_rate: 0.3, freshness: 2h, loss: tolerated, suite: told.yaml}
+"""
+    (datasets / "told.yaml").write_text(text.replace("source:", "source:\n  filter: \"note = 'a|b'\"") + told)
+
+    found = probe("bag", ONEFOLD_DATASETS=str(datasets))
+
+    assert found["errors"] == {}
+    doc = found["dags"]["told"]["doc"]
+    assert "| reads | `sample/exports/connect/` (layout connect), only records with `note = 'a\\|b'` |\n" in doc
+    same = "business_key: `transfer_id`, `account_id`, `day(booked_at)` (reasons named by position, message_id)"
+    assert f"| same message | {same} |\n" in doc
+    asked = "at most 0.5 % rejected, at most 0 conflicts, at most 30 % duplicates, newest record within 2:00:00"
+    assert f"no version going down,\n{asked}, the suite `expectations/told.yaml`.\n" in doc
+    of_key = found["dags"]["accounts"]["doc"]
+    assert "| same message | key_version (reasons named by position" in of_key
+    assert "no record gone before it was landed" in of_key
+
+
 def test_invalid_dataset_files_are_one_import_error_and_the_other_dags_stand(probe: Any, datasets: Path) -> None:
     good = (datasets / "accounts.yaml").read_text()
     broken, late = good.replace("name: accounts", "name: broken"), good.replace("name: accounts", "name: late")

@@ -206,8 +206,10 @@ def test_a_run_that_is_not_done_when_freshness_has_passed_is_told_as_stale(probe
     notify = json.dumps({"file": notifier(told)})
     where = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": str(home / "lake"), "ONEFOLD_NOTIFY": notify}
     start, end = "2026-03-01T23:00:00+00:00", "2026-03-02T23:00:00+00:00"
-    found = probe("stale", "accounts", start, end, **where)
+    past = probe("stale", "accounts", "2026-02-28T23:00:00+00:00", start, "backfill", **where)
+    found = probe("stale", "accounts", start, end, "scheduled", **where)
 
+    assert (past["code"], found["code"]) == (0, 0), "of a backfill nobody is told: its deadline was over before"
     assert found["at"] == "2026-03-03T01:00:00+00:00", "26 hours after the interval's start"
     (said,) = [json.loads(line) for line in told.read_text().splitlines()]
     assert said["subject"] == "accounts: the data are stale"

@@ -14,7 +14,7 @@ _DOC = """\
 | | |
 | --- | --- |
 | publishes | `{table}` |
-| reads | `{place}` (layout {layout}) |
+| reads | `{place}` (layout {layout}){only} |
 | same message | {deciding}{narrower} |
 | mode | {mode} |
 | schedule | {schedule} |
@@ -49,7 +49,8 @@ def doc_of(dataset: Dataset) -> str:
         table=dataset.target.table,
         place=dataset.source.place,
         layout=dataset.source.layout,
-        deciding=dataset.deciding,
+        only=f", only records with `{_cell(dataset.source.filter)}`" if dataset.source.filter else "",
+        deciding=_deciding(dataset),
         narrower=f" (reasons named by {', '.join(narrower)})" if narrower else "",
         mode=mode,
         schedule=_schedule(dataset),
@@ -58,6 +59,27 @@ def doc_of(dataset: Dataset) -> str:
         export="" if dataset.source.kafka else " The parameter `export` reads one folder instead.",
         link=dataset_link(dataset.name),
     )
+
+
+def _deciding(dataset: Dataset) -> str:
+    """The level that decides, and what it reads; of upsert the row of the mode says that."""
+    identity = dataset.identity
+    read = {
+        "producer": [identity.producer.name, identity.producer.sequence] if identity.producer else [],
+        "message_id": [identity.message_id] if identity.message_id else [],
+        "business_key": identity.business_key or [],
+    }.get(dataset.deciding, [])
+    parts = [*read, *([identity.within] if identity.within else [])]
+    return dataset.deciding + (f": {', '.join(f'`{_cell(part)}`' for part in parts)}" if parts else "")
+
+
+def _cell(text: str) -> str:
+    """A text in a cell of a table in Markdown."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _percent(rate: float) -> str:
+    return f"{round(rate * 100, 4):g} %"
 
 
 def _schedule(dataset: Dataset) -> str:
@@ -71,11 +93,17 @@ def _schedule(dataset: Dataset) -> str:
 def _checks(dataset: Dataset) -> list[str]:
     quality = dataset.quality
     found = [
-        f"at most {quality.max_rejected_rate:.0%} rejected",
+        f"at most {_percent(quality.max_rejected_rate)} rejected",
         f"at most {quality.max_conflicts} conflicts",
     ]
     if quality.max_duplicate_rate is not None:
-        found.append(f"at most {quality.max_duplicate_rate:.0%} duplicates")
+        found.append(f"at most {_percent(quality.max_duplicate_rate)} duplicates")
     if quality.freshness is not None:
         found.append(f"newest record within {quality.freshness}")
+    if quality.max_held is not None:
+        found.append(f"at most {quality.max_held} held records")
+    if quality.max_held_age is not None:
+        found.append(f"no record held for more than {quality.max_held_age}")
+    if quality.loss == "refused":
+        found.append("no record gone before it was landed")
     return [*found, f"the suite `expectations/{quality.suite}`"] if quality.suite else found
