@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,9 +56,11 @@ settings.load_profile("onefold")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw hypothesis' seed here unless one is given, so that every run can be repeated."""
+    """Draw hypothesis' seed here unless one is given, so that every run can be repeated: one for all its processes,
+    which inherit the environment and no option that is set here."""
     if config.getoption("hypothesis_seed", None) is None:
-        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+        drawn = str(random.SystemRandom().randrange(2**32))
+        config.option.hypothesis_seed = os.environ.setdefault("ONEFOLD_TEST_SEED", drawn)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -82,8 +85,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     order = {folder: place for place, folder in enumerate(FIRST)}
     items.sort(key=lambda item: order.get(_folder(item), len(order)))
     if "ONEFOLD_TEST_UNTIL" in os.environ:
-        # The same in both processes: the seed is drawn once.
-        items[:] = begin_elsewhere(items, int(config.getoption("hypothesis_seed")))
+        # Every process must collect the same order, and has the same seed.
+        items[:] = begin_elsewhere(items, zlib.crc32(str(config.getoption("hypothesis_seed")).encode()))
 
 
 def begin_elsewhere(items: list[pytest.Item], seed: int) -> list[pytest.Item]:

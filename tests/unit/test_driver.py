@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from onefold.landing.cuts import OffsetRange
 from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import GapPlan, ObjectsPlan, PinnedObject, Plan, RangesPlan, ReplayPlan
 from onefold.spark.driver import SMALL_BYTES, all_small
-from onefold.spark.settings import session_settings
+from onefold.spark.settings import class_path, session_settings
 
 MakeDataset = Callable[..., Dataset]
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
@@ -86,6 +87,19 @@ def test_only_a_small_driver_does_without_the_second_compiler(lake: Lake, monkey
     assert FIRST_COMPILER_ONLY not in session_settings(lake)[options]
     own = Lake(lake.settings.model_copy(update={"spark_conf": {options: "-Xint"}}))
     assert session_settings(own, small=True)[options] == "-Xint"
+
+
+def test_our_jars_are_on_the_class_path_before_others_and_not_where_jars_of_the_users_must_be_seen(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onefold.spark.settings.jars", lambda name: [Path(f"/jars/{name}.jar")])
+    monkeypatch.delenv("SPARK_DIST_CLASSPATH", raising=False)
+    assert class_path(lake) == {"SPARK_DIST_CLASSPATH": "/jars/spark.jar"}
+    monkeypatch.setenv("SPARK_DIST_CLASSPATH", "/own/a.jar:/jars/spark.jar")
+    assert class_path(lake) == {"SPARK_DIST_CLASSPATH": "/jars/spark.jar:/own/a.jar"}
+
+    packages = Lake(lake.settings.model_copy(update={"spark_conf": {"spark.jars.packages": "a:b:1"}}))
+    assert class_path(packages) == class_path(lake, ["spark.jars"]) == {}
 
 
 def test_without_the_second_compiler_there_is_as_much_room_for_code_as_with_it(

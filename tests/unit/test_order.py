@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import PROJECT, begin_elsewhere
+
+SHARED = ["--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 @dataclass(frozen=True)
@@ -38,3 +43,17 @@ def test_by_its_seed_a_run_begins_at_another_file_and_leaves_the_laws_first_and_
         assert (run[:4], run[-2:]) == (order(0)[:4], order(0)[-2:])
         assert [name.endswith("one") for name in run] == [True, False] * 7, "a file's tests stay together, in order"
     assert order(5) == order(1)
+
+
+def test_both_processes_of_a_run_collect_one_order(tmp_path: Path) -> None:
+    environment = {**os.environ, "ONEFOLD_TEST_UNTIL": "0"}
+    environment.pop("ONEFOLD_TEST_SEED", None)
+    files = ["tests/process/test_full_disks.py", "tests/integration/test_claims.py", "tests/integration/test_holes.py"]
+    words = ["-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'own'}", "--numprocesses", "2", *SHARED]
+
+    command = [sys.executable, "-m", "pytest", *words, *files]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "skipped" in done.stdout
+    assert "passed" not in done.stdout, "the time of this run was over before it began"

@@ -89,7 +89,9 @@ class SparkLauncher(SparkSubmitOperator):
         self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
         self.conf = {**session_settings(lake, self._small(lake, step, batch)), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
-        environment = driver_environment(connection, lake) | secret_environment(connection, lake.settings)
+        environment = driver_environment(connection, lake, self.given_conf) | secret_environment(
+            connection, lake.settings
+        )
         for secret in secrets_of(lake):
             mask_secret(secret)
         self._hook = None  # one hook a submission: it keeps what on_kill must end
@@ -293,12 +295,13 @@ def spark_binary(connection: Connection) -> str | None:
     return str(Path(sysconfig.get_path("scripts")) / "spark-submit")
 
 
-def driver_environment(connection: Connection, lake: Lake) -> dict[str, str]:
-    """The driver's Python and its jars, where the driver runs on this machine: this one, and ours."""
+def driver_environment(connection: Connection, lake: Lake, conf: Iterable[str] = ()) -> dict[str, str]:
+    """The driver's Python and jars, where the driver and its executors run on machines such as this one: this one, and
+    ours. `conf`: the names of what the submission is given beside the lake's settings."""
     master = f"{connection.conn_type} {connection.host or ''}"
     if _elsewhere(connection) or "yarn" in master or "k8s" in master:
         return {}
-    return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable), **class_path(lake)}
+    return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable), **class_path(lake, conf)}
 
 
 def secret_environment(connection: Connection, settings: Settings) -> dict[str, str]:

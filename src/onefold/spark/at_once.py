@@ -6,15 +6,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pyspark import inheritable_thread_target
+from py4j.clientserver import ClientServer
+from pyspark import SparkContext, inheritable_thread_target
 from pyspark.sql import SparkSession
 
 
 def at_once(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
     """The answers of functions that ask Spark and do not wait for one another, in their order.
 
-    All have ended when this returns. Of several that fail the first one's error is raised.
+    All have ended when this returns. Of several that fail the first one's error is raised. Where Python's threads have
+    none of their own in the JVM (`PYSPARK_PIN_THREAD=false`), one is asked after the other.
     """
+    if not isinstance(SparkContext._gateway, ClientServer):
+        return [one() for one in asked]
     java, jvm = session._jsparkSession, session._jvm
     assert jvm is not None
 

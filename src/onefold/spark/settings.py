@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from onefold.lake import CATALOG, Lake
@@ -63,11 +64,15 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
     }
 
 
-def class_path(lake: Lake) -> dict[str, str]:
+def class_path(lake: Lake, more: Iterable[str] = ()) -> dict[str, str]:
     """The variable by which a driver on this machine has its jars from the start, behind Spark's own.
 
-    Classes of `spark.jars` are none that `make classes` archives: Spark loads these by a loader of its own.
+    Classes of `spark.jars` are none that `make classes` archives: Spark loads these by a loader of its own. But what
+    is on the class path does not see what that loader has, nor give way to it: none where jars of the user's are
+    there, by the settings or by `more` ones that are given.
     """
+    if {"spark.jars", "spark.jars.packages"} & {*lake.settings.spark_conf, *more}:
+        return {}
     given = os.environ.get(_CLASS_PATH, "").split(":")
     own = [str(jar) for name in jar_sets(lake) for jar in jars(name)]
     return {_CLASS_PATH: ":".join([*own, *(one for one in given if one and one not in own)])}
