@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -145,8 +145,66 @@ def test_parquet_with_kafkas_columns_is_read_without_a_mapping(tmp_path: Path) -
         b"k", b'{"a": 1}', 1772366400123, (("h", "1"),),
     )  # fmt: skip
     put(tmp_path / "other", "a.parquet", as_parquet([{"topic": "t"}]))
-    with pytest.raises(NoDraftError, match=r"a\.parquet: it has no column partition \(there are topic\)"):
+    with pytest.raises(NoDraftError, match=r"a\.parquet: column 'partition': .* is not there \(there are topic\)"):
         newest(tmp_path / "other")
+
+
+WRONG: list[tuple[str, pa.Array]] = [
+    ("key", pa.array([1, 2, 3], pa.int64())),
+    ("key", pa.array([{"id": 1}] * 3)),
+    ("value", pa.array([1, 2, 3])),
+    ("value", pa.array([["a"]] * 3)),
+    ("timestamp", pa.array(["2026-03-01T00:00:00Z"] * 3)),
+    ("topic", pa.array([1, 2, 3])),
+    ("partition", pa.array(["0"] * 3)),
+    ("offset", pa.array(["0", "1", "2"])),
+    ("headers", pa.array(["h=1"] * 3)),
+    ("headers", pa.array([[{"name": "h", "value": b"1"}]] * 3)),
+    ("headers", pa.array([[{"key": "h", "value": 1}]] * 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "column"), WRONG, ids=lambda one: str(getattr(one, "type", one)))
+def test_a_column_of_parquet_that_cannot_be_read_is_named_with_its_object(
+    tmp_path: Path, name: str, column: pa.Array
+) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    kept = table.drop_columns([name]) if name in table.column_names else table
+    pq.write_table(kept.append_column(name, column), tmp_path / "a.parquet")
+    kind = pq.read_schema(tmp_path / "a.parquet").field(name).type
+    with pytest.raises(NoDraftError) as refused:
+        newest(tmp_path)
+    said = f"a.parquet: column '{name}': the {name} cannot be read from the type {kind}"
+    assert said in str(refused.value)
+    assert refused.value.exit_code == 2
+
+
+def test_a_column_of_parquet_that_stands_there_twice_is_named(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    pq.write_table(table.append_column("value", table.column("value")), tmp_path / "a.parquet")
+    with pytest.raises(NoDraftError, match=r"a\.parquet: column 'value': stands there twice"):
+        newest(tmp_path)
+
+
+def test_what_of_parquet_is_damaged_is_named(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet", compression="none")
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[4:40] = b"\xff" * 36  # the first page's header
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(NoDraftError, match=r"a\.parquet: its row group 0 cannot be read: "):
+        newest(tmp_path)
+
+
+def test_rows_of_parquet_without_a_position_are_no_records_and_odd_parts_are_passed_over(tmp_path: Path) -> None:
+    value = {"a": 1, "lasts": timedelta(1), "many": [timedelta(1)]}
+    rows = [{"topic": "t", "partition": 0, "offset": offset, "value": value} for offset in (0, 1, -1, None)]
+    rows[0] |= {"partition": 2**31, "timestamp": 1, "headers": [{"key": "h", "value": b"1"}]}
+    rows[1] |= {"timestamp": -1, "headers": [None, {"key": "h", "value": None}]}
+    put(tmp_path, "a.parquet", as_parquet(rows))
+    sample = newest(tmp_path)[1]
+    assert (offsets(sample), sample.unreadable) == ([1], 3)
+    only = sample.records[0]
+    assert (only.value, only.timestamp, only.headers) == (b'{"a":1}', None, (("h", None),))
 
 
 def test_log_segments_give_their_committed_records(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from onefold.draft.sample import LARGEST, Position, Sample, Span, sample_of
 from onefold.draft.segments import of_segment
 from onefold.errors import NoDraftError
 from onefold.formats.aiven import read_line
-from onefold.formats.kafka import kafka_rows
+from onefold.formats.kafka import Row, rows_from_end
 from onefold.formats.shapes import FormatError
 from onefold.formats.sink import headers_of, is_lines, key_of_line, keys_of, value_of_line, values_of
 from onefold.landing.exports import base_of, position_of, role_of
@@ -235,10 +235,17 @@ def _of_aiven(store: Storage, one: ObjectInfo) -> Iterator[Record | None]:
 
 
 def _of_parquet(store: Storage, one: ObjectInfo) -> Iterator[Record | None]:
-    for row in kafka_rows(Seekable(store, one.key, one.size)):
-        position = (row.topic, row.partition, row.offset)
-        good = all(part is not None for part in position)
-        yield Record(*position, row.timestamp, row.key, row.value, row.headers) if good else None  # type: ignore[arg-type]
+    for row in rows_from_end(Seekable(store, one.key, one.size)):
+        yield _record(row)
+
+
+def _record(row: Row) -> Record | None:
+    """A row's record; None: its position is none that Kafka has."""
+    topic, partition, offset = row.topic, row.partition, row.offset
+    if topic is None or partition is None or offset is None or not (0 <= partition < 2**31 and offset >= 0):
+        return None
+    timestamp = row.timestamp if row.timestamp is not None and row.timestamp >= 0 else None
+    return Record(topic, partition, offset, timestamp, row.key, row.value, row.headers)
 
 
 def _headers(line: bytes | None) -> tuple[tuple[str, str | None], ...]:
