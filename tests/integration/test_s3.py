@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import re
 import threading
 import time
@@ -20,6 +21,7 @@ from botocore.config import Config
 from deploy.stack.moto import one_put_at_a_time
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
+from onefold.draft.exports import newest_of_export
 from onefold.errors import ExportChangedError, LakeUnavailableError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
@@ -159,6 +161,13 @@ def test_an_object_is_a_file_that_one_may_seek_in(store: S3Storage) -> None:
     store.write("a/b", data)
     file = Seekable(store, "a/b", len(data))
     assert (file.seek(-8, 2), file.read(4), file.read(99), file.read(1)) == (2040, data[-8:-4], data[-4:], b"")
+
+
+def test_a_draft_reads_the_end_of_what_lies_in_a_bucket(store: S3Storage) -> None:
+    told = [{"topic": "t", "partition": 0, "offset": n, "payload": f'{{"a": {n}}}'} for n in range(40_000)]
+    store.write("a.jsonl", b"".join(json.dumps(one).encode() + b"\n" for one in told))
+    sample = newest_of_export("things", store, 20_000)[1]
+    assert [record.offset for record in sample.records] == list(range(20_000, 40_000)), "several ranges"
 
 
 def test_another_prefix_that_begins_alike_is_not_listed(bucket: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,51 @@ def test_nested_fields_are_written_as_types_whether_they_are_built_or_not(tmp_pa
     assert "list<string>" in told
     assert "struct<lat: long, lon: long>" in told
     loaded(draft, tmp_path)
+
+
+def test_a_part_of_another_type_rejects_the_whole_value_and_is_counted_so() -> None:
+    """An object's member, an array's elements, and both in one another; 8 of 200 values have such a part."""
+    bad = range(0, 200, 25)
+    shapes: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "struct<a: long>": (lambda x: {"a": x}, "a: 8 of 200 of another type"),
+        "list<long>": (lambda x: [1, x, x], "16 of 600 elements of another type"),
+        "list<struct<a: long, b: long?>>": (
+            lambda x: [{"a": 1, "b": 2}, {"a": x}],
+            "a: 8 of 400 of another type; 8 of 400 elements of another type, in whole or in a part",
+        ),
+        "struct<a: list<long>>": (
+            lambda x: {"a": [1, x]},
+            "a: 8 of 200 of another type, in whole or in a part; a: 8 of 400 elements of another type",
+        ),
+    }
+    for kind, (value, why) in shapes.items():
+        values = [{"id": i, "s": value("x" if i in bad else i)} for i in range(200)]
+        draft = drafted(record(i, one) for i, one in enumerate(values))
+        found, reason = entry(draft, "value.fields.s")
+        assert (found or "").strip('"') == kind
+        assert reason == f"{why}; 8 of 200 of another type, in whole or in a part: rejected"
+        rate, told = entry(draft, "quality.max_rejected_rate")
+        assert (rate, told.partition(";")[0]) == ("0.08", "8 of 200 records in the sample would be rejected")
+
+
+def test_few_elements_of_another_type_in_many_arrays_leave_the_field_out() -> None:
+    values = [{"id": i, "s": [*range(30), "x" if i % 2 else 1]} for i in range(100)]
+    draft = drafted(record(i, value) for i, value in enumerate(values))
+    assert "'s': 50 of 3100 elements of another type; in 50 of 100 arrays" in notes(draft)
+    assert not [one for one in draft.entries if one.key == "value.fields.s"]
+
+
+def test_members_bring_their_reasons_and_those_left_out_are_named() -> None:
+    value = {"at_ms": 1_772_323_200_000, "note": None, "bad name": 1}
+    draft = drafted(record(i, {"id": i, "s": value | {"mixed": ["a", 1][i % 2]}}) for i in range(10))
+    assert entry(draft, "value.fields.s") == (
+        '"struct<at_ms: long>"',
+        "at_ms: looks like milliseconds since 1970: stays a number, nothing is coerced; without note: null in all 10 "
+        "that have it; without 'bad name': no name of a column; without mixed: of several types: 5 strings, 5 numbers",
+    )
+    many = {f"amount_{number}": 1.5 for number in range(30)}
+    _, why = entry(drafted(record(i, {"id": i, "s": many}) for i in range(3)), "value.fields.s")
+    assert (why.count("amount_"), why.rpartition("; ")[2]) == (10, "and 20 more")
 
 
 # Keys and values.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from datetime import UTC, datetime
+import re
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from onefold.dataset import load_dataset
-from onefold.draft import Export, Sample, draft_dataset, text_of
+from onefold.draft import Export, Sample, draft_dataset, exports, layouts, lines, segments, text_of
 from onefold.draft.exports import newest_of_export
 from onefold.errors import NoDraftError
+from onefold.formats import kafka
 from onefold.storage import LocalStorage
+from onefold.storage.objects import CHUNK
 from tests.batches import Export as Segments
 from tests.batches import batch, marker, values
 
@@ -62,11 +66,85 @@ def test_objects_may_be_compressed_and_cut_off(tmp_path: Path) -> None:
     assert offsets(newest(tmp_path)[1])[:1] == [0]
 
 
-def test_only_the_objects_written_last_are_opened_and_only_as_far_as_needed(tmp_path: Path) -> None:
+class Watched(LocalStorage):
+    """A folder that counts the bytes that are read of each object."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.bytes: Counter[str] = Counter()
+
+    def read_range(self, key: str, start: int, end: int) -> bytes:
+        data = super().read_range(key, start, end)
+        self.bytes[key] += len(data)
+        return data
+
+
+def test_only_the_end_of_the_objects_written_last_is_read(tmp_path: Path) -> None:
+    long = json.dumps({"a": "x" * 10_000})
     put(tmp_path, "old.jsonl", *(line(offset) for offset in range(1_000)), age=10)
-    put(tmp_path, "new.jsonl", *(line(offset) for offset in range(5_000, 6_000)))
-    layout, sample = newest(tmp_path, 20)
-    assert (layout, offsets(sample), sample.missing) == ("kcat", list(range(5_000, 5_020)), 0)
+    put(tmp_path, "new.jsonl", *(line(offset, long) for offset in range(5_000, 8_000)))
+    store = Watched(tmp_path)
+    layout, sample = newest_of_export("things", store, 20)
+    assert (layout, offsets(sample), sample.missing) == ("kcat", list(range(7_980, 8_000)), 0)
+    assert sample.opened == (1, 2)
+    assert store.bytes.keys() == {"new.jsonl"}
+    assert store.bytes["new.jsonl"] < 10 * CHUNK
+
+
+def test_a_draft_of_one_long_file_is_of_its_newest_lines(tmp_path: Path) -> None:
+    """Fields that came later are drafted, those that went are not, and the schedule starts on the newest day."""
+    day = 86_400_000
+    values = [{"id": n} | ({"added": n} if n >= 1_000 else {"gone": n}) for n in range(5_000)]
+    put(tmp_path, "a.jsonl", *(line(n, json.dumps(one), ts=n // 50 * day) for n, one in enumerate(values)))
+    layout, sample = newest(tmp_path, 1_000)
+    assert offsets(sample) == list(range(4_000, 5_000))
+    told = text_of(draft_dataset("things", Export(f"{tmp_path}/", layout), sample))
+    assert "added: long" in told
+    assert "gone" not in told
+    assert "start: 1970-04-10}" in told, "day 99, the newest"
+    assert "# They are from the end of what was written last: 1 of 1 object.\n" in told
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("data", [b"", b"a", b"a\n", b"one\n\nthree\nfour", b"one\n" * 9, b"\nbc\r\n", b"abcdefgh\n"])
+def test_lines_from_the_end_are_those_from_the_front(
+    tmp_path: Path, chunk: int, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "a.jsonl", data)
+    store = LocalStorage(tmp_path)
+    monkeypatch.setattr(lines, "CHUNK", chunk)
+    (one,) = store.list()
+    front = list(lines.lines_from_front(store, "a.jsonl"))
+    assert list(lines.lines_from_end(store, one)) == front[::-1]
+    assert b"\n".join(front) == data.removesuffix(b"\n")
+
+
+def test_of_what_is_packed_the_last_lines_are_taken_as_far_as_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "a.jsonl.gz", *(line(offset) for offset in range(30_000)))
+    assert offsets(newest(tmp_path)[1]) == list(range(29_900, 30_000))
+    monkeypatch.setattr(lines, "LARGEST", 2 * CHUNK)
+    sample = newest(tmp_path)[1]
+    assert max(offsets(sample)) < 29_000
+    assert sample.unread == (
+        ("a.jsonl.gz", "behind its first 2,097,152 bytes it was not read, where its newest records are"),
+    )
+    told = text_of(draft_dataset("things", Export(f"{tmp_path}/", "kcat"), sample))
+    assert "# Not read, or not to the end: a.jsonl.gz.\n" in told
+
+
+def test_of_parquet_the_last_row_groups_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"topic": "t", "partition": 0, "offset": n, "value": b'{"a": "%050d"}' % n} for n in range(40_000)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=4_000, use_dictionary=False)
+    store = Watched(tmp_path)
+    assert offsets(newest_of_export("things", store, 100)[1]) == list(range(39_900, 40_000))
+    assert offsets(newest_of_export("things", store, 5_000, topic="t")[1]) == list(range(35_000, 40_000))
+    monkeypatch.setattr(kafka, "_HELD", 100_000)
+    sample = newest_of_export("things", store, 5_000)[1]
+    assert offsets(sample) == list(range(39_000, 40_000))
+    [(key, why)] = sample.unread
+    assert (key, why) == ("a.parquet", "the first 3,000 rows of its row group 9 are more than can be held at once")
 
 
 def test_offsets_between_objects_are_missing_only_if_everything_was_read(tmp_path: Path) -> None:
@@ -145,8 +223,66 @@ def test_parquet_with_kafkas_columns_is_read_without_a_mapping(tmp_path: Path) -
         b"k", b'{"a": 1}', 1772366400123, (("h", "1"),),
     )  # fmt: skip
     put(tmp_path / "other", "a.parquet", as_parquet([{"topic": "t"}]))
-    with pytest.raises(NoDraftError, match=r"a\.parquet: it has no column partition \(there are topic\)"):
+    with pytest.raises(NoDraftError, match=r"a\.parquet: column 'partition': .* is not there \(there are topic\)"):
         newest(tmp_path / "other")
+
+
+WRONG: list[tuple[str, pa.Array]] = [
+    ("key", pa.array([1, 2, 3], pa.int64())),
+    ("key", pa.array([{"id": 1}] * 3)),
+    ("value", pa.array([1, 2, 3])),
+    ("value", pa.array([["a"]] * 3)),
+    ("timestamp", pa.array(["2026-03-01T00:00:00Z"] * 3)),
+    ("topic", pa.array([1, 2, 3])),
+    ("partition", pa.array(["0"] * 3)),
+    ("offset", pa.array(["0", "1", "2"])),
+    ("headers", pa.array(["h=1"] * 3)),
+    ("headers", pa.array([[{"name": "h", "value": b"1"}]] * 3)),
+    ("headers", pa.array([[{"key": "h", "value": 1}]] * 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "column"), WRONG, ids=lambda one: str(getattr(one, "type", one)))
+def test_a_column_of_parquet_that_cannot_be_read_is_named_with_its_object(
+    tmp_path: Path, name: str, column: pa.Array
+) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    kept = table.drop_columns([name]) if name in table.column_names else table
+    pq.write_table(kept.append_column(name, column), tmp_path / "a.parquet")
+    kind = pq.read_schema(tmp_path / "a.parquet").field(name).type
+    with pytest.raises(NoDraftError) as refused:
+        newest(tmp_path)
+    said = f"a.parquet: column '{name}': the {name} cannot be read from the type {kind}"
+    assert said in str(refused.value)
+    assert refused.value.exit_code == 2
+
+
+def test_a_column_of_parquet_that_stands_there_twice_is_named(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    pq.write_table(table.append_column("value", table.column("value")), tmp_path / "a.parquet")
+    with pytest.raises(NoDraftError, match=r"a\.parquet: column 'value': stands there twice"):
+        newest(tmp_path)
+
+
+def test_what_of_parquet_is_damaged_is_named(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet", compression="none")
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[4:40] = b"\xff" * 36  # the first page's header
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(NoDraftError, match=r"a\.parquet: its row group 0 cannot be read: "):
+        newest(tmp_path)
+
+
+def test_rows_of_parquet_without_a_position_are_no_records_and_odd_parts_are_passed_over(tmp_path: Path) -> None:
+    value = {"a": 1, "lasts": timedelta(1), "many": [timedelta(1)]}
+    rows = [{"topic": "t", "partition": 0, "offset": offset, "value": value} for offset in (0, 1, -1, None)]
+    rows[0] |= {"partition": 2**31, "timestamp": 1, "headers": [{"key": "h", "value": b"1"}]}
+    rows[1] |= {"timestamp": -1, "headers": [None, {"key": "h", "value": None}]}
+    put(tmp_path, "a.parquet", as_parquet(rows))
+    sample = newest(tmp_path)[1]
+    assert (offsets(sample), sample.unreadable) == ([1], 3)
+    only = sample.records[0]
+    assert (only.value, only.timestamp, only.headers) == (b'{"a":1}', None, (("h", None),))
 
 
 def test_log_segments_give_their_committed_records(tmp_path: Path) -> None:
@@ -196,6 +332,120 @@ def test_a_companion_that_is_too_short_leaves_lines_that_are_no_records(tmp_path
     put(tmp_path, "t+0+0.keys.json", b'"k"\n')
     sample = newest(tmp_path)[1]
     assert (offsets(sample), sample.unreadable) == ([0], 1)
+
+
+def two_topics(folder: Path, name: str) -> None:
+    records = [(topic, offset) for topic in ("a", "b") for offset in range(1_500)]
+    if name.endswith(".parquet"):
+        rows = [{"topic": t, "partition": 0, "offset": n, "value": b'{"a": 1}'} for t, n in records]
+        put(folder, name, as_parquet(rows))
+    else:
+        put(folder, name, *(line(offset, topic=topic) for topic, offset in records))
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.parquet"])
+def test_records_of_other_topics_count_for_nothing_and_are_named(tmp_path: Path, name: str) -> None:
+    two_topics(tmp_path, name)
+    for topic in ("a", "b"):
+        sample = newest(tmp_path, 1_000, topic=topic)[1]
+        assert (sample.topics, offsets(sample)) == ([topic], list(range(500, 1_500)))
+    layout, sample = newest(tmp_path, 1_000)
+    assert (sample.topics, sample.others) == (["b"], ("a",))
+    with pytest.raises(NoDraftError, match=r"of several topics: a \(none in the sample\), b \(1000\)\. .* --topic"):
+        draft_dataset("things", Export(f"{tmp_path}/", layout), sample)
+    with pytest.raises(NoDraftError, match=r"hold no record of topic c \(0 lines that are none; there are .* a, b\)"):
+        newest(tmp_path, 1_000, topic="c")
+
+
+def test_a_topic_that_only_the_head_of_a_long_file_has_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_topics(tmp_path, "x.jsonl")
+    monkeypatch.setattr(exports, "_LOOKED", 1_000)
+    sample = newest(tmp_path, 10)[1]
+    assert (sample.topics, sample.others) == (["b"], ("a",))
+
+
+def test_older_objects_are_opened_where_the_newest_lack_the_topic(tmp_path: Path) -> None:
+    put(tmp_path, "old.jsonl", *(line(offset, topic="a") for offset in range(1_000)), age=10)
+    put(tmp_path, "new.jsonl", *(line(offset, topic="b") for offset in range(1_000)))
+    assert offsets(newest(tmp_path, 20, topic="a")[1]) == list(range(980, 1_000))
+
+
+def test_topics_that_objects_names_tell_are_known_without_opening_them(tmp_path: Path) -> None:
+    put(tmp_path, "a+0+0.json", b'{"a": 1}\n' * 900, age=10)
+    put(tmp_path, "b+0+0.json", b'{"a": 1}\n' * 900)
+    sample = newest(tmp_path, 5)[1]
+    assert (sample.topics, sample.others) == (["b"], ("a",))
+    assert newest(tmp_path, 5, topic="a")[1].others == ()
+    with pytest.raises(NoDraftError, match=r"no objects of layout connect of topic c \(there are records of a, b\)"):
+        newest(tmp_path, topic="c")
+
+
+ONE = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
+
+
+def test_of_connect_the_last_records_are_taken_and_their_offsets_counted_from_the_front(tmp_path: Path) -> None:
+    put(tmp_path, "t+0+0000000100.avro", as_avro(ONE, [{"a": n} for n in range(5_000)]))
+    put(tmp_path, "t+0+0000000100.keys.json", *(b"%d\n" % n for n in range(5_000)))
+    sample = newest(tmp_path, 100)[1]
+    assert offsets(sample) == list(range(5_000, 5_100))
+    assert (sample.records[-1].value, sample.records[-1].key) == (b'{"a":4999}', b"4999")
+
+
+def test_an_object_that_the_fold_does_not_take_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "t+0+0.avro", as_avro(ONE, [{"a": n} for n in range(100)]))
+    monkeypatch.setattr(layouts, "LARGEST", 200)
+    why = r"it has \d+ bytes, and `onefold run` takes at most 200, too"
+    with pytest.raises(NoDraftError, match=rf"t\+0\+0\.avro: {why}\. No dataset"):
+        newest(tmp_path)
+    put(tmp_path, "t+0+100.json", b'{"a": 1}\n')
+    put(tmp_path, "t+0+101.json", b'{"a": 1}\n')
+    put(tmp_path, "t+0+101.keys.json", b'"%0300d"\n' % 1)
+    sample = newest(tmp_path)[1]
+    assert offsets(sample) == [100]
+    assert [key for key, _ in sample.unread] == ["t+0+101.json", "t+0+0.avro"]
+    assert re.fullmatch(why, sample.unread[1][1])
+    assert sample.unread[0][1].startswith("its keys, t+0+101.keys.json, have 303 bytes")
+
+
+def test_an_object_that_is_cut_off_is_an_error_where_nothing_else_is_there_and_else_named(tmp_path: Path) -> None:
+    data = as_avro(ONE, [{"a": n} for n in range(100)])
+    put(tmp_path, "t+0+0.avro", data[:-30])
+    with pytest.raises(NoDraftError, match=r"t\+0\+0\.avro: it is cut off behind record 0: the block there is not"):
+        newest(tmp_path)
+    put(tmp_path, "t+0+100.json", b'{"a": 1}\n')
+    layout, sample = newest(tmp_path)
+    assert (offsets(sample), sample.unreadable) == ([100], 0)
+    assert sample.unread == (("t+0+0.avro", "it is cut off behind record 0: the block there is not whole"),)
+    assert "to the end: t+0+0.avro." in text_of(draft_dataset("things", Export(f"{tmp_path}/", layout), sample))
+
+
+def test_what_of_a_packed_object_is_lost_is_named(tmp_path: Path) -> None:
+    put(tmp_path, "a.jsonl.gz", *(line(offset) for offset in range(50_000)))
+    whole = (tmp_path / "a.jsonl.gz").read_bytes()
+    (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    sample = newest(tmp_path)[1]
+    assert len(sample.records) == 100
+    assert sample.unread[0][1].startswith("it is cut off or broken gzip: ")
+    (tmp_path / "a.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(NoDraftError, match=r"a\.jsonl\.gz: it is cut off or broken gzip"):
+        newest(tmp_path)
+
+
+def test_of_a_segment_the_last_records_are_taken_as_far_as_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [values(start, *('{"a": 1}' for _ in range(10))) for start in range(0, 300, 10)]
+    Segments(tmp_path).write(0, *made)
+    assert offsets(newest(tmp_path, 15)[1]) == list(range(285, 300))
+    for module in (layouts, segments):
+        monkeypatch.setattr(module, "SCANNED", len(b"".join(made[:20])) + 30)
+    sample = newest(tmp_path, 15)[1]
+    assert (offsets(sample), sample.unreadable) == (list(range(185, 200)), 0), "a batch that is cut is not damaged"
+    [(key, why)] = sample.unread
+    assert key.endswith(".log")
+    assert why.endswith("bytes it was not read, where its newest records are")
 
 
 def test_one_topic_of_many_is_read_alone(tmp_path: Path) -> None:

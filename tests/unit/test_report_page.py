@@ -22,11 +22,12 @@ from onefold.report import causes as report_causes
 from onefold.report import report_batch
 from onefold.report.causes import Cause, causes_of
 from onefold.report.document import LandedLine, Report
-from onefold.report.page import by_partition, bytes_, grouped, instant, interval, render, share, steps_of, thin, visible
+from onefold.report.page import by_partition, bytes_, grouped, instant, interval, render, share, steps_of, thin
 from onefold.report.samples import remove_samples
 from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Duplicates
+from onefold.visible import visible
 
 VERDICTS_PAGE = Path(__file__).parents[2] / "docs/verdicts.md"
 WRITTEN = datetime(2026, 3, 9, 6, 12, 44, tzinfo=UTC)

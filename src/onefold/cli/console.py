@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+from onefold.visible import visible
 
 _WIDTH = None if sys.stdout.isatty() else 140
 OUT = Console(highlight=False, width=_WIDTH)
@@ -27,14 +30,19 @@ def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing
     """A table of rows with equal keys."""
     listed = list(rows)
     if not listed:
-        OUT.print(f"{title}: {empty}", markup=False, soft_wrap=True)
+        OUT.print(visible(f"{title}: {empty}"), markup=False, soft_wrap=True)
         return
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=escape(visible(title)), title_justify="left", header_style="bold")
     for name in listed[0]:
         table.add_column(name, overflow="fold")
     for row in listed:
-        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))  # [x] is no markup
+        table.add_row(*(cell("" if value is None else str(value)) for value in row.values()))
     OUT.print(table)
+
+
+def cell(text: str, style: str = "") -> Text:
+    """A cell's text, which records may have written: [x] is no markup, and a terminal obeys no character of it."""
+    return Text(visible(text), style)
 
 
 def answer(
@@ -50,7 +58,7 @@ def answer(
 
 def note(text: str) -> None:
     """A line beside the result."""
-    NOTES.print(text, markup=False, soft_wrap=True)
+    NOTES.print(visible(text), markup=False, soft_wrap=True)
 
 
 def with_ranges(row: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onefold.cli.app import AsJson, Name, app, open_dataset
-from onefold.cli.console import NOTES, OUT, note, print_json
+from onefold.cli.console import NOTES, OUT, cell, note, print_json
 
 if TYPE_CHECKING:
     from onefold.diagnosis import Diagnosis
@@ -100,14 +100,14 @@ def findings_table(name: str, found: Diagnosis) -> Table:
     table.add_column("set, or do", ratio=2, overflow="fold")
     for one in found.findings:
         change = str(one.finding.change or one.finding.action)
-        table.add_row(Text(one.finding.severity, _STYLES[one.finding.severity]), _told(one), Text(change))
+        table.add_row(cell(one.finding.severity, _STYLES[one.finding.severity]), _told(one), cell(change))
     return table
 
 
 def _told(one: Judged) -> Text:
     more = len(one.places) - _PLACES
     where = ", ".join(one.places[:_PLACES]) + (f" and {more} more" if more > 0 else "")
-    return Text.assemble((one.finding.found, "bold"), f"\n{where}\n", (one.finding.why, "dim"))
+    return Text.assemble(cell(one.finding.found, "bold"), cell(f"\n{where}\n"), cell(one.finding.why, "dim"))
 
 
 def writers_table(found: Diagnosis) -> Table:
@@ -122,7 +122,7 @@ def writers_table(found: Diagnosis) -> Table:
     for one in found.writers:
         clock = ["producer"] * (one.append_time < one.batches) + ["broker"] * (one.append_time > 0)
         numbers = (one.batches, one.without_id, one.transactional, one.producers, one.epochs)
-        table.add_row(Text(one.topic), *map(str, numbers), ", ".join(one.codecs), ", ".join(clock))
+        table.add_row(cell(one.topic), *map(str, numbers), ", ".join(one.codecs), ", ".join(clock))
     return table
 
 
@@ -135,5 +135,5 @@ def by_hand_table(found: Diagnosis) -> Table:
     table.add_column("wanted", ratio=2, overflow="fold")
     table.add_column("otherwise", ratio=3, overflow="fold")
     for one in found.by_hand:
-        table.add_row(*(Text(told) for told in (one.of, one.name, f"{one.wanted} (default {one.default})", one.why)))
+        table.add_row(*(cell(told) for told in (one.of, one.name, f"{one.wanted} (default {one.default})", one.why)))
     return table

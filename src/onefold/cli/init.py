@@ -14,6 +14,8 @@ from onefold.dataset.source import LAYOUTS
 from onefold.errors import DatasetExistsError, UsageError
 from onefold.settings import Settings, load_settings
 
+_SAMPLE = "About so many records: the newest of a topic; of an export, those at the end of the objects written last"
+
 
 @app.command()
 def init(
@@ -28,7 +30,7 @@ def init(
     layout: Annotated[str | None, typer.Option(help=f"One of {', '.join(LAYOUTS)}; else told by the objects")] = None,
     cluster: Annotated[str | None, typer.Option(help="The name of the export's cluster, in positions")] = None,
     table: Annotated[str | None, typer.Option(metavar="NAMESPACE.NAME", help="The table that readers see")] = None,
-    sample: Annotated[int, typer.Option(metavar="N", min=1, help="About so many of the newest records")] = 1000,
+    sample: Annotated[int, typer.Option(metavar="N", min=1, help=_SAMPLE)] = 1000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the file; write nothing")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there")] = False,
     as_json: AsJson = False,
@@ -41,7 +43,7 @@ def init(
     file = settings.datasets_folder / f"{name}.yaml"
     if file.exists() and not (force or dry_run):
         raise DatasetExistsError(name, str(file))
-    with NOTES.status(f"{name}: reading the newest records"):
+    with NOTES.status(f"{name}: reading what was written last"):
         if export:
             draft = _of_export(settings, name, export, layout, cluster, topic[0] if topic else None, table, sample)
         else:
@@ -104,6 +106,8 @@ def _of_export(
     if "://" not in place and settings.path(place).is_file():
         raise UsageError(f"{place} is a file: name its folder, {Path(place).parent}/, whose objects are one source")
     seen, found = newest_of_export(name, Lake(settings).store_at(place), count, layout, topic)
+    for key, why in found.unread:
+        note(f"{name}: {key}: {why}")
     path = f"{place.rstrip('/')}/"
     return draft_dataset(name, Export(path, seen, cluster, topic), found, table)
 

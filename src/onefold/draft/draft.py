@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -43,8 +44,11 @@ def draft_dataset(name: str, source: Topics | Export, sample: Sample, table: str
     Raises:
         NoDraftError: the values are no JSON objects, no field can be declared, or nothing tells messages apart.
     """
-    if isinstance(source, Export) and not source.topic and len(sample.topics) > 1:
-        seen = ", ".join(f"{topic} ({sum(r.topic == topic for r in sample.records)})" for topic in sample.topics)
+    topics = sorted({*sample.topics, *sample.others})
+    if isinstance(source, Export) and not source.topic and len(topics) > 1:
+        counts = Counter(record.topic for record in sample.records)
+        seen = ", ".join(f"{topic} ({counts[topic] or 'none in the sample'})" for topic in topics[:_MOST_NAMED])
+        seen += f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
         advice = "Say which one with --topic: a filter lets only its records in."
         raise NoDraftError(name, sample.place, f"holds records of several topics: {seen}", advice)
     return _File(name, source, sample, Choices(name, sample, open_sample(name, sample))).draft(table)
@@ -80,10 +84,22 @@ class _File:
         few = " Few records: the reasons are weak." if len(sample.records) < 100 else ""
         return (
             f"Drafted by `onefold init` from {counted(len(sample.records), 'record')}: {where}.{few}",
+            *self._left_out(),
             "Every line is a guess with its reason: read it, mend it, take the comments out. Until the first run "
             "anything may change; after it, what can change a row takes `onefold rebuild`.",
             f"Next: onefold validate {self.name} --sample 1000",
         )
+
+    def _left_out(self) -> list[str]:
+        """What of an export is not in the sample."""
+        told = []
+        if self.sample.opened:
+            opened, there = self.sample.opened
+            told.append(f"They are from the end of what was written last: {opened} of {counted(there, 'object')}.")
+        if unread := [key for key, _ in self.sample.unread]:
+            more = f" and {len(unread) - _MOST_NAMED} more" if len(unread) > _MOST_NAMED else ""
+            told.append(f"Not read, or not to the end: {', '.join(unread[:_MOST_NAMED])}{more}.")
+        return told
 
     def _source(self) -> list[Entry]:
         source, sample = self.source, self.sample

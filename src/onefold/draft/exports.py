@@ -1,99 +1,125 @@
-"""A sample of an export: records from the head of the objects written last, read without Spark."""
+"""A sample of an export: records from the end of the objects written last, read without Spark."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
-from typing import Any
+from itertools import accumulate
 
 from onefold.dataset.source import LAYOUTS, Encoding
-from onefold.draft.sample import LARGEST, Position, Sample, Span, sample_of
-from onefold.draft.segments import of_segment
+from onefold.draft.layouts import Reading, reading, record_of_kcat
+from onefold.draft.lines import lines_from_front
+from onefold.draft.sample import LARGEST, Item, Position, Sample, Span, sample_of
 from onefold.errors import NoDraftError
 from onefold.formats.aiven import read_line
-from onefold.formats.kafka import kafka_rows
 from onefold.formats.shapes import FormatError
-from onefold.formats.sink import headers_of, is_lines, key_of_line, keys_of, value_of_line, values_of
 from onefold.landing.exports import base_of, position_of, role_of
 from onefold.landing.record import Record
 from onefold.storage import ObjectInfo, Storage
-from onefold.storage.objects import CHUNK, Seekable
 
 _TYPICAL = 1_000
 """Bytes of a record, with which a number of records becomes a number of objects."""
 _OBJECTS = 100
 """Objects that are opened, at most."""
-_LONGEST = 16_000_000
-"""Bytes of a line that is a record."""
+_LOOKED = 8 << 20
+"""Bytes of records that are looked through behind the sample, for the topics they are of."""
+_NAMED = 5
+"""Objects and topics that an error names."""
 _NOT_YET = (".avro", ".orc", ".bin")
 
 
 @dataclass
 class _Found:
+    topic: str | None
+    """The only topic that is wanted."""
     records: list[Record] = field(default_factory=list)
+    size: int = 0
     unreadable: int = 0
     spans: list[Span] = field(default_factory=list)
     passed: list[Position] = field(default_factory=list)
+    topics: set[str] = field(default_factory=set)
+    """Of all records that were seen."""
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """Objects that were not read, or not to their end, and why."""
+    opened: int = 0
     whole: bool = True
+    """Nothing of an object that was opened was left out."""
+
+    def wants(self, item: Item) -> bool:
+        """Whether it is no record of another topic."""
+        return not isinstance(item, Record) or self.topic in (None, item.topic)
+
+    def leave(self, one: ObjectInfo, why: str) -> None:
+        """A part of an object was not read."""
+        self.whole = False
+        self.unread.append((one.key, why))
 
 
 def newest_of_export(
     name: str, store: Storage, count: int, layout: str | None = None, topic: str | None = None
 ) -> tuple[str, Sample]:
-    """The layout, and about `count` records of the objects written last, for the dataset `name`.
+    """The layout, and about `count` records from the end of the objects written last, for the dataset `name`.
 
     Raises:
-        NoDraftError: there is no object of a known layout, or no record of the topic in them.
+        NoDraftError: there is no object of a known layout, or no record of the topic in them that can be read.
     """
     objects = [one for one in store.list() if not one.unreachable]
     if not objects:
         raise NoDraftError(name, store.uri, "does not exist or is empty", "Name the folder that holds the export.")
     layout = layout or _layout(name, store, objects)
     values = [one for one in objects if role_of(layout, one.key) == "values"]
+    named = {place[0] for one in values if (place := position_of(one.key, layout))}
     if topic:
         values = [one for one in values if (position_of(one.key, layout) or (topic,))[0] == topic]
-    found = _Found()
-    left = count
-    newest = _newest(values, count)
-    there: dict[tuple[str, str], ObjectInfo] = {
+    found = _Found(topic, topics=named)
+    companions: dict[tuple[str, str], ObjectInfo] = {
         (base_of(one.key), role): one for one in objects if (role := role_of("connect", one.key))
     }
-    readers: dict[str, Callable[[ObjectInfo], Iterator[Record | Position | None]]] = {
-        "kcat": lambda one: map(_kcat, _lines(store, one.key)),
-        "connect": lambda one: _of_connect(store, one, there),
-        "aiven": lambda one: _of_aiven(store, one),
-        "parquet": lambda one: _of_parquet(store, one),
-        "segments": lambda one: of_segment(store, one),
-    }
-    for number, one in enumerate(newest):
-        before = len(found.records)
-        share = max(1, left // (len(newest) - number))
-        try:
-            _take(readers[layout](one), share, topic, found)
-        except FormatError as error:
-            raise NoDraftError(name, store.uri, f"{one.key}: {error}", _ADVICE) from error
-        left -= len(found.records) - before
-    if found.whole and len(newest) == len(values) and layout != "segments":  # one that is missing is no compaction
+    look = topic is None and not named  # where no object's name tells its topic
+    for one, share in _shares(values, count, found):
+        _take(reading(layout, store, one, companions), one, share, found, look=look)
+        if layout == "kcat" and look and one.size > _LOOKED:
+            found.topics |= {record.topic for record in _first_record(store, one)}
+    whole = found.whole and found.opened == len(values)
+    if whole and layout != "segments":  # one that is missing is no compaction
         found.spans = _joined(found.spans)
+    if not found.records:
+        raise _no_record(name, store, layout, found, len(values))
     exact = LAYOUTS[layout]
-    spans = found.spans if exact else []
-    sample = sample_of(store.uri, found.records, found.unreadable, spans, found.passed, exact=exact)
-    if not sample.records:
-        raise _no_record(name, store, layout, topic, len(newest), sample.unreadable)
-    return layout, sample
+    return layout, sample_of(
+        store.uri,
+        found.records,
+        found.unreadable,
+        found.spans if exact else [],
+        found.passed,
+        exact=exact,
+        others=found.topics - {record.topic for record in found.records} if topic is None else (),
+        opened=None if whole else (found.opened, len(values)),
+        unread=found.unread,
+    )
 
 
-def _no_record(name: str, store: Storage, layout: str, topic: str | None, opened: int, lines: int) -> NoDraftError:
-    of = f" of topic {topic}" if topic else ""
-    if not opened:
-        return NoDraftError(name, store.uri, f"no objects of layout {layout}{of}", "Name another folder or layout.")
-    problem = f"{opened} objects of layout {layout} hold no record{of} ({lines} lines that are none)"
+def _no_record(name: str, store: Storage, layout: str, found: _Found, there: int) -> NoDraftError:
+    of = f" of topic {found.topic}" if found.topic else ""
+    others = sorted(found.topics - {found.topic})
+    seen = f"there are records of {_first(others)}" if others else ""
+    if not there:
+        problem = f"no objects of layout {layout}{of}" + (f" ({seen})" if seen else "")
+        return NoDraftError(name, store.uri, problem, "Name another folder or layout.")
+    if found.unread:
+        problem = _first([f"{key}: {why}" for key, why in found.unread], "; ")
+        return NoDraftError(name, store.uri, problem, _ADVICE)
+    last = "" if found.opened == there else " that were written last"
+    told = "; ".join(filter(None, [f"{found.unreadable} lines that are none", seen]))
+    problem = f"{found.opened} objects of layout {layout}{last} hold no record{of} ({told})"
     return NoDraftError(name, store.uri, problem, "Name another folder or topic.")
+
+
+def _first(texts: Sequence[str], between: str = ", ") -> str:
+    more = [f"and {len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return between.join([*texts[:_NAMED], *more])
 
 
 def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
@@ -104,15 +130,15 @@ def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
         return "parquet"
     if any(role_of("segments", one.key) for one in objects):
         return "segments"
-    lined = _newest([one for one in objects if role_of("kcat", one.key) or role_of("aiven", one.key)], 1)
+    lined = _by_age([one for one in objects if role_of("kcat", one.key) or role_of("aiven", one.key)])
     if not lined:
         ending = next((one.key for one in objects if one.key.removesuffix(".gz").endswith(_NOT_YET)), None)
         problem = f"{ending}: this layout is not_supported_yet" if ending else f"{objects[0].key} is of no known layout"
         raise NoDraftError(name, store.uri, problem, _ADVICE)
-    first = next((line for line in _lines(store, lined[0].key) if line.strip()), b"")
+    first = _first_line(store, lined[0])
     if role_of("aiven", lined[0].key) and (not first or read_line(first, Encoding()).problem is None):
         return "aiven"
-    if first and _kcat(first) is None:
+    if first and record_of_kcat(first) is None:
         problem = f"{lined[0].key} does not begin with a line of kcat -J (with topic, partition and offset)"
         raise NoDraftError(name, store.uri, problem, _ADVICE)
     return "kcat"
@@ -126,126 +152,116 @@ _ADVICE = (
 )
 
 
-def _newest(values: list[ObjectInfo], count: int) -> list[ObjectInfo]:
-    """The objects written last that hold about `count` records, the shortest first."""
-    by_age = sorted(values, key=lambda one: (one.modified, one.key))
-    taken: list[ObjectInfo] = []
-    while by_age and len(taken) < _OBJECTS and sum(one.size for one in taken) < count * _TYPICAL:
-        taken.append(by_age.pop())
-    return sorted(taken, key=lambda one: one.size)
+def _first_line(store: Storage, one: ObjectInfo) -> bytes:
+    """The first line that is not blank; nothing where there is none that can be read."""
+    with suppress(FormatError):
+        return next((line for line in lines_from_front(store, one.key) if line.strip()), b"")
+    return b""
 
 
-def _take(read: Iterator[Record | Position | None], share: int, topic: str | None, found: _Found) -> None:
-    """Take up to `share` records of an object, and what they span."""
+def _first_record(store: Storage, one: ObjectInfo) -> list[Record]:
+    first = record_of_kcat(_first_line(store, one))
+    return [first] if first else []
+
+
+# Which objects, and how many records of each.
+
+
+def _by_age(objects: list[ObjectInfo]) -> list[ObjectInfo]:
+    """The one written last first."""
+    return sorted(objects, key=lambda one: (one.modified, one.key), reverse=True)
+
+
+def _shares(values: list[ObjectInfo], count: int, found: _Found) -> Iterator[tuple[ObjectInfo, int]]:
+    """Objects to open, and how many records to take of each, as long as `found` lacks some.
+
+    First those written last that should hold enough, the shortest of them first; then older ones.
+    """
+    by_age = _by_age(values)[:_OBJECTS]
+    sizes = list(accumulate(one.size for one in by_age))
+    enough = sum(size < count * _TYPICAL for size in sizes) + 1
+    newest = sorted(by_age[:enough], key=lambda one: one.size)
+    for number, one in enumerate(newest):
+        yield one, max(1, (count - len(found.records)) // (len(newest) - number))
+    size = 0
+    for one in by_age[enough:]:
+        size += one.size
+        if len(found.records) >= count or max(size, found.size) > LARGEST:
+            break
+        yield one, count - len(found.records)
+
+
+# What is taken of an object.
+
+
+def _take(read: Reading, one: ObjectInfo, share: int, found: _Found, *, look: bool) -> None:
+    """Take up to `share` records from the end of an object, and what they span; lines that are none count, too.
+
+    With `look`, look on a while for other topics.
+    """
+    found.opened += 1
+    if read.left_out:
+        found.leave(one, read.left_out)
     seen: dict[tuple[str, int], list[int]] = {}
-    for record in islice(read, share):
-        if record is None:
-            found.unreadable += 1
-        elif isinstance(record, tuple):
-            found.passed.append(record)
-            seen.setdefault(record[:2], []).append(record[2])
-        elif topic in (None, record.topic):
-            found.records.append(record)
-            seen.setdefault((record.topic, record.partition), []).append(record.offset)
-    found.whole &= next(read, _NONE) is _NONE
+    left, looked, bound = share, 0, max(_LOOKED, LARGEST - found.size)
+    try:
+        for item in read.items if read.from_end else _last_first(read.items, one, share, found):
+            if isinstance(item, Record):
+                found.topics.add(item.topic)
+            looked += _size(item)
+            if looked > bound:
+                found.whole = False
+                if left == share:
+                    found.leave(one, f"before its last {looked:,} bytes of records it was not looked through")
+                break
+            if not left:
+                found.whole = False
+                if not look:
+                    break
+            elif found.wants(item):
+                left -= not isinstance(item, tuple)
+                _put(item, found, seen)
+                bound = bound if left else looked + _LOOKED
+    except FormatError as error:
+        found.whole = False
+        if left:
+            found.leave(one, str(error))
     found.spans += [(*where, min(offsets), max(offsets)) for where, offsets in seen.items()]
 
 
-# kcat: a record a line.
+def _put(item: Item, found: _Found, seen: dict[tuple[str, int], list[int]]) -> None:
+    if item is None:
+        found.unreadable += 1
+    elif isinstance(item, Record):
+        found.records.append(item)
+        found.size += _size(item)
+        seen.setdefault((item.topic, item.partition), []).append(item.offset)
+    else:
+        found.passed.append(item)
+        seen.setdefault(item[:2], []).append(item[2])
 
 
-def _kcat(line: bytes) -> Record | None:
-    told = _json(line)
-    if not isinstance(told, dict):
-        return None
-    topic, partition, offset = told.get("topic"), told.get("partition"), told.get("offset")
-    key, payload, stamp = told.get("key"), told.get("payload"), told.get("ts")
-    texts = all(one is None or isinstance(one, str) for one in (key, payload)) and "payload" in told
-    if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int) and texts):
-        return None
-    flat: Any = told.get("headers")
-    pairs = zip(flat[::2], flat[1::2], strict=False) if isinstance(flat, list) else ()
-    headers = tuple((str(name), _as_text(value)) for name, value in pairs)
-    timestamp = stamp if isinstance(stamp, int) and stamp >= 0 else None
-    return Record(topic, partition, offset, timestamp, _bytes(key), _bytes(payload), headers)
+def _last_first(items: Iterator[Item], one: ObjectInfo, share: int, found: _Found) -> Iterator[Item]:
+    """The last of what can be read from the front only, the last one first."""
+    held, size = deque[Item](), 0
+    try:
+        for item in items:
+            if isinstance(item, Record):
+                found.topics.add(item.topic)
+            if found.wants(item):
+                held.append(item)
+                size += _size(item)
+            while len(held) > share or (size > LARGEST and len(held) > 1):
+                size -= _size(held.popleft())
+                found.whole = False
+    except FormatError as error:
+        found.leave(one, str(error))
+    return reversed(held)
 
 
-# Connect: values, keys and headers in objects of their own.
-
-
-def _of_connect(store: Storage, one: ObjectInfo, there: dict[tuple[str, str], ObjectInfo]) -> Iterator[Record | None]:
-    position = position_of(one.key)
-    assert position
-    topic, partition, start = position
-    base = base_of(one.key)
-    found = {"values": one} | {role: there[base, role] for role in ("keys", "headers") if (base, role) in there}
-    told = {role: _told(store, other, role) for role, other in found.items()}
-    for index, row in enumerate(zip_longest(*told.values(), fillvalue=_NONE)):
-        if _NONE in row:
-            yield None
-            continue
-        parts = dict(zip(told, row, strict=True))
-        value, key, headers = parts["values"], parts.get("keys"), _headers(parts.get("headers"))
-        yield Record(topic, partition, start + index, None, key, value, headers)
-
-
-_NONE: Any = object()
-"""Where a companion has no record."""
-
-
-_BY_LINE: dict[str, Callable[[bytes], bytes | None]] = {
-    "values": value_of_line,
-    "keys": key_of_line,
-    "headers": lambda line: line,
-}
-_WHOLE: dict[str, Callable[[str, memoryview], tuple[int, Iterator[bytes | None]]]] = {
-    "values": lambda name, data: values_of(name, data, {}),
-    "keys": keys_of,
-    "headers": headers_of,
-}
-
-
-def _told(store: Storage, one: ObjectInfo, role: str) -> Iterator[bytes | None]:
-    """Values, keys or headers of an object, as far as they can be read; lines as they are asked for."""
-    if is_lines(one.key):
-        yield from map(_BY_LINE[role], _lines(store, one.key))
-    elif one.size <= LARGEST:
-        with suppress(FormatError):
-            yield from _WHOLE[role](one.key, memoryview(store.read(one.key) or b""))[1]
-
-
-# Aiven: lines with their offset.
-
-
-def _of_aiven(store: Storage, one: ObjectInfo) -> Iterator[Record | None]:
-    position = position_of(one.key, "aiven")
-    assert position
-    topic, partition, _ = position
-    for line in _lines(store, one.key):
-        told = read_line(line, Encoding())
-        good = told.problem is None and told.offset is not None
-        yield (
-            Record(topic, partition, told.offset or 0, told.timestamp, told.key, told.value, told.headers)
-            if good
-            else None
-        )
-
-
-# Parquet: Kafka's own columns.
-
-
-def _of_parquet(store: Storage, one: ObjectInfo) -> Iterator[Record | None]:
-    for row in kafka_rows(Seekable(store, one.key, one.size)):
-        position = (row.topic, row.partition, row.offset)
-        good = all(part is not None for part in position)
-        yield Record(*position, row.timestamp, row.key, row.value, row.headers) if good else None  # type: ignore[arg-type]
-
-
-def _headers(line: bytes | None) -> tuple[tuple[str, str | None], ...]:
-    told = _json(line or b"")
-    listed = told.get("headers") if isinstance(told, dict) else None
-    pairs = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    return tuple((str(one.get("key")), _as_text(one.get("value"))) for one in pairs)
+def _size(item: Item) -> int:
+    """About so many bytes."""
+    return 100 + (len(item.key or b"") + len(item.value or b"") if isinstance(item, Record) else 0)
 
 
 def _joined(spans: list[Span]) -> list[Span]:
@@ -254,38 +270,3 @@ def _joined(spans: list[Span]) -> list[Span]:
     for topic, partition, first, last in spans:
         logs.setdefault((topic, partition), []).extend((first, last))
     return [(*where, min(offsets), max(offsets)) for where, offsets in logs.items()]
-
-
-def _lines(store: Storage, key: str) -> Iterator[bytes]:
-    """The lines of an object as they are asked for; the rest of it is not read."""
-    with closing(store.open(key)) as stream:
-        read = gzip.GzipFile(fileobj=stream).read1 if key.endswith(".gz") else stream.read
-        rest, total = b"", 0
-        while (chunk := _chunk(read)) and total <= LARGEST and len(rest) <= _LONGEST:
-            total += len(chunk)
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-        if rest:
-            yield rest
-
-
-def _chunk(read: Callable[[int], bytes]) -> bytes:
-    try:
-        return read(CHUNK)
-    except (EOFError, gzip.BadGzipFile, zlib.error):  # what it holds so far was read
-        return b""
-
-
-def _json(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode("utf-8", "surrogatepass")
-
-
-def _as_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)

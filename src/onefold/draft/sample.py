@@ -1,4 +1,4 @@
-"""The records that a draft is made of: a few of the newest ones, each position once."""
+"""The records that a draft is made of: a few of those written last, each position once."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ Position = tuple[str, int, int]
 Span = tuple[str, int, int, int]
 """(topic, partition, first offset, last offset) of lines that were read without a break."""
 
+Item = Record | Position | None
+"""What is read in an export: a record, the position of what is none, or None for a line that is no record."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -31,6 +34,12 @@ class Sample:
     """Offsets that are not there, between others that are."""
     exact: bool = True
     """Whether each record carries its own offset."""
+    others: tuple[str, ...] = ()
+    """Topics, by name, that an export holds and no record of the sample is of."""
+    opened: tuple[int, int] | None = None
+    """(objects that were opened, objects of the export); None: all of it is in the sample, or it is no export."""
+    unread: tuple[tuple[str, str], ...] = ()
+    """(object, why) of objects that were not read, or not to their end."""
 
     @property
     def topics(self) -> list[str]:
@@ -59,6 +68,9 @@ def sample_of(
     passed: Iterable[Position] = (),
     *,
     exact: bool = True,
+    others: Iterable[str] = (),
+    opened: tuple[int, int] | None = None,
+    unread: Iterable[tuple[str, str]] = (),
 ) -> Sample:
     """A sample of what was read in any order, some of it perhaps twice; `passed` was seen to be no record."""
     once: dict[Position, Record] = {}
@@ -67,7 +79,18 @@ def sample_of(
         once.setdefault((record.topic, record.partition, record.offset), record)
         count += 1
     records = [once[position] for position in sorted(once)]
-    return Sample(place, records, unreadable, count - len(records), _missing({*once, *passed}, spans), exact)
+    missing = _missing({*once, *passed}, spans)
+    return Sample(
+        place,
+        records,
+        unreadable,
+        count - len(records),
+        missing,
+        exact,
+        others=tuple(sorted(others)),
+        opened=opened,
+        unread=tuple(unread),
+    )
 
 
 def _missing(there: Collection[Position], spans: Iterable[Span]) -> int:

@@ -1,11 +1,11 @@
-"""A sample of raw log segments: committed records from the head of one, and the offsets that hold something else."""
+"""A sample of raw log segments: committed records from the end of one, and the offsets that hold something else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from onefold.draft.sample import LARGEST, Position
+from onefold.draft.sample import Item
 from onefold.landing.exports import position_of
 from onefold.landing.offsets import Range, minus
 from onefold.landing.record import Record
@@ -14,20 +14,25 @@ from onefold.landing.transactions import END, Knowledge, resolve
 from onefold.records.batches import parse
 from onefold.storage import ObjectInfo, Storage
 
+SCANNED = 256 << 20
+"""Bytes of a segment that are looked through: where a batch begins is known only from those before."""
 
-def of_segment(store: Storage, one: ObjectInfo) -> Iterator[Record | Position | None]:
-    """What a segment holds, in its order: a record, the position of what is none, or None for what is damaged.
+
+def of_segment(store: Storage, one: ObjectInfo) -> Iterator[Item]:
+    """What the first `SCANNED` bytes of a segment hold: None for what is damaged, then, the last one first, records and
+    the positions of what is none.
 
     A marker is no record, nor is what belongs to a transaction that was aborted, or whose end is not in the segment.
     """
     place = position_of(one.key, "segments")
     assert place
     topic, partition, start = place
-    seen = scan(partial(store.read_range, one.key), min(one.size, LARGEST), start)
+    seen = scan(partial(store.read_range, one.key), min(one.size, SCANNED), start)
     committed = _committed(seen)
-    for chunk in seen.chunks:
-        for rows in parse(store.read_range(one.key, chunk.start, chunk.end)):
-            for row in rows.to_pylist():
+    yield from (None for _ in seen.damage)
+    for chunk in reversed(seen.chunks):
+        for rows in reversed(list(parse(store.read_range(one.key, chunk.start, chunk.end)))):
+            for row in reversed(rows.to_pylist()):
                 offset, producer = row["offset"], row["producer_id"]
                 ended = any(low <= offset < high for low, high in committed.get(producer, []))
                 if row["unreadable"] is not None:
@@ -37,7 +42,6 @@ def of_segment(store: Storage, one: ObjectInfo) -> Iterator[Record | Position | 
                 else:
                     headers = tuple((pair["key"], pair["value"]) for pair in row["headers"])
                     yield Record(topic, partition, offset, row["timestamp"], row["key"], row["value"], headers)
-    yield from (None for _ in seen.damage)
 
 
 def _committed(seen: Scan) -> dict[int, list[Range]]:

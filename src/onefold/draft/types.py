@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -21,6 +21,8 @@ _FEW = 20
 """Up to so many values all of them must agree."""
 _LONG = 2**63
 _MOST_DIGITS = 38
+_MOST_SAID = 10
+"""Reasons of an object's members that are told."""
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-](0\d|1[0-8]):?\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -73,7 +75,7 @@ def type_text(kind: Type, *, optional: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """A type, why, and which of the values (by their index) are none of it."""
+    """A type, why, and which of the values (by their index) are none of it, in whole or in a part."""
 
     kind: Type | None
     reasons: tuple[str, ...] = ()
@@ -82,6 +84,12 @@ class Inferred:
 
 def infer(name: str, values: Sequence[Any]) -> Inferred:
     """The type of values that are neither absent nor null; `kind` is None where no type takes most of them."""
+    found = _infer(name, values)
+    return Inferred(found.kind, found.reasons + _rejecting(found, values), found.misfits)
+
+
+def _infer(name: str, values: Sequence[Any]) -> Inferred:
+    """The same, without a word on what would be rejected."""
     counts = Counter(map(_json_type, values))
     top, count = counts.most_common(1)[0]
     if counts["number"] and counts["string"] and (found := _numbers_and_strings(name, values)):
@@ -93,11 +101,17 @@ def infer(name: str, values: Sequence[Any]) -> Inferred:
     found = _of_one_type(name, top, [values[index] for index in places])
     fitting = {index for place, index in enumerate(places) if place not in found.misfits}
     misfits = frozenset(range(len(values))) - fitting
-    return Inferred(found.kind, found.reasons + _rejecting(misfits, values), misfits)
+    return Inferred(found.kind, found.reasons, misfits)
 
 
-def _rejecting(misfits: Collection[int], values: Sequence[Any]) -> tuple[str, ...]:
-    return (f"{len(misfits)} of {len(values)} of another type: rejected",) if misfits else ()
+def _rejecting(found: Inferred, values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(f"{told}: rejected" for told in _others(found, values) if found.kind)
+
+
+def _others(found: Inferred, values: Sequence[Any], what: str = "") -> tuple[str, ...]:
+    """How many values do not fit, if any."""
+    parts = "" if isinstance(found.kind, Scalar) else ", in whole or in a part"
+    return (f"{len(found.misfits)} of {len(values)} {what}of another type{parts}",) if found.misfits else ()
 
 
 def _enough(count: int, total: int) -> bool:
@@ -188,7 +202,7 @@ def _numbers_and_strings(name: str, values: Sequence[Any]) -> Inferred | None:
         return None
     found = _numbers(name, [values[index] for index in there], "JSON numbers and strings: a decimal reads both")
     misfits = frozenset(range(len(values))) - frozenset(there)
-    return Inferred(found.kind, found.reasons + _rejecting(misfits, values), misfits)
+    return Inferred(found.kind, found.reasons, misfits)
 
 
 def _is_number(value: Any) -> bool:
@@ -239,26 +253,50 @@ def _epoch(name: str, values: Sequence[int]) -> str:
     return ""
 
 
-# What holds other values.
+# What holds other values. A part that does not fit rejects the whole value, so the whole is what is counted.
 
 
 def _arrays(name: str, values: list[list[Any]]) -> Inferred:
-    elements = [element for value in values for element in value if element is not None]
+    of, elements = _parts((index, element) for index, value in enumerate(values) for element in value)
     if not elements:
         return Inferred(None, ("only empty arrays: nothing says what is in them",))
-    found = infer(name, elements)
-    return Inferred(Listed(found.kind) if found.kind else None, found.reasons)
+    found = _infer(name, elements)
+    if found.kind is None:
+        return found
+    misfits = frozenset(of[place] for place in found.misfits)
+    reasons = found.reasons + _others(found, elements, "elements ")
+    if not _enough(len(values) - len(misfits), len(values)):
+        return Inferred(None, (*reasons, f"in {len(misfits)} of {len(values)} arrays"))
+    return Inferred(Listed(found.kind), reasons, misfits)
 
 
 def _objects(values: list[dict[str, Any]]) -> Inferred:
-    members: dict[str, list[Any]] = {}
-    for value in values:
+    members: dict[str, list[tuple[int, Any]]] = {}
+    for index, value in enumerate(values):
         for name, member in value.items():
-            members.setdefault(name, []).append(member)
-    typed = []
+            members.setdefault(name, []).append((index, member))
+    typed, others, reasons, misfits = [], list[str](), list[str](), set[int]()
     for name, found in members.items():
-        there = [one for one in found if one is not None]
-        kind = infer(name, there).kind if there else None
-        if kind and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            typed.append((name, kind, len(there) < len(values)))
-    return Inferred(Nested(tuple(typed)) if typed else None, () if typed else ("no member that has a type",))
+        of, there = _parts(found)
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            reasons.append(f"without {name[:60]!r}: no name of a column")
+        elif not there:
+            reasons.append(f"without {name}: null in all {len(found)} that have it")
+        elif (member := _infer(name, there)).kind is None:
+            reasons.append(f"without {name}: {'; '.join(member.reasons)}")
+        else:
+            typed.append((name, member.kind, len(there) < len(values)))
+            others += [f"{name}: {reason}" for reason in _others(member, there)]
+            reasons += [f"{name}: {reason}" for reason in member.reasons]
+            misfits |= {of[place] for place in member.misfits}
+    if not typed:
+        return Inferred(None, ("no member that has a type",))
+    said = [*others, *reasons]
+    more = [f"and {len(said) - _MOST_SAID} more" for _ in said[_MOST_SAID : _MOST_SAID + 1]]
+    return Inferred(Nested(tuple(typed)), (*said[:_MOST_SAID], *more), frozenset(misfits))
+
+
+def _parts(found: Iterable[tuple[int, Any]]) -> tuple[list[int], list[Any]]:
+    """Of (index of the whole, part) those that are not null: the indices, and the parts."""
+    there = [(index, part) for index, part in found if part is not None]
+    return [index for index, _ in there], [part for _, part in there]

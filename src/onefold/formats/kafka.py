@@ -1,19 +1,31 @@
-"""A few rows of Parquet with Kafka's own columns, for whoever looks at them without Spark."""
+"""Parquet with Kafka's own columns: which types they may have, and rows for whoever looks at them without Spark."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from onefold.dataset.source import Columns
-from onefold.formats.parquet import open_parquet, plain_values, shape_of
+from onefold.formats.parquet import first_line, open_parquet, plain_values, shape_of
 from onefold.formats.shapes import FormatError, Shape, encoded, writer
 
 _ROWS = 1_000
+_HELD = 64 << 20
+"""Bytes of a row group that are held at once."""
+
+
+class ColumnError(FormatError):
+    """A column is not there, there twice, or of a type that cannot be read."""
+
+    def __init__(self, column: str, problem: str) -> None:
+        super().__init__(f"column {column!r}: {problem}")
+        self.column, self.problem = column, problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +41,122 @@ class Row:
     headers: tuple[tuple[str, str | None], ...]
 
 
-def kafka_rows(file: io.RawIOBase) -> Iterator[Row]:
-    """The rows of a file, as they are asked for.
+def column_types(schema: pa.Schema, columns: Columns) -> dict[str, pa.DataType | None]:
+    """The types of the mapped columns, by what they are; None: not there, and not asked for.
 
     Raises:
-        FormatError: it is no Parquet file, or has not Kafka's columns.
+        ColumnError: one that is needed is not there, twice there, or of a type that cannot be read.
+    """
+    found: dict[str, pa.DataType | None] = {}
+    for role, name in columns.model_dump().items():
+        there = schema.names.count(name) if name else 0
+        if name and there != 1 and (there or columns.required(role)):
+            known = ", ".join(schema.names[:20])
+            problem = "stands there twice" if there else f"the {role} is not there (there are {known})"
+            raise ColumnError(name, problem)
+        found[role] = kind = schema.field(name).type if there else None
+        if kind is not None and not _fits(role, kind):
+            raise ColumnError(str(name), f"the {role} cannot be read from the type {kind}")
+    return found
+
+
+def _fits(role: str, kind: pa.DataType) -> bool:
+    types = pa.types
+    match role:
+        case "topic":
+            return _is_bytes(kind)
+        case "partition" | "offset":
+            return bool(types.is_integer(kind)) and kind != pa.uint64()
+        case "timestamp":
+            return bool(types.is_timestamp(kind) or (types.is_integer(kind) and kind != pa.uint64()))
+        case "key":
+            return _is_bytes(kind)
+        case "value":
+            return _is_bytes(kind) or bool(types.is_struct(kind))
+        case _:
+            if types.is_map(kind):
+                return _is_bytes(kind.key_type) and _is_bytes(kind.item_type)
+            pair = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
+            named = pair is not None and types.is_struct(pair) and {field.name for field in pair} == {"key", "value"}
+            return pair is not None and named and all(_is_bytes(field.type) for field in pair)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_bytes(kind.value_type)
+    return shape_of(kind).name in ("text", "binary")
+
+
+def rows_from_end(file: io.RawIOBase) -> Iterator[Row]:
+    """The rows of a file as they are asked for, the last one first, row group by row group.
+
+    Raises:
+        ColumnError: it has not Kafka's columns, or has them with types that cannot be read.
+        FormatError: it is no Parquet file, a part of it is damaged, or a row group is too large to be held: its last
+            rows were given then.
     """
     opened = open_parquet(pa.PythonFile(file, mode="r"))
     names = Columns().model_dump()
-    if lacking := [name for role, name in names.items() if Columns().required(role) and name not in _there(opened)]:
-        raise FormatError(f"it has no column {lacking[0]} (there are {', '.join(_there(opened)[:20])})")
-    wanted = [name for name in names.values() if name in _there(opened)]
-    for batch in opened.iter_batches(batch_size=_ROWS, columns=wanted, use_threads=False):
-        columns = {name: _read(name, batch.column(name)) for name in wanted}
-        for number in range(batch.num_rows):
-            yield _row({name: column[number] for name, column in columns.items()})
+    types = column_types(opened.schema_arrow, Columns())
+    wanted = {role: names[role] for role, kind in types.items() if kind is not None}
+    for group in reversed(range(opened.num_row_groups)):
+        held, left_out = _end_of(opened, group, list(wanted.values()))
+        while held:
+            yield from _rows(held.pop(), wanted, group)
+        if left_out:
+            raise FormatError(f"the first {left_out:,} rows of its row group {group} are more than can be held at once")
 
 
-def _there(opened: Any) -> list[str]:
-    names: list[str] = opened.schema_arrow.names
-    return names
+def _end_of(opened: pq.ParquetFile, group: int, names: list[str]) -> tuple[deque[pa.RecordBatch], int]:
+    """The last batches of a row group that can be held, and how many rows of it are before them."""
+    held, size, left_out = deque[pa.RecordBatch](), 0, 0
+    try:
+        for batch in opened.iter_batches(batch_size=_ROWS, row_groups=[group], columns=names, use_threads=False):
+            held.append(batch)
+            size += batch.nbytes
+            while size > _HELD and len(held) > 1:
+                size -= held[0].nbytes
+                left_out += held.popleft().num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"its row group {group} cannot be read: {first_line(error)}") from error
+    return held, left_out
 
 
-def _read(name: str, column: pa.Array) -> list[Any]:
+def _rows(batch: pa.RecordBatch, names: Mapping[str, str], group: int) -> Iterator[Row]:
+    """The rows of a batch, the last one first."""
+    try:
+        columns = {role: _read(role, batch.column(name)) for role, name in names.items()}
+    except pa.ArrowException as error:
+        raise FormatError(f"its row group {group} cannot be read: {first_line(error)}") from error
+    for number in reversed(range(batch.num_rows)):
+        yield _row({role: column[number] for role, column in columns.items()})
+
+
+def _read(role: str, column: pa.Array) -> list[Any]:
     """A column's values; a timestamp in milliseconds, a struct as its JSON text."""
-    shape, values = shape_of(column.type), plain_values(column)
+    shape = shape_of(column.type)
+    if role == "value" and shape.name == "struct":
+        kept = [number for number, (name, kind) in enumerate(shape.fields) if _is_readable(kind)]
+        kind = pa.struct([column.type.field(number) for number in kept])
+        write = writer(Shape("struct", fields=tuple(shape.fields[number] for number in kept)))
+        return [None if one is None else encoded(write(one)) for one in plain_values(column.cast(kind))]
+    values = plain_values(column)
     if shape.name == "timestamp":
         return [None if one is None else one * 1000 // 10**shape.scale for one in values]
-    if name == "value" and shape.name == "struct":
-        write = writer(_readable(shape))
-        return [None if one is None else encoded(write(one)) for one in values]
     return values
 
 
-def _readable(shape: Shape) -> Shape:
-    return Shape("struct", fields=tuple((name, kind) for name, kind in shape.fields if kind.name != "refused"))
+def _is_readable(shape: Shape) -> bool:
+    try:
+        writer(shape)
+    except FormatError:
+        return False
+    return True
 
 
 def _row(told: dict[str, Any]) -> Row:
     pairs = told.get("headers") or []
-    flat = ((one["key"], one["value"]) if isinstance(one, dict) else one for one in pairs)
+    flat = ((one["key"], one["value"]) if isinstance(one, dict) else one for one in pairs if one is not None)
     return Row(
         _text(told["topic"]),
         told["partition"],

@@ -24,7 +24,7 @@ def open_parquet(file: BinaryIO | pa.NativeFile) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(file, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"it is no Parquet file, or its footer is missing: {_first_line(error)}") from error
+        raise FormatError(f"it is no Parquet file, or its footer is missing: {first_line(error)}") from error
 
 
 def read_parquet(data: memoryview) -> tuple[Shape, int, Iterator[Any]]:
@@ -49,7 +49,7 @@ def _rows(file: pq.ParquetFile, kind: pa.DataType) -> Iterator[Any]:
             yield from plain_values(whole)
             done += len(whole)
     except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"it cannot be read behind row {done:,}: {_first_line(error)}") from error
+        raise FormatError(f"it cannot be read behind row {done:,}: {first_line(error)}") from error
 
 
 def plain_values(values: pa.Array) -> list[Any]:
@@ -135,5 +135,6 @@ def _with_enums(shape: Shape, enums: set[str], at: str) -> Shape:
     return Shape("struct", fields=tuple(fields))
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What pyarrow says, without its stack."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -22,6 +22,8 @@ from onefold.formats.parquet import read_parquet
 from onefold.formats.shapes import FormatError, Shape, encoded, writer
 
 Told = bytes | None
+LARGEST = 256 << 20
+"""Bytes of an object that is held whole; as it lies there, for it is unpacked as it is read."""
 CHUNK = 1 << 20
 """Bytes that are unpacked at once."""
 LONGEST = 64 << 20

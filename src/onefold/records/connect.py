@@ -23,7 +23,7 @@ from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro
 from onefold.formats.shapes import FormatError
-from onefold.formats.sink import headers_of, keys_of, values_of
+from onefold.formats.sink import LARGEST, headers_of, keys_of, values_of
 from onefold.landing.exports import base_of
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
@@ -31,8 +31,6 @@ from onefold.records.landed import complaint, literal
 
 _HEADERS = f"headers {E.HEADERS_TYPE}"
 """The sink wraps a record's headers for JSON: `{"headers": [{"key": …, "value": …}, …]}`."""
-LARGEST = 256 << 20
-"""Bytes of an object that a task holds whole; as it lies there, for it is unpacked as it is read."""
 _BATCH = 4 << 20
 """Bytes of values, keys and headers that are handed on at once."""
 _ROWS = 10_000

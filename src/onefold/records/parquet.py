@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from onefold.dataset.source import Columns, Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ExportColumnError, UnreadableObjectError
+from onefold.formats.kafka import ColumnError, column_types
 from onefold.formats.parquet import open_parquet, plain_values, shape_of, with_enums
 from onefold.formats.shapes import FormatError, Shape, encoded, writer
 from onefold.landing.manifest import LandedObject, Manifest
@@ -97,51 +98,18 @@ def _kinds(footer: Footer, columns: Columns) -> dict[str, pa.DataType | None]:
     Raises:
         ExportColumnError: one that is needed is not there, twice there, or of a type that cannot be read.
     """
-    found: dict[str, pa.DataType | None] = {}
-    for role, name in columns.model_dump().items():
-        there = footer.schema.names.count(name) if name else 0
-        if name and there != 1 and (there or columns.required(role)):
-            known = ", ".join(footer.schema.names[:20])
-            problem = "stands there twice" if there else f"the {role} is not there (there are {known})"
-            raise ExportColumnError(footer.one.name, name, problem)
-        found[role] = kind = footer.schema.field(name).type if there else None
-        if kind is not None and not _fits(role, kind):
-            raise ExportColumnError(footer.one.name, str(name), f"the {role} cannot be read from the type {kind}")
-        if kind is not None and role == "timestamp" and _is_int96(footer, str(name)):
-            found[role] = pa.timestamp("us", "UTC")  # what Spark makes of it
+    try:
+        found = column_types(footer.schema, columns)
+    except ColumnError as error:
+        raise ExportColumnError(footer.one.name, error.column, error.problem) from error
+    if found["timestamp"] is not None and _is_int96(footer, str(columns.timestamp)):
+        found["timestamp"] = pa.timestamp("us", "UTC")  # what Spark makes of it
     return found
 
 
 def _is_int96(footer: Footer, name: str) -> bool:
     columns = (footer.columns.column(number) for number in range(len(footer.columns)))
     return any(one.path == name and one.physical_type == "INT96" for one in columns)
-
-
-def _fits(role: str, kind: pa.DataType) -> bool:
-    types = pa.types
-    match role:
-        case "topic":
-            return _is_bytes(kind)
-        case "partition" | "offset":
-            return bool(types.is_integer(kind)) and kind != pa.uint64()
-        case "timestamp":
-            return bool(types.is_timestamp(kind) or (types.is_integer(kind) and kind != pa.uint64()))
-        case "key":
-            return _is_bytes(kind)
-        case "value":
-            return _is_bytes(kind) or bool(types.is_struct(kind))
-        case _:
-            if types.is_map(kind):
-                return _is_bytes(kind.key_type) and _is_bytes(kind.item_type)
-            pair = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else None
-            named = pair is not None and types.is_struct(pair) and {field.name for field in pair} == {"key", "value"}
-            return pair is not None and named and all(_is_bytes(field.type) for field in pair)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _is_bytes(kind.value_type)
-    return shape_of(kind).name in ("text", "binary")
 
 
 def _read(

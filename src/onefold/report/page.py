@@ -7,7 +7,6 @@ What is counted and compared is worked out here; the wording is in `templates/me
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from onefold.landing.plan import Interval
 from onefold.quality.documents import Check
 from onefold.report.document import LandedLine, Report
 from onefold.upsert.coverage import PartitionAccount
+from onefold.visible import visible
 
 VERDICTS = (
     "applied", "duplicate", "superseded", "conflict", "held",
@@ -32,7 +32,6 @@ VERDICTS = (
 STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish")
 """A batch's way; the state of each is read off the report."""
 
-_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -192,7 +191,7 @@ def _environment() -> Environment:
         loader=PackageLoader("onefold.report"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=visible,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -203,18 +202,9 @@ def _environment() -> Environment:
     return environment
 
 
-def visible(value: object) -> object:
-    """A value for the page, with characters that cannot be seen (controls, text direction) spelled out."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    if value.isascii() and value.isprintable():
-        return value
-    hidden = {char for char in set(value) - {"\n", "\t"} if unicodedata.category(char) in _INVISIBLE}
-    return "".join(_spelled(char) if char in hidden else char for char in value) if hidden else value
-
-
-def _spelled(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+def shown(value: object) -> object:
+    """A value for the page: a text with what cannot be seen spelled out."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def thin(count: int | None) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from onefold.report.page import bytes_, instant, interval, lasting, share, thin, visible
+from onefold.report.page import bytes_, instant, interval, lasting, share, shown, thin
 from onefold.ui.charts import trend_of
 from onefold.ui.standing import STATES
 
@@ -24,7 +24,7 @@ def _environment() -> Environment:
         loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=visible,
+        finalize=shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
