@@ -37,6 +37,9 @@ _IDENTIFYING = (
     "apply.key",
 )
 
+_OF_RECORDS = ("identity.", "apply.key", "apply.version.")
+"""Places of what tells records apart, or orders them."""
+
 _ADDED_DIGITS = 27
 """Of a decimal that is added up: with ten more, Spark still adds without rounding."""
 
@@ -47,6 +50,12 @@ def check_dataset(dataset: Dataset) -> None:
     Raises:
         ValueError: it begins with the key of the file.
     """
+    for place, text in dataset.expressions():
+        if place.startswith(_OF_RECORDS) and not any(paths(parse(text))):
+            raise ValueError(
+                f"{place}: {text!r} is the same for every record; name what a record has, such as a field, a header "
+                "or its key"
+            )
     for place, text in dataset.expressions():
         for path in paths(parse(text)):
             _check_path(dataset, place, text, path)

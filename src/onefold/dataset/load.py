@@ -27,6 +27,8 @@ def load_dataset(file: Path) -> Dataset:
         dataset = Dataset.model_validate(tree)
     except ValidationError as error:
         raise _complaint(file, lines, error) from None
+    except Exception as error:  # a check that does not know what it met: one file takes no other down
+        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {_told(error)}") from error
     of_fields = {name: _line(lines, ("value", "fields", name)) for name in dataset.fields}
     of_fields[""] = _line(lines, ("value", "fields"))
     return dataset.read_from(str(file), {name: line for name, line in of_fields.items() if line})
@@ -59,12 +61,18 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
         raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of levels
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_told(error)}") from None
     if not isinstance(tree, dict):
         raise InvalidDatasetError(str(file), 1, "", "not a mapping of keys such as name, source, value, apply")
     if tree.get("name") != file.stem:
         problem = f"the name must be that of the file, {file.stem!r}"
         raise InvalidDatasetError(str(file), _line(lines, ("name",)), "name", problem)
     return tree, lines
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> InvalidDatasetError:
