@@ -431,11 +431,19 @@ REFUSED = [
         "identity.within",
         "is the same for every record",
     ),
+    ("own column", "  mode: append\n", UPSERT.replace("key.id", "key._key"), "apply.key", "have a column _key"),
+    ("own, large", "  mode: append\n", UPSERT.replace("key.id", "key._Version"), "apply.key", "a column _Version"),
+    ("own scratch", "  mode: append\n", UPSERT.replace("key.id", "key._base_order"), "apply.key", "column _base_order"),
     ("long settle", "settle: 10m", "settle: 99999999999d", "schedule.settle", "too long a duration (at most 365000d)"),
     ("longer than days", "freshness: 2h", "freshness: 9999999d", "quality.freshness", "too long a duration"),
     ("longest", "freshness: 2h", f"freshness: {'9' * 5000}d", "quality.freshness", "no duration"),
     ("late start", "start: 2026-01-01", "start: 9999-12-31T23:59:59", "schedule.start", "the years 2 to 9899"),
 ]
+
+
+def test_other_names_that_start_with_an_underscore_may_be_parts_of_the_key(write: Write) -> None:
+    dataset = load_dataset(write(changed("  mode: append\n", UPSERT.replace("key.id", "key._id"))))
+    assert dataset.published_columns[0] == "_id"
 
 
 def test_a_name_of_onefolds_own_dags_is_refused(tmp_path: Path) -> None:

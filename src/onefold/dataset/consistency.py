@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onefold.dataset.base import not_built
+from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import (
     CASTS,
     PERIODS,
@@ -77,9 +78,7 @@ def check_dataset(dataset: Dataset) -> None:
     _check_periods(dataset)
     _check_chain(dataset)
     _check_sums(dataset)
-    taken = [name for name, _ in dataset.key_columns if name in dataset.value.fields]
-    if taken:
-        raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
+    _check_key_columns(dataset)
     _check_column_names(dataset)
     _check_masks(dataset)
 
@@ -171,6 +170,17 @@ def _check_sums(dataset: Dataset) -> None:
             )
         if name.startswith("_"):
             raise ValueError(f"apply.add.{name}: names that start with _ are Onefold's own")
+
+
+def _check_key_columns(dataset: Dataset) -> None:
+    for name, _ in dataset.key_columns:
+        if is_own(name):
+            raise ValueError(
+                f"apply.key: Onefold's tables have a column {name} of their own; key by a field or header that says "
+                "the same"
+            )
+        if name in dataset.value.fields:
+            raise ValueError(f"apply.key: value.fields has {name} too; name the key's part otherwise")
 
 
 def _check_column_names(dataset: Dataset) -> None:
