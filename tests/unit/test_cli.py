@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from onefold.cli import main
 from onefold.cli.app import app
 from onefold.cli.console import with_ranges
 from onefold.dataset import find_dataset
+from onefold.decisions import Skip, record
 from onefold.lake import Lake
 from onefold.settings import load_settings
 from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
@@ -311,6 +313,35 @@ def test_a_batch_of_two_datasets_must_be_named_with_one(onefold: Onefold, own: P
     done = onefold("skip", row["batch"], "--reason", "no", "--dry-run")
     assert (done.code, "is of accounts, others: name the dataset" in done.err) == (2, True), done
     assert onefold("skip", "others", row["batch"], "--reason", "no", "--dry-run").code == 0
+
+
+def test_a_batch_of_a_dataset_whose_file_cannot_be_used_is_no_batch_of_none(onefold: Onefold, own: Path) -> None:
+    text = (PROJECT / "datasets" / "accounts.yaml").read_text()
+    (own / "accounts.yaml").write_text(text)
+    export = str(PROJECT / "sample" / "exports" / "kcat" / "1-first")
+    onefold("step", "plan", "accounts", "--export", export)
+    [row] = onefold("batches", "accounts", "--json").json
+    onefold("step", "land", "accounts", "--batch", row["batch"])
+    (own / "accounts.yaml").write_text(text.replace("name: accounts", "name: accounts\nnonsense: 1"))
+    (own / "orders.yaml").write_text((PROJECT / "datasets" / "orders.yaml").read_text())
+    done = onefold("skip", row["batch"], "--reason", "no", "--dry-run")
+    assert done.code == 2
+    assert re.search(r"accounts\.yaml:\d+: nonsense: unknown key", done.err), done.err
+
+
+def test_decisions_of_the_datasets_whose_files_can_be_used_are_told_and_the_others_named(
+    onefold: Onefold, own: Path
+) -> None:
+    (own / "accounts.yaml").write_text((PROJECT / "datasets" / "accounts.yaml").read_text())
+    (own / "b2.yaml").write_text("name: b2\nnonsense: 1\n")
+    at = datetime(2026, 3, 9, tzinfo=UTC)
+    record(Lake(load_settings()), Skip(dataset="accounts", batch="b", number=1, by="mia", reason="no", at=at))
+    done = onefold("decisions", "--json")
+    assert (done.code, [row["batch"] for row in done.json]) == (2, ["b"])
+    assert re.search(r"b2\.yaml:2: nonsense: unknown key.*The dataset was left out\.", done.err), done.err
+    one = onefold("decisions", "b2", "--json")
+    assert (one.code, one.out) == (2, "")
+    assert onefold("decisions", "accounts", "--json").code == 0
 
 
 def test_doctor_tells_what_an_export_cannot_be_asked(onefold: Onefold) -> None:

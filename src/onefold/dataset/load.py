@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,29 @@ def find_dataset(folder: Path, name: str) -> Dataset:
     Raises:
         UnknownDatasetError: there is no such file.
     """
+    return load_dataset(_file_of(folder, name))
+
+
+def find_valid(folder: Path, names: Iterable[str] = ()) -> tuple[list[Dataset], list[InvalidDatasetError]]:
+    """The datasets of these names (default: all in `folder`), and what is wrong with the files of the others.
+
+    Raises:
+        UnknownDatasetError: there is no file of a name.
+    """
+    found, wrong = [], []
+    for file in [_file_of(folder, name) for name in names] or dataset_files(folder):
+        try:
+            found.append(load_dataset(file))
+        except InvalidDatasetError as error:
+            wrong.append(error)
+    return found, wrong
+
+
+def _file_of(folder: Path, name: str) -> Path:
     file = folder / f"{name}.yaml"
     if not file.is_file() or "/" in name:
         raise UnknownDatasetError(name, str(folder), tuple(found.stem for found in dataset_files(folder)))
-    return load_dataset(file)
+    return file
 
 
 def dataset_files(folder: Path) -> list[Path]:
