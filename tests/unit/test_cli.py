@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -342,6 +343,20 @@ def test_decisions_of_the_datasets_whose_files_can_be_used_are_told_and_the_othe
     one = onefold("decisions", "b2", "--json")
     assert (one.code, one.out) == (2, "")
     assert onefold("decisions", "accounts", "--json").code == 0
+
+
+@pytest.mark.parametrize("command", ["rollback accounts --to b", "skip accounts b", "forget accounts"])
+def test_where_nobody_has_a_name_who_decides_must_be_said(
+    onefold: Onefold, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """As in a container that runs under a number that no user has."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
+    words = (*command.split(), "--reason", "no", "--dry-run")
+    done = onefold(*words)
+    assert (done.code, "nobody knows who you are here: say --who" in done.err) == (2, True), done
+    assert "nobody knows" not in onefold(*words, "--who", "mia").err
 
 
 def test_doctor_tells_what_an_export_cannot_be_asked(onefold: Onefold) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from rich.status import Status
 from onefold.cli.app import AsJson, Name, app, leave_out, open_dataset
 from onefold.cli.batches import Say, ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
+from onefold.cli.decide import Who, user
 from onefold.dataset import dataset_files, find_valid
 from onefold.errors import NotProvedError, NotRecoveredError, UsageError
 from onefold.lake import Lake
@@ -106,6 +106,7 @@ def rollback(
     name: Name,
     to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last one")],
     reason: Annotated[str, typer.Option(help="Why; it is recorded")] = "",
+    who: Who = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -113,7 +114,7 @@ def rollback(
     from onefold.publish.rollback import roll_back
 
     lake, dataset = open_dataset(name)
-    done = roll_back(lake, dataset, to, getpass.getuser(), reason, dry_run=dry_run)
+    done = roll_back(lake, dataset, to, who or user(), reason, dry_run=dry_run)
     if as_json:
         print_json(done.model_dump(mode="json"))
     else:
