@@ -20,6 +20,7 @@ from onefold.cli.app import app
 from onefold.cli.console import with_ranges
 from onefold.dataset import find_dataset
 from onefold.decisions import Skip, record
+from onefold.draft import text_of
 from onefold.lake import Lake
 from onefold.settings import load_settings
 from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
@@ -314,6 +315,40 @@ def test_a_batch_of_two_datasets_must_be_named_with_one(onefold: Onefold, own: P
     done = onefold("skip", row["batch"], "--reason", "no", "--dry-run")
     assert (done.code, "is of accounts, others: name the dataset" in done.err) == (2, True), done
     assert onefold("skip", "others", row["batch"], "--reason", "no", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("orders", "--export", "x", "--cluster", "prod-eu"), "--cluster 'prod-eu': String should match"),
+        (("onefold_x", "--export", "x"), "DATASET: onefold_x: names that begin with onefold_ are those of"),
+        (("orders__quarantine", "--export", "x"), "DATASET, or --table: 'kafka.orders__quarantine': names that end"),
+        (("orders", "--export", "x", "--table", "a.b__quarantine"), "--table: 'a.b__quarantine': names that end in"),
+        (("orders", "--topic", "a b"), "--topic: 'a b' is no topic's name"),
+        (("orders", "--topic", "^("), "--topic: '^(' is no regular expression"),
+        (("orders", "--topic", "a", "--connection", "a b"), "--connection 'a b': String should match"),
+    ],
+    ids=str,
+)
+def test_init_says_which_option_would_make_a_file_that_is_refused(
+    onefold: Onefold, own: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = onefold("init", *words)
+    assert (done.code, done.out, said in done.err) == (2, "", True), done
+    assert "No dataset file was written." in done.err
+    assert list(own.iterdir()) == []
+
+
+def test_init_writes_no_file_that_validate_refuses(
+    onefold: Onefold, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is: here a folder whose draft is changed to one."""
+    (tmp_path / "sample").symlink_to(PROJECT / "sample" / "exports" / "kcat")
+    words = ("init", "orders", "--export", "sample/1-first")
+    monkeypatch.setattr("onefold.draft.text_of", lambda draft: text_of(draft).replace("buckets: 8", "buckets: 0"))
+    done = onefold(*words)
+    assert (done.code, done.out, list(own.iterdir())) == (2, "", [])
+    assert "orders: the drafted file would be refused at target.buckets: Input should be greater" in done.err
 
 
 def test_a_batch_of_a_dataset_whose_file_cannot_be_used_is_no_batch_of_none(onefold: Onefold, own: Path) -> None:

@@ -399,6 +399,11 @@ def test_several_topics_of_an_export_need_a_choice(tmp_path: Path) -> None:
     assert loaded(draft, tmp_path).source.filter == "topic = 'shop.things'"
 
 
+def test_the_name_of_a_topic_may_hold_a_quote(tmp_path: Path) -> None:
+    draft = drafted([record(0, {"id": 1})], Export("exports/", "kcat", topic="it's"))
+    assert loaded(draft, tmp_path).source.filter == "topic = 'it''s'"
+
+
 def test_the_whole_file_of_a_small_topic() -> None:
     records = [
         Record("shop.things", 0, i, 1_772_323_200_000, None, b'{"id": "t-%d", "price": %d.50}' % (i % 3, i % 3), ())

@@ -23,7 +23,21 @@ def load_dataset(file: Path) -> Dataset:
         InvalidDatasetError: with the file, the line and the key at fault.
         NotSupportedYetError: it asks for something that is not built yet.
     """
-    tree, lines = _read(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
+    return read_dataset(text, file)
+
+
+def read_dataset(text: str, file: Path) -> Dataset:
+    """What a dataset file says that has this text, whether or not it is written.
+
+    Raises:
+        InvalidDatasetError: with the file, the line and the key at fault.
+        NotSupportedYetError: it asks for something that is not built yet.
+    """
+    tree, lines = _read(text, file)
     try:
         dataset = Dataset.model_validate(tree)
     except ValidationError as error:
@@ -71,16 +85,14 @@ def dataset_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 
 
-def _read(file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
+def _read(text: str, file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     try:
-        tree, lines = read_tree(file.read_text(encoding="utf-8"))
+        tree, lines = read_tree(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise InvalidDatasetError(str(file), line, "", f"not YAML: {error.problem}") from None
     except YAMLError as error:  # a character that YAML does not take; it has no mark
         raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of levels
         raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_told(error)}") from None
     if not isinstance(tree, dict):
