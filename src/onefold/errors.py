@@ -57,19 +57,26 @@ class InvalidDatasetError(TerminalError):
     key: str
     problem: str
 
-    def sentence(self) -> str:
+    @property
+    def complaint(self) -> str:
+        """What is wrong, and where; what happens now depends on who asked."""
         where = f"{self.file}:{self.line}" if self.line else self.file
         key = f" {self.key}:" if self.key else ""
-        return f"{where}:{key} {self.problem}. Nothing was run."
+        return f"{where}:{key} {self.problem}"
+
+    def sentence(self) -> str:
+        return f"{self.complaint}. Nothing was run."
 
 
 @dataclass(eq=False)
 class NotSupportedYetError(InvalidDatasetError):
     """A key of the dataset file is known, but what it asks for is not built yet."""
 
-    def sentence(self) -> str:
+    @property
+    def complaint(self) -> str:
+        """What is not built yet, and where it is asked for."""
         where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.key}: not_supported_yet: {self.problem}. Nothing was run."
+        return f"{where}: {self.key}: not_supported_yet: {self.problem}"
 
 
 @dataclass(eq=False)

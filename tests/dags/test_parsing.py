@@ -248,6 +248,8 @@ def test_invalid_dataset_files_are_one_import_error_and_the_other_dags_stand(pro
     broken, late = good.replace("name: accounts", "name: broken"), good.replace("name: accounts", "name: late")
     (datasets / "broken.yaml").write_text(broken.replace("owner: payments", "ownr: payments"))
     (datasets / "late.yaml").write_text(late + 'schedule: {cron: "99 * * * *", start: 2026-01-01}\n')
+    constant = good.replace("name: accounts", "name: constant").replace("key: [", "key: [\"'eu'\", ")
+    (datasets / "constant.yaml").write_text(constant)
 
     found = probe("bag", ONEFOLD_DATASETS=str(datasets))
 
@@ -260,6 +262,7 @@ def test_invalid_dataset_files_are_one_import_error_and_the_other_dags_stand(pro
     assert f"broken.yaml:{line}: ownr: unknown key; did you mean 'owner'?" in found["errors"][file]
     assert "late.yaml:" in found["errors"][file]
     assert "schedule.cron" in found["errors"][file]
+    assert "apply.key: \"'eu'\" is the same for every record" in found["errors"][file]
 
 
 def test_a_folder_without_dataset_files_is_an_import_error(probe: Any, tmp_path: Path) -> None:

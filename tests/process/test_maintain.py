@@ -245,6 +245,9 @@ def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(
     other = ACCOUNTS.replace("name: accounts", "name: others").replace("shop.accounts", "shop.others")
     project.write_dataset("others", other)
     assert tidy(project, session, clear).landings == [], "another dataset of the source has not folded them"
+    project.write_dataset("others", "name: others\n")
+    found = tidy(project, session, clear)
+    assert (found.landings, [Path(file).name for file in found.unread]) == ([], ["others.yaml"]), "what does it read?"
     (project.home / "datasets" / "others.yaml").unlink()
     assert set(tidy(project, session, replace(clear, landing=timedelta(days=1))).landings) == set()
     assert set(tidy(project, session, clear, dry_run=True).landings) == published
@@ -293,3 +296,15 @@ def test_what_spark_cannot_read_is_one_sentence(project: Project, session: Spark
         Path(task.file.file_path.removeprefix("file:")).write_bytes(b"spoilt")
     with pytest.raises(SparkStepError, match=r"accounts: the Spark step maintain failed: .*What is published stands"):
         InSession(project.lake, session).maintain(dataset, CLEAR, dry_run=False)
+
+
+def test_a_dataset_file_with_a_mistake_keeps_no_other_dataset_from_being_maintained(tmp_path: Path) -> None:
+    made = Project(tmp_path)
+    made.write_dataset("accounts", ACCOUNTS)
+    made.write_dataset("b2", ACCOUNTS.replace("name: accounts", "name: b2").replace("offset", "offsets"))
+    done = made.onefold("maintain", "--landing", "0s", "--dry-run", "--json")
+    assert (done.code, [row["dataset"] for row in done.json]) == (2, ["accounts", "things"]), done.err
+    assert "b2.yaml:5: apply.version.from" in done.err
+    assert "The dataset was left out." in done.err
+    assert "landed bytes were kept" in done.err
+    assert "Nothing was run" not in done.err

@@ -89,6 +89,11 @@ def test_a_lost_catalog_is_given_back_with_rows_and_what_waits(
 
     dry = project.onefold("recover", "--dry-run", "--json")
     assert (dry.code, tables(project)) == (0, [])
+    project.write_dataset("mistaken", "name: mistaken\n")
+    refused = project.onefold("recover")
+    assert (refused.code, tables(project)) == (2, []), "all or nothing: a second call would make no view"
+    assert "mistaken.yaml" in refused.err
+    (project.home / "datasets" / "mistaken.yaml").unlink()
     done = project.onefold("recover", "--json")
 
     assert (done.code, done.json) == (0, dry.json), done.err

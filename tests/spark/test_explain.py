@@ -245,3 +245,19 @@ def test_L8_explain_of_a_position_opens_files_that_can_hold_it_and_its_keys_buck
         assert explain_position(told.lake, told.dataset, "t", 0, 13) == by_key
         with pytest.raises(FileNotFoundError):
             explain_position(told.lake, told.dataset, "t", 0, 0)
+
+
+def test_the_row_of_a_key_has_every_column_that_readers_see(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """As of a Mongo document, whose key is `_id`."""
+    apply = {"mode": "upsert", "key": ["key._id"], "version": {"from": "offset"}}
+    made = dataset("mongo", key={"format": "json"}, value={"fields": {"n": "int"}}, apply=apply)
+    sent = kcat.Record(
+        topic="t", partition=0, offset=1, ts=1, broker=1, headers=(), key=b'{"_id": "a"}', value=b'{"n": 1}'
+    )
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "a.jsonl").write_bytes(kcat.line(sent))
+    assert run(session, lake, made, tmp_path / "export").red is None
+    [found] = explain(lake, made, digest_of_key(made, {"_id": "a"}))
+    assert found["row"] == {"_state": "live", "_id": "a", "n": 1}

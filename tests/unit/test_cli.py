@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,8 @@ from onefold.cli import main
 from onefold.cli.app import app
 from onefold.cli.console import with_ranges
 from onefold.dataset import find_dataset
+from onefold.decisions import Skip, record
+from onefold.draft import text_of
 from onefold.lake import Lake
 from onefold.settings import load_settings
 from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
@@ -140,6 +144,9 @@ def test_the_installed_program_says_its_version() -> None:
         ("discard", "accounts", "nonsense", "--reason", "no"),
         ("skip", "accounts", "export_000000000000", "--reason", " "),
         ("skip", "accounts", "export_000000000000", "more", "--reason", "no"),
+        ("maintain", "--attempts", "99999999999d"),
+        ("maintain", "--attempts", "9999999d"),
+        ("forget", "accounts", "--reason", "old", "--who", "me", "--deleted-before", "9999999d"),
         ("explain", "accounts", "--key", '{"id": 1}'),
         ("explain", "accounts", "--key", '{"account_id": 1, "more": 2}'),
     ],
@@ -308,6 +315,83 @@ def test_a_batch_of_two_datasets_must_be_named_with_one(onefold: Onefold, own: P
     done = onefold("skip", row["batch"], "--reason", "no", "--dry-run")
     assert (done.code, "is of accounts, others: name the dataset" in done.err) == (2, True), done
     assert onefold("skip", "others", row["batch"], "--reason", "no", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("orders", "--export", "x", "--cluster", "prod-eu"), "--cluster 'prod-eu': String should match"),
+        (("onefold_x", "--export", "x"), "DATASET: onefold_x: names that begin with onefold_ are those of"),
+        (("orders__quarantine", "--export", "x"), "DATASET, or --table: 'kafka.orders__quarantine': names that end"),
+        (("orders", "--export", "x", "--table", "a.b__quarantine"), "--table: 'a.b__quarantine': names that end in"),
+        (("orders", "--topic", "a b"), "--topic: 'a b' is no topic's name"),
+        (("orders", "--topic", "^("), "--topic: '^(' is no regular expression"),
+        (("orders", "--topic", "a", "--connection", "a b"), "--connection 'a b': String should match"),
+    ],
+    ids=str,
+)
+def test_init_says_which_option_would_make_a_file_that_is_refused(
+    onefold: Onefold, own: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = onefold("init", *words)
+    assert (done.code, done.out, said in done.err) == (2, "", True), done
+    assert "No dataset file was written." in done.err
+    assert list(own.iterdir()) == []
+
+
+def test_init_writes_no_file_that_validate_refuses(
+    onefold: Onefold, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is: here a folder whose draft is changed to one."""
+    (tmp_path / "sample").symlink_to(PROJECT / "sample" / "exports" / "kcat")
+    words = ("init", "orders", "--export", "sample/1-first")
+    monkeypatch.setattr("onefold.draft.text_of", lambda draft: text_of(draft).replace("buckets: 8", "buckets: 0"))
+    done = onefold(*words)
+    assert (done.code, done.out, list(own.iterdir())) == (2, "", [])
+    assert "orders: the drafted file would be refused at target.buckets: Input should be greater" in done.err
+
+
+def test_a_batch_of_a_dataset_whose_file_cannot_be_used_is_no_batch_of_none(onefold: Onefold, own: Path) -> None:
+    text = (PROJECT / "datasets" / "accounts.yaml").read_text()
+    (own / "accounts.yaml").write_text(text)
+    export = str(PROJECT / "sample" / "exports" / "kcat" / "1-first")
+    onefold("step", "plan", "accounts", "--export", export)
+    [row] = onefold("batches", "accounts", "--json").json
+    onefold("step", "land", "accounts", "--batch", row["batch"])
+    (own / "accounts.yaml").write_text(text.replace("name: accounts", "name: accounts\nnonsense: 1"))
+    (own / "orders.yaml").write_text((PROJECT / "datasets" / "orders.yaml").read_text())
+    done = onefold("skip", row["batch"], "--reason", "no", "--dry-run")
+    assert done.code == 2
+    assert re.search(r"accounts\.yaml:\d+: nonsense: unknown key", done.err), done.err
+
+
+def test_decisions_of_the_datasets_whose_files_can_be_used_are_told_and_the_others_named(
+    onefold: Onefold, own: Path
+) -> None:
+    (own / "accounts.yaml").write_text((PROJECT / "datasets" / "accounts.yaml").read_text())
+    (own / "b2.yaml").write_text("name: b2\nnonsense: 1\n")
+    at = datetime(2026, 3, 9, tzinfo=UTC)
+    record(Lake(load_settings()), Skip(dataset="accounts", batch="b", number=1, by="mia", reason="no", at=at))
+    done = onefold("decisions", "--json")
+    assert (done.code, [row["batch"] for row in done.json]) == (2, ["b"])
+    assert re.search(r"b2\.yaml:2: nonsense: unknown key.*The dataset was left out\.", done.err), done.err
+    one = onefold("decisions", "b2", "--json")
+    assert (one.code, one.out) == (2, "")
+    assert onefold("decisions", "accounts", "--json").code == 0
+
+
+@pytest.mark.parametrize("command", ["rollback accounts --to b", "skip accounts b", "forget accounts"])
+def test_where_nobody_has_a_name_who_decides_must_be_said(
+    onefold: Onefold, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """As in a container that runs under a number that no user has."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
+    words = (*command.split(), "--reason", "no", "--dry-run")
+    done = onefold(*words)
+    assert (done.code, "nobody knows who you are here: say --who" in done.err) == (2, True), done
+    assert "nobody knows" not in onefold(*words, "--who", "mia").err
 
 
 def test_doctor_tells_what_an_export_cannot_be_asked(onefold: Onefold) -> None:

@@ -412,7 +412,44 @@ REFUSED = [
     ("freshness", "freshness: 2h", "freshness: soon", "quality.freshness", "no duration"),
     ("suite leaves", "suite: entries.yaml", "suite: ../entries.yaml", "quality.suite", "pattern"),
     ("key taken", "  mode: append\n", UPSERT.replace("key.id", "key.account"), "apply.key", "value.fields has account"),
+    ("constant key", "  mode: append\n", UPSERT.replace("[key.id]", "[\"'eu'\", key.id]"), "apply.key", "is the same"),
+    ("constant part", "[transfer, account]", "[\"'eu'\", account]", "identity.business_key", "is the same for"),
+    ("constant id", "header.message-id", "\"'eu'\"", "identity.message_id", "is the same for every record"),
+    ("constant call", "header.message-id", "\"lower('EU')\"", "identity.message_id", "is the same for every record"),
+    (
+        "constant producer",
+        "  message_id:",
+        "  producer: {name: header.p, sequence: \"'7'\"}\n  message_id:",
+        "identity.producer.sequence",
+        "is the same for every record",
+    ),
+    (
+        "constant period",
+        "[transfer, account]",
+        "[transfer, account]\n  within: day(timestamp('2026-01-01'))",
+        "identity.within",
+        "is the same for every record",
+    ),
+    ("own column", "  mode: append\n", UPSERT.replace("key.id", "key._key"), "apply.key", "have a column _key"),
+    ("own, large", "  mode: append\n", UPSERT.replace("key.id", "key._Version"), "apply.key", "a column _Version"),
+    ("own scratch", "  mode: append\n", UPSERT.replace("key.id", "key._base_order"), "apply.key", "column _base_order"),
+    ("long settle", "settle: 10m", "settle: 99999999999d", "schedule.settle", "too long a duration (at most 365000d)"),
+    ("longer than days", "freshness: 2h", "freshness: 9999999d", "quality.freshness", "too long a duration"),
+    ("longest", "freshness: 2h", f"freshness: {'9' * 5000}d", "quality.freshness", "no duration"),
+    ("late start", "start: 2026-01-01", "start: 9999-12-31T23:59:59", "schedule.start", "the years 2 to 9899"),
 ]
+
+
+def test_every_record_may_have_one_version_and_one_producer(write: Write) -> None:
+    upsert = UPSERT.replace("long(header.version)", "'1'")
+    producer = "  producer: {name: \"'p'\", sequence: header.n}\n  message_id:"
+    text = changed("  mode: append\n", upsert).replace("  message_id:", producer)
+    assert load_dataset(write(text)).narrow == ("producer", "message_id", "business_key")
+
+
+def test_other_names_that_start_with_an_underscore_may_be_parts_of_the_key(write: Write) -> None:
+    dataset = load_dataset(write(changed("  mode: append\n", UPSERT.replace("key.id", "key._id"))))
+    assert dataset.published_columns[0] == "_id"
 
 
 def test_a_name_of_onefolds_own_dags_is_refused(tmp_path: Path) -> None:
@@ -538,6 +575,20 @@ def test_what_is_no_yaml_mapping_is_refused_with_its_line(write: Write, text: st
         load_dataset(write(text))
     assert said in raised.value.problem
     assert raised.value.line == line
+
+
+def test_what_a_check_does_not_know_is_told_with_the_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unforeseen(_: object) -> None:
+        raise KeyError("a")
+
+    monkeypatch.setattr("onefold.dataset.model.check_dataset", unforeseen)
+    with pytest.raises(InvalidDatasetError, match=r"entries\.yaml: cannot be checked: KeyError: 'a'"):
+        load_dataset(write(ENTRIES))
+
+
+def test_a_number_that_python_does_not_read_is_told_with_the_file(write: Write) -> None:
+    with pytest.raises(InvalidDatasetError, match=r"entries\.yaml: cannot be read: ValueError: .*digits"):
+        load_dataset(write(changed("buckets: 8", f"buckets: {'9' * 5000}")))
 
 
 def test_a_file_that_is_not_utf8_or_not_there_is_refused(tmp_path: Path) -> None:

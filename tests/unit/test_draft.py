@@ -351,6 +351,31 @@ def test_a_field_with_the_name_of_a_part_of_the_key_gives_way_to_it(tmp_path: Pa
     assert list(loaded(draft, tmp_path).fields) == ["n"]
 
 
+@pytest.mark.parametrize("deleted", [None, {"id": "a", "n": 9}])
+def test_a_part_of_the_key_that_is_a_column_of_onefolds_own_keys_no_row(deleted: Any, tmp_path: Path) -> None:
+    def sent(deleted: Any, **same: str) -> Draft:
+        key = {"_key": "a", "_order": 1}
+        records = [record(n, {"n": n, "x": n, **same}, key, version=str(n)) for n in range(9)]
+        return drafted([*records, record(9, deleted, key, version="9")])
+
+    draft = sent(deleted)
+    assert entry(draft, "apply.mode")[0] == "append"
+    assert "its part _key has the name of a column that tables have" in notes(draft) + entry(draft, "apply.mode")[1]
+    loaded(draft, tmp_path)
+
+
+def test_fields_that_say_the_same_as_such_a_part_are_the_key(tmp_path: Path) -> None:
+    draft = drafted([record(n, {"of": "a", "n": n}, {"_key": "a"}, version=str(n)) for n in range(9)])
+    assert entry(draft, "apply.key")[0] == "[of]"
+    loaded(draft, tmp_path)
+
+
+def test_the_id_of_a_mongo_document_keys_rows(tmp_path: Path) -> None:
+    draft = drafted([record(n, {"n": n}, {"_id": "a"}, version=str(n)) for n in range(9)])
+    assert entry(draft, "apply.key")[0] == "[key._id]"
+    assert loaded(draft, tmp_path).published_columns == ["_id", "n"]
+
+
 def test_values_that_are_nothing_but_the_key_are_no_upsert(tmp_path: Path) -> None:
     draft = drafted([record(0, {"id": "a"}, {"id": "a"}), record(1, None, {"id": "a"})])
     assert "nothing beside the parts of the key" in notes(draft)
@@ -417,6 +442,11 @@ def test_several_topics_of_an_export_need_a_choice(tmp_path: Path) -> None:
     one = Sample("there", [record(0, {"a": 1})])
     draft = draft_dataset("things", Export("exports/", "kcat", topic="shop.things"), one)
     assert loaded(draft, tmp_path).source.filter == "topic = 'shop.things'"
+
+
+def test_the_name_of_a_topic_may_hold_a_quote(tmp_path: Path) -> None:
+    draft = drafted([record(0, {"id": 1})], Export("exports/", "kcat", topic="it's"))
+    assert loaded(draft, tmp_path).source.filter == "topic = 'it''s'"
 
 
 def test_the_whole_file_of_a_small_topic() -> None:

@@ -23,7 +23,7 @@ GOOD = ("id", "order_id", "userId", "n", "kind", "version", "updated_at", "event
 ODD = (
     "ID", "N", "key", "value", "header", "offset", "timestamp", "topic", "partition", "null", "true", "no", "on", "y",
     "and", "or", "not", "in", "is", "long", "string", "two words", "dot.ted", "a-b", "ünï", "", "_own", "1st", "#",
-    "- x", ": ", "{", "'", '"', "\n", "\u2028", "\ud7ff", "\U0001f600", "a: b", "x" * 70, "before", "after",
+    "_key", "- x", ": ", "{", "'", '"', "\n", "\u2028", "\ud7ff", "\U0001f600", "a: b", "x" * 70, "before", "after",
     "message-id", "producer", "sequence", "x-id",
 )  # fmt: skip
 TEXTS = ("2026-03-01", "2026-03-01T08:00:00Z", "12.50", "-0.30", "7", "a", "b", "", "é", "\x00", "'", "null")
@@ -117,6 +117,9 @@ def test_a_draft_is_valid(seed: int) -> None:
         ({"id": "a", "x": 1}, {"id": "a", "ID": "b"}),
         ({"id": "a", "x": 1}, {"in": 1}),
         ({"Id": 1.5, "id": [1]}, None),
+        ({"id": "a", "x": 1}, {"_key": 1, "_order": 1}),
+        ({"id": "a", "x": 1}, {"_Version": 1, "id": "a"}),
+        ({"id": "a", "x": 1}, {"_id": "a"}),
     ],
 )
 def test_names_that_mean_something_else_are_no_trap(value: Any, key: Any) -> None:

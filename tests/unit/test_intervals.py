@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -39,6 +39,15 @@ def test_an_instant_without_a_zone_is_utc(dataset: MakeDataset) -> None:
     assert intervals_between(dataset(), *naive) == intervals_between(dataset(), at(1), at(2))
 
 
+@pytest.mark.parametrize("cron", [None, "0 * * * *"])
+def test_an_instant_of_another_zone_is_told_in_utc(dataset: MakeDataset, cron: str | None) -> None:
+    abroad = timezone(timedelta(hours=2))
+    made = scheduled(dataset, cron) if cron else dataset()
+    [one] = intervals_between(made, at(3).replace(tzinfo=abroad), at(4).replace(tzinfo=abroad))
+    assert one is not None
+    assert one.model_dump_json() == '{"start":"2026-03-01T01:00:00Z","end":"2026-03-01T02:00:00Z"}'
+
+
 @pytest.mark.parametrize(
     ("start", "end", "said"),
     [
@@ -47,6 +56,7 @@ def test_an_instant_without_a_zone_is_utc(dataset: MakeDataset) -> None:
         (at(2), at(1), "before"),
         (at(1), at(1), "before"),
         (at(1, 30), at(3), "2026-03-01T01:30 is no instant of the schedule"),
+        (at(1).replace(year=9999), at(2).replace(year=9999), "--from: 9999-03-01T01:00:00.00:00 is no instant"),
         (at(1), at(3, 30), "2026-03-01T03:30 is no instant of the schedule"),
     ],
 )

@@ -69,5 +69,8 @@ def test_a_start_without_a_zone_is_on_the_schedules_clock() -> None:
     assert Schedule.model_validate(given | {"start": datetime(2026, 1, 1)}).start == midnight  # noqa: DTZ001
     assert Schedule.model_validate(given | {"start": midnight.date().replace(2026, 1, 1)}).start == midnight
     assert Schedule.model_validate(given | {"start": "2026-01-01T00:00:00Z"}).start == midnight + HOUR
+    for last in ("9999-12-31T23:59:59", "9999-12-31T23:59:59-05:00", "0001-01-01"):
+        with pytest.raises(ValidationError, match="no instant of the years 2 to 9899"):
+            Schedule.model_validate(given | {"start": last})
     with pytest.raises(ValidationError, match="no time zone"):
         Schedule.model_validate(given | {"start": "2026-01-01", "timezone": "Berlin/Europe"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ import typer
 from onefold import __version__
 from onefold.cli.console import note
 from onefold.dataset import Dataset
-from onefold.errors import ChangedDatasetError, OnefoldError, UsageError
+from onefold.errors import ChangedDatasetError, InvalidDatasetError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.processes import end_soon
 from onefold.settings import load_settings
@@ -63,6 +64,18 @@ def open_published(name: str, *, rebuilding: bool = False) -> tuple[Lake, Datase
         check_generation(lake, dataset, rebuilding=True)
         note(f"{name}: this is of a rebuild that has not ended: readers still see generation {changed.published}")
     return lake, dataset
+
+
+def leave_out(wrong: Sequence[InvalidDatasetError]) -> None:
+    """Say which dataset files a command went on without; with one, it ends with 2.
+
+    Raises:
+        typer.Exit: there is one.
+    """
+    for one in wrong:
+        note(f"error: {one.complaint}. The dataset was left out.")
+    if wrong:
+        raise typer.Exit(2)
 
 
 def key_of(text: str, dataset: Dataset) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, app, open_dataset
+from onefold.cli.app import AsJson, app, leave_out, open_dataset
 from onefold.cli.batches import ended, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
-from onefold.dataset import Dataset, dataset_files, load_dataset
+from onefold.dataset import Dataset, dataset_files, find_valid
 from onefold.decisions import Decision
 from onefold.errors import InvalidDatasetError, UsageError
 from onefold.lake import Lake
@@ -36,25 +36,22 @@ def find_batch(words: list[str]) -> tuple[Lake, Dataset, str]:
 
     Raises:
         UsageError: no dataset has the batch, or several have.
+        InvalidDatasetError: the file of the dataset that has it cannot be used.
     """
     if len(words) == 2:
         return *open_dataset(words[0]), words[1]
     if len(words) != 1:
         raise UsageError("name one batch, and its dataset before it where several have it")
     [batch] = words
-    lake, having = Lake(load_settings()), []
-    for file in dataset_files(lake.settings.datasets_folder):
-        try:
-            dataset = settle(lake, settle(lake, load_dataset(file)))
-        except InvalidDatasetError:
-            continue  # another dataset's file
-        if any(plan.batch == batch for plan in taken_plans(lake, dataset.name)):
-            having.append(dataset)
+    lake = Lake(load_settings())
+    names = [file.stem for file in dataset_files(lake.settings.datasets_folder)]
+    # Whatever the other files say, and whether they can be read.
+    having = [name for name in names if any(plan.batch == batch for plan in taken_plans(lake, name))]
     if len(having) == 1:
-        return lake, having[0], batch
+        return *open_dataset(having[0]), batch
     if not having:
         raise UsageError(f"no dataset has a batch {batch!r} (see `onefold batches DATASET`)")
-    raise UsageError(f"batch {batch} is of {', '.join(one.name for one in having)}: name the dataset before it")
+    raise UsageError(f"batch {batch} is of {', '.join(having)}: name the dataset before it")
 
 
 def user() -> str:
@@ -156,14 +153,17 @@ def decisions(
     """What people decided: releases, discards, skips, replays, gaps accepted, keys forgotten or erased, rollbacks."""
     from onefold.report.decisions import decisions_of
 
+    wrong: list[InvalidDatasetError] = []
     if name:
         pairs = [open_dataset(name)]
     else:
         lake = Lake(load_settings())
-        pairs = [(lake, settle(lake, load_dataset(file))) for file in dataset_files(lake.settings.datasets_folder)]
+        found, wrong = find_valid(lake.settings.datasets_folder)
+        pairs = [(lake, settle(lake, dataset)) for dataset in found]
     rows = [row for lake, dataset in pairs for row in decisions_of(lake, dataset)]
     rows.sort(key=lambda row: row["at"])
     answer(name or "decisions", rows, as_json, _shown, "nothing was decided")
+    leave_out(wrong)
 
 
 def decided(made: Decision, state: str) -> dict[str, Any]:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from onefold.cli.app import AsJson, app
 from onefold.cli.console import NOTES, note, print_json, print_rows
-from onefold.dataset.source import LAYOUTS
-from onefold.errors import DatasetExistsError, UsageError
+from onefold.dataset import read_dataset
+from onefold.dataset.model import DatasetName
+from onefold.dataset.sections import Target
+from onefold.dataset.source import LAYOUTS, Kafka, Origin
+from onefold.errors import DatasetExistsError, InvalidDatasetError, UsageError
 from onefold.settings import Settings, load_settings
 
 _SAMPLE = "About so many records: the newest of a topic; of an export, those at the end of the objects written last"
+_OPTIONS = {
+    "name": "DATASET",
+    "source.kafka.connection": "--connection",
+    "source.kafka.topics": "--topic",
+    "source.exports.path": "--export",
+    "source.exports.layout": "--layout",
+    "source.exports.origin.cluster": "--cluster",
+    "source.filter": "--topic",
+    "target.table": "--table",
+}
+"""What says a key of the drafted file."""
 
 
 @app.command()
@@ -40,6 +56,7 @@ def init(
 
     settings = load_settings()
     _check_usage(name, topic, export, layout, table)
+    _check_values(name, topic or [], connection, export, cluster, table)
     file = settings.datasets_folder / f"{name}.yaml"
     if file.exists() and not (force or dry_run):
         raise DatasetExistsError(name, str(file))
@@ -49,6 +66,7 @@ def init(
         else:
             draft = _of_topics(settings, name, topic or [], connection, table, sample)
     text = text_of(draft)
+    _check_draft(text, file, name)
     if not dry_run:
         _write(file, text, name, force=force)
     rows = [{"key": one.key, "drafted": one.value, "why": one.reason} for one in draft.entries if one.value]
@@ -76,6 +94,40 @@ def _check_usage(
         raise UsageError(f"no layout {layout!r} ({', '.join(LAYOUTS)})")
     if table and not re.fullmatch(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*", table):
         raise UsageError(f"--table {table!r} is not namespace.name, in small letters")
+
+
+def _check_values(
+    name: str, topics: list[str], connection: str, export: str | None, cluster: str | None, table: str | None
+) -> None:
+    """Refuse what the dataset file would be refused for, before a record is read."""
+    _check("DATASET", lambda: TypeAdapter(DatasetName).validate_python(name))
+    _check("--table" if table else "DATASET, or --table", lambda: Target(table=table or f"kafka.{name}"))
+    if export:
+        if cluster is not None:
+            _check(f"--cluster {cluster!r}", lambda: Origin(cluster=cluster))
+        return
+    _check(f"--connection {connection!r}", lambda: Kafka(connection=connection, topics=["any"]))
+    _check("--topic", lambda: Kafka(topics=topics))
+
+
+def _check(option: str, made: Callable[[], object]) -> None:
+    try:
+        made()
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{option}: {problem}. No dataset file was written.") from None
+
+
+def _check_draft(text: str, file: Path, name: str) -> None:
+    """Whatever else `validate` would refuse."""
+    try:
+        read_dataset(text, file)
+    except InvalidDatasetError as error:
+        said = f"{_OPTIONS[error.key]}: " if error.key in _OPTIONS else ""
+        raise UsageError(
+            f"{said}{name}: the drafted file would be refused at {error.key}: {error.problem}. No dataset file was "
+            "written."
+        ) from None
 
 
 def _of_topics(settings: Settings, name: str, topics: list[str], connection: str, table: str | None, count: int) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise, takewhile
 
 from onefold.dataset import Dataset
+from onefold.dataset.base import in_utc
 from onefold.errors import UsageError
 from onefold.landing.plan import Interval
 
@@ -14,11 +15,11 @@ def intervals_between(dataset: Dataset, start: datetime | None, end: datetime | 
     """Half-open UTC intervals from `start` to `end`; a backfill, where the dataset has a schedule.
 
     Raises:
-        UsageError: an end is missing, they are in the wrong order, or not on the schedule's instants.
+        UsageError: an end is missing, they are in the wrong order, not on the schedule's instants, or no instants.
     """
     if start is None or end is None:
         raise UsageError("--from and --to go together")
-    low, high = (at if at.tzinfo else at.replace(tzinfo=UTC) for at in (start, end))
+    low, high = _in_utc("--from", start), _in_utc("--to", end)
     if low >= high:
         raise UsageError("--from must be before --to")
     if dataset.schedule is None:
@@ -31,3 +32,10 @@ def intervals_between(dataset: Dataset, start: datetime | None, end: datetime | 
             )
     instants = [low, *takewhile(lambda at: at <= high, dataset.schedule.instants(low))]
     return [Interval(start=one, end=other) for one, other in pairwise(instants)]
+
+
+def _in_utc(option: str, at: datetime) -> datetime:
+    try:
+        return in_utc(at)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

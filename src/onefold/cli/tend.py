@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 from rich.status import Status
 
-from onefold.cli.app import AsJson, Name, app, open_dataset
+from onefold.cli.app import AsJson, Name, app, leave_out, open_dataset
 from onefold.cli.batches import Say, ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
-from onefold.dataset import dataset_files
+from onefold.cli.decide import Who, user
+from onefold.dataset import dataset_files, find_valid
 from onefold.errors import NotProvedError, NotRecoveredError, UsageError
 from onefold.lake import Lake
 from onefold.landing.preview import planned
@@ -106,6 +106,7 @@ def rollback(
     name: Name,
     to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last one")],
     reason: Annotated[str, typer.Option(help="Why; it is recorded")] = "",
+    who: Who = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -113,7 +114,7 @@ def rollback(
     from onefold.publish.rollback import roll_back
 
     lake, dataset = open_dataset(name)
-    done = roll_back(lake, dataset, to, getpass.getuser(), reason, dry_run=dry_run)
+    done = roll_back(lake, dataset, to, who or user(), reason, dry_run=dry_run)
     if as_json:
         print_json(done.model_dump(mode="json"))
     else:
@@ -141,19 +142,18 @@ def maintain(
     """Prove that no key stands twice, clear away what is over, compact, expire; safe beside running batches."""
     from onefold.cli.process import InProcess
     from onefold.maintenance.keep import keep_of
-    from onefold.upsert.generation import open_dataset as find
+    from onefold.upsert.generation import settle
 
     lake = Lake(load_settings())
-    folder = lake.settings.datasets_folder
-    wanted = [find(lake, name) for name in names or (file.stem for file in dataset_files(folder))]
     keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations, "landing": landing})
+    wanted, wrong = find_valid(lake.settings.datasets_folder, names or ())
     spark = InProcess(lake)
     done = []
     try:
         with NOTES.status("maintain") as status:
             for dataset in wanted:
                 status.update(f"maintain {dataset.name}")
-                done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
+                done.append(spark.maintain(settle(lake, dataset), keep, dry_run=dry_run).model_dump())
     finally:
         spark.close()
     answer("would go" if dry_run else "maintained", done, as_json, _counted)
@@ -165,6 +165,12 @@ def maintain(
             )
         if (more := len(row["reused"]) - _SHOWN) > 0:
             note(f"{row['dataset']}: and {more} more identities (--json has them)")
+    unread = sorted({file for row in done for file in row["unread"]})
+    if unread:
+        note(f"landed bytes were kept: nobody can tell what these dataset files read: {', '.join(unread)}")
+    leave_out(wrong)
+    if unread:
+        raise typer.Exit(2)
 
 
 def _counted(row: dict[str, Any]) -> dict[str, Any]:
@@ -188,14 +194,16 @@ def recover(
     whole = [one for one in lost if one.metadata or one.gone]
     told = [asdict(one) | {"table": ".".join(one.table)} for one in lost]
     if whole and not dry_run:
+        # Before anything is registered: what is not lost any more has no views made again.
+        datasets = [find(lake, file.stem) for file in dataset_files(lake.settings.datasets_folder)]
         spark = InProcess(lake)
         try:
             if lake.claims:  # what killed drivers claimed before the bucket was brought back
                 lake.claims.drop_below(lake.storage.uri_of(""))
             for one in whole:
                 register(lake, one)
-            for file in dataset_files(lake.settings.datasets_folder):
-                if find_state(lake, dataset := find(lake, file.stem)):
+            for dataset in datasets:
+                if find_state(lake, dataset):
                     spark.name_published(dataset)
         finally:
             spark.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onefold.dataset.base import not_built
+from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import (
     CASTS,
     PERIODS,
@@ -37,6 +38,9 @@ _IDENTIFYING = (
     "apply.key",
 )
 
+_TELLING = (*_IDENTIFYING[1:], "identity.within")
+"""Places of what tells records apart; a topic may have one producer, whose name no record holds."""
+
 _ADDED_DIGITS = 27
 """Of a decimal that is added up: with ten more, Spark still adds without rounding."""
 
@@ -47,6 +51,13 @@ def check_dataset(dataset: Dataset) -> None:
     Raises:
         ValueError: it begins with the key of the file.
     """
+    for place, text in dataset.expressions():
+        tells = place in _TELLING or (place == "identity.producer.name" and dataset.deciding == "producer")
+        if tells and not any(paths(parse(text))):
+            raise ValueError(
+                f"{place}: {text!r} is the same for every record; name what a record has, such as a field, a header "
+                "or its key"
+            )
     for place, text in dataset.expressions():
         for path in paths(parse(text)):
             _check_path(dataset, place, text, path)
@@ -68,9 +79,7 @@ def check_dataset(dataset: Dataset) -> None:
     _check_periods(dataset)
     _check_chain(dataset)
     _check_sums(dataset)
-    taken = [name for name, _ in dataset.key_columns if name in dataset.value.fields]
-    if taken:
-        raise ValueError(f"apply.key: value.fields has {taken[0]} too; name the key's part otherwise")
+    _check_key_columns(dataset)
     _check_column_names(dataset)
     _check_masks(dataset)
 
@@ -162,6 +171,17 @@ def _check_sums(dataset: Dataset) -> None:
             )
         if name.startswith("_"):
             raise ValueError(f"apply.add.{name}: names that start with _ are Onefold's own")
+
+
+def _check_key_columns(dataset: Dataset) -> None:
+    for name, _ in dataset.key_columns:
+        if is_own(name):
+            raise ValueError(
+                f"apply.key: Onefold's tables have a column {name} of their own; key by a field or header that says "
+                "the same"
+            )
+        if name in dataset.value.fields:
+            raise ValueError(f"apply.key: value.fields has {name} too; name the key's part otherwise")
 
 
 def _check_column_names(dataset: Dataset) -> None:

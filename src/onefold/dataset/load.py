@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,27 @@ def load_dataset(file: Path) -> Dataset:
         InvalidDatasetError: with the file, the line and the key at fault.
         NotSupportedYetError: it asks for something that is not built yet.
     """
-    tree, lines = _read(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
+    return read_dataset(text, file)
+
+
+def read_dataset(text: str, file: Path) -> Dataset:
+    """What a dataset file says that has this text, whether or not it is written.
+
+    Raises:
+        InvalidDatasetError: with the file, the line and the key at fault.
+        NotSupportedYetError: it asks for something that is not built yet.
+    """
+    tree, lines = _read(text, file)
     try:
         dataset = Dataset.model_validate(tree)
     except ValidationError as error:
         raise _complaint(file, lines, error) from None
+    except Exception as error:  # a check that does not know what it met: one file takes no other down
+        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {_told(error)}") from error
     of_fields = {name: _line(lines, ("value", "fields", name)) for name in dataset.fields}
     of_fields[""] = _line(lines, ("value", "fields"))
     return dataset.read_from(str(file), {name: line for name, line in of_fields.items() if line})
@@ -38,10 +55,29 @@ def find_dataset(folder: Path, name: str) -> Dataset:
     Raises:
         UnknownDatasetError: there is no such file.
     """
+    return load_dataset(_file_of(folder, name))
+
+
+def find_valid(folder: Path, names: Iterable[str] = ()) -> tuple[list[Dataset], list[InvalidDatasetError]]:
+    """The datasets of these names (default: all in `folder`), and what is wrong with the files of the others.
+
+    Raises:
+        UnknownDatasetError: there is no file of a name.
+    """
+    found, wrong = [], []
+    for file in [_file_of(folder, name) for name in names] or dataset_files(folder):
+        try:
+            found.append(load_dataset(file))
+        except InvalidDatasetError as error:
+            wrong.append(error)
+    return found, wrong
+
+
+def _file_of(folder: Path, name: str) -> Path:
     file = folder / f"{name}.yaml"
     if not file.is_file() or "/" in name:
         raise UnknownDatasetError(name, str(folder), tuple(found.stem for found in dataset_files(folder)))
-    return load_dataset(file)
+    return file
 
 
 def dataset_files(folder: Path) -> list[Path]:
@@ -49,22 +85,26 @@ def dataset_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.yaml"))
 
 
-def _read(file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
+def _read(text: str, file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     try:
-        tree, lines = read_tree(file.read_text(encoding="utf-8"))
+        tree, lines = read_tree(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise InvalidDatasetError(str(file), line, "", f"not YAML: {error.problem}") from None
     except YAMLError as error:  # a character that YAML does not take; it has no mark
         raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of levels
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_told(error)}") from None
     if not isinstance(tree, dict):
         raise InvalidDatasetError(str(file), 1, "", "not a mapping of keys such as name, source, value, apply")
     if tree.get("name") != file.stem:
         problem = f"the name must be that of the file, {file.stem!r}"
         raise InvalidDatasetError(str(file), _line(lines, ("name",)), "name", problem)
     return tree, lines
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> InvalidDatasetError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from onefold.dataset.base import Model, Name
 from onefold.dataset.consistency import check_dataset
@@ -23,10 +23,19 @@ LEVELS = ("position", "producer", "message_id", "business_key")
 """The identity levels, narrow to wide."""
 
 
+def _not_onefolds_own(name: str) -> str:
+    if name.startswith("onefold_"):
+        raise ValueError(f"{name}: names that begin with onefold_ are those of Onefold's own DAGs in Airflow")
+    return name
+
+
+DatasetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64), AfterValidator(_not_onefolds_own)]
+
+
 class Dataset(Model):
     """One dataset file."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+    name: DatasetName
     description: str = ""
     owner: str = ""
     source: Source
@@ -43,13 +52,6 @@ class Dataset(Model):
     _standing: Standing | None = PrivateAttr(default=None)
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
-
-    @field_validator("name")
-    @classmethod
-    def _not_onefolds_own(cls, name: str) -> str:
-        if name.startswith("onefold_"):
-            raise ValueError(f"{name}: names that begin with onefold_ are those of Onefold's own DAGs in Airflow")
-        return name
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

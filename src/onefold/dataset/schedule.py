@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from croniter import croniter
 from pydantic import Field, ValidationInfo, field_validator
 
-from onefold.dataset.base import Duration, Model
+from onefold.dataset.base import Duration, Model, in_utc
 
 _BEFORE = timedelta(hours=25)
 """No zone has put its clock further forward at once (Samoa: a day): an instant is found by walking from there."""
@@ -45,6 +45,7 @@ class Schedule(Model):
     @field_validator("start")
     @classmethod
     def _instant(cls, start: datetime, given: ValidationInfo) -> datetime:
+        in_utc(start)
         return start if start.tzinfo else _on_the_clock(start, ZoneInfo(given.data.get("timezone", "UTC")))
 
     @property

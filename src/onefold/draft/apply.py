@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from onefold.dataset.columns import is_own
 from onefold.draft.entries import counted
 from onefold.draft.evidence import Cell, Column, snake, together
 from onefold.draft.versions import Growth, find_version
@@ -56,7 +57,8 @@ def draft_apply(log: Log, events: str) -> Upsert | Append:
     tombstones = sum(log.nulls)
     if tombstones:
         return _deleting(log, tombstones)
-    for columns in _keys(log):
+    found = _keys(log)
+    for columns in found:
         keys = together(columns)
         changed = _changed(keys, log.contents)
         growth = find_version(_others(log.headers + log.fields, columns), keys, log.partitions, log.contents)
@@ -69,6 +71,8 @@ def draft_apply(log: Log, events: str) -> Upsert | Append:
             return Append(f"each record has a {events} of its own", (note,))
         reason = f"{told}{growth.expression} grows: rows that change"
         return _upsert(reason, columns, "", growth.expression, str(growth), 0)
+    if not found and (own := _own(log.key)):
+        return Append(f"the key cannot key a row: {own}, and no field says the same")
     return Append("no tombstones, and no key that comes again with a growing version: each message is a row")
 
 
@@ -81,6 +85,9 @@ def _deleting(log: Log, tombstones: int) -> Upsert | Append:
             (f"{counted(tombstones, 'tombstone')}, whose key cannot be read: they will be rejected (null_value)",),
         )
     keys = together(columns)
+    if own := _own(columns):
+        told = f"{counted(tombstones, 'tombstone')}: the key cannot key a row ({own}), so they can delete none; they "
+        return _by_fields(log, columns, reason, f"{told}will be rejected (null_value)")
     growth = find_version(log.headers, keys, log.partitions, log.contents)
     if growth:
         return _upsert(reason, columns, "a tombstone has only its key", growth.expression, str(growth), tombstones)
@@ -93,7 +100,12 @@ def _deleting(log: Log, tombstones: int) -> Upsert | Append:
         f"{counted(tombstones, 'tombstone')}: to delete by them a header must hold the version, for this layout "
         "carries neither offset nor timestamp; they will be rejected (null_value)"
     )
-    inner = _field_version(log, keys)
+    return _by_fields(log, columns, reason, note)
+
+
+def _by_fields(log: Log, columns: Sequence[Column], reason: str, note: str) -> Upsert | Append:
+    """An upsert by fields that repeat the key, which tombstones do not have."""
+    inner = _field_version(log, together(columns))
     values = _as_fields(log, columns)
     if inner and values:
         return _upsert(f"{reason}, but: {note}", values, "", inner.expression, str(inner), 0)
@@ -129,9 +141,16 @@ def _keys(log: Log) -> list[list[Column]]:
     """What rows may be keyed by: the Kafka key, as fields where they repeat it; else fields called like ids."""
     whole = [column for column in log.key if column.mostly]
     if whole:
-        return [_as_fields(log, whole) or whole]
+        fields = _as_fields(log, whole)
+        return [] if _own(whole) and not fields else [fields or whole]
     ids = [column for column in log.fields if snake(column.name).endswith("id") and column.mostly]
     return [[column] for column in sorted(ids, key=lambda column: snake(column.name) != "id")]
+
+
+def _own(columns: Sequence[Column]) -> str:
+    """What keeps parts of the key from being columns of the table; or nothing."""
+    own = next((column.name for column in columns if column.mostly and is_own(column.name)), None)
+    return f"its part {own} has the name of a column that tables have of their own" if own else ""
 
 
 def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:

@@ -120,8 +120,8 @@ class _File:
             holes, why = _holes(sample, self.choices.opened.tombstones, source.layout)
             entries.append(Entry((*at, "holes"), holes, why))
         if source.topic:
-            condition = f"topic = '{source.topic}'"
-            entries.append(Entry(("source", "filter"), f'"{condition}"', "only this topic of the export"))
+            condition = "topic = '{}'".format(source.topic.replace("'", "''"))
+            entries.append(Entry(("source", "filter"), scalar(condition), "only this topic of the export"))
         return entries
 
     def _value(self) -> list[Entry]:

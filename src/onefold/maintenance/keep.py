@@ -49,6 +49,9 @@ class Maintained(BaseModel):
     generations: list[str] = Field(description="Rebuilt long enough ago")
     failed_landings: list[str] = Field(default=[], description="Folders of landing attempts that no manifest names")
     landings: list[str] = Field(default=[], description="Batches whose landed bytes are older than they are kept")
+    unread: list[str] = Field(
+        default=[], description="Dataset files that cannot be read: while there are some, no landed bytes are cleared"
+    )
     results: list[str] = Field(default=[], description="What Spark's steps left for drivers that have read it")
     files_rewritten: int = Field(default=0, description="Data and delete files that became fewer")
     snapshots_expired: int = 0

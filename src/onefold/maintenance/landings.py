@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from onefold.catalog import find_state
-from onefold.dataset import Dataset
+from onefold.dataset import Dataset, find_valid
 from onefold.lake import Lake
 from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.plan import taken_plans
@@ -51,6 +51,19 @@ def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timed
     ]
     done = everywhere - waiting(manifest for _, manifest in landed) - replayed
     return [one for at, one in landed if at <= before and one.batch in done and not _gone(lake, one)]
+
+
+def clearable(lake: Lake, sources: Iterable[str], age: timedelta | None) -> tuple[list[Manifest], list[str]]:
+    """`old_landings` of some sources (`age` None: all are kept), and the dataset files that cannot be read.
+
+    Nobody can tell what these read: while there are some, no landing goes.
+    """
+    if age is None:
+        return [], []
+    every, wrong = find_valid(lake.settings.datasets_folder)
+    if wrong:
+        return [], [one.file for one in wrong]
+    return [one for source in sources for one in old_landings(lake, source, readers_of(lake, source, every), age)], []
 
 
 def clear_landing(lake: Lake, manifest: Manifest) -> None:

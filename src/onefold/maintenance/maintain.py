@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from onefold.catalog import MainMovedError, StateTable, find_state
-from onefold.dataset import Dataset, dataset_files, load_dataset
+from onefold.dataset import Dataset
 from onefold.lake import CATALOG, STAGING, Lake
-from onefold.landing.manifest import Manifest
 from onefold.maintenance.attempts import old_branches, old_results, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained
-from onefold.maintenance.landings import clear_landing, failed_landings, old_landings, readers_of, sources_of
+from onefold.maintenance.landings import clear_landing, clearable, failed_landings, sources_of
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.tables import drop
 from onefold.upsert.documents import Upserted
@@ -28,7 +27,7 @@ def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *,
     """
     sources = sources_of(lake, dataset)
     failed = [folder for source in sources for folder in failed_landings(lake, source, keep.attempts)]
-    landings = [one for source in sources for one in _old_landings(lake, source, keep)]
+    landings, unread = clearable(lake, sources, keep.landing)
     results = old_results(lake, dataset, keep.attempts)
     if not dry_run:
         for folder in failed:
@@ -37,16 +36,10 @@ def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *,
             clear_landing(lake, manifest)
         for key in results:
             lake.storage.remove(key)
-    of_lake = {"failed_landings": failed, "landings": [one.batch for one in landings], "results": results}
+    batches = [one.batch for one in landings]
+    of_lake = {"failed_landings": failed, "landings": batches, "unread": unread, "results": results}
     of_tables = _maintain_tables(session, lake, dataset, keep, dry_run=dry_run)
     return of_tables.model_copy(update=of_lake)
-
-
-def _old_landings(lake: Lake, source: str, keep: Keep) -> list[Manifest]:
-    if keep.landing is None:
-        return []
-    every = [load_dataset(file) for file in dataset_files(lake.settings.datasets_folder)]
-    return old_landings(lake, source, readers_of(lake, source, every), keep.landing)
 
 
 def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:

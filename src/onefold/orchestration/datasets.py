@@ -6,11 +6,9 @@ files of `dags/`: `dataset_dags` leaves invalid dataset files out, `check_datase
 
 from __future__ import annotations
 
-import contextlib
-
 from airflow.sdk import DAG
 
-from onefold.dataset import dataset_files, load_dataset
+from onefold.dataset import dataset_files, find_valid
 from onefold.errors import InvalidDatasetError, UsageError
 from onefold.orchestration.dataset_dag import dataset_dag
 from onefold.settings import Settings, load_settings
@@ -23,11 +21,7 @@ def dataset_dags() -> list[DAG]:
 
 def dataset_names() -> list[str]:
     """The names of the valid dataset files."""
-    names = []
-    for file in dataset_files(load_settings().datasets_folder):
-        with contextlib.suppress(InvalidDatasetError):  # shown by `check_datasets`
-            names.append(load_dataset(file).name)
-    return names
+    return [one.name for one in find_valid(load_settings().datasets_folder)[0]]  # `check_datasets` shows the others
 
 
 def check_datasets() -> None:

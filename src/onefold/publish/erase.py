@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyiceberg.expressions import In
 
 from onefold.catalog import StateTable, find_state, open_catalog
-from onefold.dataset import Dataset, dataset_files, load_dataset
+from onefold.dataset import Dataset, find_valid
 from onefold.decisions import Mark
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
-from onefold.errors import InvalidDatasetError, UsageError
+from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
@@ -113,15 +113,8 @@ def sources(lake: Lake, dataset: Dataset) -> list[str]:
 
 def others(lake: Lake, dataset: Dataset) -> list[str]:
     """The other datasets that have folded batches of the same sources: their tables may hold the same records."""
-    mine, found = set(sources(lake, dataset)), []
-    for file in dataset_files(lake.settings.datasets_folder):
-        try:
-            other = load_dataset(file)
-        except InvalidDatasetError:
-            continue
-        if other.name != dataset.name and mine & set(sources(lake, other)):
-            found.append(other.name)
-    return found
+    mine, every = set(sources(lake, dataset)), find_valid(lake.settings.datasets_folder)[0]
+    return [one.name for one in every if one.name != dataset.name and mine & set(sources(lake, one))]
 
 
 def quarantined_positions(lake: Lake, dataset: Dataset, places: Iterable[Position]) -> dict[str, list[Range]]:

@@ -13,6 +13,7 @@ from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 from onefold import instants
 from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset
+from onefold.dataset.columns import is_own
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
@@ -242,7 +243,7 @@ def _rows_of_keys(
         wanted = And(wanted, one_of("_within", [_begins(one) for one in periods]))
     found = {}
     there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
-    names = [name for name in there.column_names if not name.startswith("_") or name == "_state"]
+    names = [name for name in there.column_names if not is_own(name) or name == U.STATE]
     for row in instants.rows_of(there.select([*names, "_key", "_order"])):
         order = row["_order"]
         shown = {name: row[name] for name in names}

@@ -1,0 +1,25 @@
+"""The columns that Onefold's tables, and the steps between them, have beside those of a dataset.
+
+The rooms that work on rows name theirs; they know this room, and it does not know them. A test holds this list against
+every name in them.
+"""
+
+from __future__ import annotations
+
+_NAMES = """
+_action _again _beaten _becomes _begins _business_key _clashes _cluster _content _contested _covered _detail _end
+_entries _fate _filtered _finding _first _hash _head _headers _in_run _incarnation _is_base _is_delete _judged _key
+_key_bytes _key_variant _last _level _line _linked _log _message_id _name _named _new_order _number _object _of_batch
+_offset _order _other _partition _producer _producer_epoch _producer_id _quarantine _raw_headers _raw_key _raw_value
+_reason _rejected _repeats _resent _rows _scope _sequence _slot _start _starts _state _survivor _taken _tied _timestamp
+_tombstone _top _topic _unreadable _value_bytes _value_object _verdict _version _winner _within _witness _won _wrong
+"""
+OWN = frozenset(_NAMES.split())
+PREFIXES = ("_base_", "_chain_", "_move_")
+ICEBERG = frozenset({"_deleted", "_file", "_last_updated_sequence_number", "_pos", "_row_id", "_spec_id"})
+"""Metadata columns: Iceberg makes no table that has one (`_partition` is another)."""
+
+
+def is_own(name: str) -> bool:
+    """Whether tables have such a column of their own. To Spark capital letters are small ones."""
+    return (low := name.lower()) in OWN | ICEBERG or low.startswith(PREFIXES)

@@ -1,0 +1,58 @@
+"""The columns that no part of a key may have are just those that the rooms which work on rows name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from onefold.dataset.columns import OWN, PREFIXES, is_own
+from onefold.dedup import columns as C
+from onefold.records import envelope as E
+from onefold.upsert import columns as U
+
+SOURCE = Path(__file__).parents[2] / "src" / "onefold"
+ROOMS = ("records", "dedup", "upsert", "quality", "proof")
+NO_COLUMNS = {
+    "_base", "_move_",  # prefixes
+    "_kind", "_read", "_text", "_array", "_new",  # ends of names
+    "_data", "_file", "_metadata",  # of what is read, before there is a key
+    "_to_be_unique", "_to_be_unique_within_record",  # of Great Expectations
+}  # fmt: skip
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Every text of a file, but those that only say something."""
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value
+
+
+def named() -> set[str]:
+    """What looks like a column of Onefold's own in the texts of the rooms."""
+    files = (file for room in ROOMS for file in (SOURCE / room).rglob("*.py"))
+    found = (re.findall(r"(?<![\w-])_[a-z]\w*", text) for file in files for text in texts(ast.parse(file.read_text())))
+    return {name for names in found for name in names}
+
+
+def test_every_column_that_a_room_names_is_known_and_no_other() -> None:
+    columns = named() - NO_COLUMNS
+    assert sorted(name for name in columns if not is_own(name)) == []
+    assert sorted(OWN - columns) == []
+    assert set(PREFIXES) == {f"{U.BASE}_", "_move_", "_chain_"}
+
+
+@pytest.mark.parametrize("module", [C, E, U])
+def test_the_columns_of_tables_are_among_them(module: object) -> None:
+    names = [name for name in vars(module).values() if isinstance(name, str) and re.fullmatch(r"_[a-z][a-z_]*", name)]
+    assert len(names) > 10
+    assert [name for name in names if not is_own(name) and name != U.BASE] == []
+
+
+def test_capital_letters_are_small_ones_and_what_others_call_theirs_is_not_taken() -> None:
+    assert all(map(is_own, ("_Key", "_file")))
+    assert not any(map(is_own, ("_id", "_class", "key", "order")))
