@@ -31,6 +31,7 @@ from onefold.upsert.coverage import PartitionAccount
 
 NINE = datetime(2026, 3, 9, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 PROJECT = Path(__file__).parents[2]
 EVIL = "<script>alert(1)</script>"
 CONFLICTS = Check(name="conflicts", by="spark", status="failed", observed="1", expected="at most 0")
@@ -576,6 +577,48 @@ def test_a_dataset_is_late_when_its_newest_published_batch_is_older_than_it_may_
 
     assert standing.late is late
     assert not stand(history(entry(0)), [], 0, NINE + 999 * HOUR).late, "nothing is declared"
+
+
+def dateless(batch: str, days: int, **more: Any) -> Entry:
+    """A batch without an interval, published so many days ago."""
+    return Entry(batch=batch, etag="1", status="published", **({"written": NINE - days * DAY} | more))  # type: ignore[arg-type]
+
+
+def test_a_report_that_is_written_again_makes_no_batch_newer_and_no_dataset_fresh() -> None:
+    older, newer = (dateless(f"export_{days}", days, committed=NINE - days * DAY) for days in (30, 20))
+    again = older.model_copy(update={"written": NINE})
+
+    for entries in ((older, newer), (again, newer)):
+        standing = stand(history(*entries, freshness=2 * DAY.total_seconds()), [], 0, NINE)
+        assert standing.late
+        assert standing.age == 20 * DAY.total_seconds()
+        assert standing.last
+        assert standing.last.entry.batch == "export_20"
+
+
+@pytest.mark.parametrize("batch", ["forget_0f3b", "gap_0f3b", "replay_0f3b"])
+def test_what_people_decide_of_earlier_batches_makes_no_dataset_fresh(batch: str) -> None:
+    silent, decided = entry(-30 * 24, held=7), dateless(batch, 0, committed=NINE, held=5)
+
+    standing = stand(history(silent, decided, freshness=2 * DAY.total_seconds()), [], 0, NINE)
+
+    assert standing.late
+    assert standing.newest == silent
+    assert standing.held == 5, "the table holds what the last batch left in it, whichever that was"
+    assert stand(history(decided), [], 0, NINE).newest is None
+
+
+def test_the_pages_say_when_a_batch_was_published_not_when_its_report_was_written(lake: Lake, client: Client) -> None:
+    now = datetime.now(UTC)
+    for days in (30, 20):
+        report(lake, "accounts", f"export_{days}", None, committed=now - days * DAY, written=now - days * DAY)
+    report(lake, "accounts", "export_30", None, committed=now - 30 * DAY, written=now)
+    report(lake, "accounts", "forget_0f3b", None, committed=now, written=now, counts={}, landed=0)
+    keep(lake, "accounts", freshness=2 * DAY.total_seconds())
+
+    assert "1 late" in words(client("accounts").get("/").text)
+    for path in ("/", "/datasets/accounts"):
+        assert "late: 20 d ago" in words(client("accounts").get(path).text)
 
 
 def test_the_bars_of_a_chart_are_as_high_as_their_counts() -> None:

@@ -84,13 +84,17 @@ class Standing:
         return [one for one in self.batches if one.state in OPEN]
 
     @cached_property
+    def _published(self) -> list[Batch]:
+        return [one for one in self.batches if one.state == "published"]
+
+    @cached_property
     def newest(self) -> Entry | None:
-        """The newest published batch."""
-        return next((one.entry for one in self.batches if one.state == "published"), None)
+        """The newest published batch of new records; what people decided of earlier ones makes no table fresh."""
+        return next((one.entry for one in self._published if not one.entry.decided), None)
 
     @property
     def age(self) -> float | None:
-        """Seconds since the end of the newest published batch."""
+        """Seconds since the end of the newest published batch's interval, or since that batch was published."""
         return max(0.0, (self.now - self.newest.at).total_seconds()) if self.newest else None
 
     @property
@@ -137,7 +141,7 @@ class Standing:
     @property
     def held(self) -> int | None:
         """Records that the table holds; None: its mode holds none."""
-        return self.newest.held if self.newest else None
+        return self._published[0].entry.held if self._published else None
 
     @cached_property
     def rejected(self) -> int:
