@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pkgutil
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -25,7 +27,7 @@ from onefold.storage import LocalStorage, ObjectInfo
 from onefold.ui.charts import HIGH, charts_of, lines_of, trend_of
 from onefold.ui.histories import UNKEPT
 from onefold.ui.overview import ROWS
-from onefold.ui.reports import reports_app
+from onefold.ui.reports import page_of, reports_app
 from onefold.ui.standing import stand
 from onefold.upsert.coverage import PartitionAccount
 
@@ -137,6 +139,27 @@ def test_nothing_is_said_or_counted_of_datasets_that_one_may_not_read(lake: Lake
 @pytest.mark.parametrize("name", ["~bad", "..%2f..%2fsecret", "%2e%2e"])
 def test_no_name_of_a_dataset_leaves_its_folder(client: Client, name: str) -> None:
     assert client("~bad", "..", "../../secret").get(f"/datasets/{name}").status_code in (403, 404)
+
+
+@pytest.mark.parametrize("batch", ["..", ".", "...", "a..b", ".a", "a.", "a/b", "a\n", "", "a" * 129])
+def test_no_name_of_a_batch_leaves_its_folder(lake: Lake, batch: str) -> None:
+    (Path(lake.where("reports/accounts")) / "a").mkdir(parents=True)
+    lake.storage.write(lake.report("accounts", batch, "html"), b"<body>a page</body>")
+
+    assert page_of(lake, "accounts", batch) is None
+
+
+def test_a_batch_of_an_interval_with_a_fraction_of_a_second_is_led_to_and_shown(lake: Lake, client: Client) -> None:
+    half = timedelta(seconds=0.5)
+    batch = f"{Interval(start=NINE + half, end=NINE + HOUR + half).name}_0123456789ab"
+    report(lake, "accounts", batch, NINE + HOUR + half)
+    keep(lake, "accounts")
+    browser = client("accounts")
+
+    for path in ("/", "/datasets/accounts"):
+        (there,) = {unescape(one) for one in re.findall(r'href="(/reports/[^"]*)"', browser.get(path).text)}
+        assert "000.500000Z" in there
+        assert "the report" in browser.get(there).text
 
 
 def test_the_pages_run_no_scripts_and_only_the_overview_sends_a_form_to_itself(lake: Lake, client: Client) -> None:
@@ -454,6 +477,68 @@ def test_damage_costs_a_row_its_numbers_and_no_more(lake: Lake, client: Client) 
     assert "1 more cannot be read." in said
     assert 'href="/reports/accounts/export_c"' in page
     assert 'href="/reports/accounts/export_b"' not in page
+
+
+def test_an_invalid_dataset_file_costs_no_other_dataset_its_row(lake: Lake, client: Client) -> None:
+    folder = lake.settings.datasets_folder
+    folder.mkdir()
+    contents = {"torn": b"{", "listed": b"- 1\n", "odd": b"name: odd\nsurprise: 1\n", "latin": b"name: latin # \xe9\n"}
+    for name, data in contents.items():
+        (folder / f"{name}.yaml").write_bytes(data)
+    (folder / "folder.yaml").mkdir()
+    for name in ("torn", "accounts"):
+        report(lake, name, "export_a")
+    keep(lake, "accounts")
+
+    page = client("accounts", "folder", *contents).get("/").text
+
+    assert sorted(shown(page)) == ["accounts", "folder", "latin", "listed", "odd", "torn"]
+    assert words(page).count("green: published") == 2
+
+
+def drop_the_zone(lake: Lake, key: str, name: str) -> None:
+    """Write a document with an instant of which nobody can tell where it lies."""
+    told = json.loads(lake.storage.read(key) or b"")
+    told[name] = "2026-03-09T09:00:00"
+    lake.storage.write(key, json.dumps(told).encode())
+
+
+def test_an_instant_without_a_zone_is_damage_and_no_more(lake: Lake, client: Client) -> None:
+    for name in ("fine", "late", "told", "decided"):
+        report(lake, name, "export_a", None, status="red", checks=[CONFLICTS])
+        keep(lake, name, freshness=7200.0)
+    drop_the_zone(lake, Lake.history("late"), "written")
+    drop_the_zone(lake, lake.report("told", "export_a", "json"), "written")
+    lake.storage.remove(Lake.history("told"))
+    decide(lake, Skip(dataset="decided", batch="export_a", number=1, by="mira", reason="", at=NINE))
+    drop_the_zone(lake, f"{Lake.decisions('decided')}export_a/0001.json", "at")
+    browser = client("fine", "late", "told", "decided")
+
+    page = browser.get("/").text
+
+    assert sorted(shown(page)) == ["decided", "fine", "late", "told"]
+    assert "3 red batches wait for a decision 1 report cannot be read" in words(page)
+    assert "1 decision cannot be read" in words(page)
+    for name in ("fine", "late", "told", "decided"):
+        assert browser.get(f"/datasets/{name}").status_code == 200
+
+
+@pytest.mark.parametrize("place", ["onefold.ui.histories.gather", "onefold.ui.overview.stand"])
+def test_what_nobody_thought_of_in_one_dataset_costs_no_other_its_row(
+    lake: Lake, client: Client, monkeypatch: pytest.MonkeyPatch, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = pkgutil.resolve_name(place)
+    monkeypatch.setattr(place, lambda *given, **named: 1 / 0 if "odd" in str(given) else ours(*given, **named))
+    for name in ("accounts", "odd"):
+        report(lake, name, "export_a")
+
+    page = client("accounts", "odd").get("/").text
+
+    assert shown(page) == ["odd", "accounts"]
+    assert "cannot be shown: the API server's log says why" in words(page)
+    assert "green: published" in words(page)
+    assert "dataset odd cannot be shown on the overview" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_lake_that_cannot_be_read_is_said_without_its_place(lake: Lake, client: Client, watched: Watched) -> None:

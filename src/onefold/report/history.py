@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
@@ -43,8 +43,8 @@ class Entry(BaseModel):
 
     batch: str
     etag: str = Field(description="Of the report's JSON that it was read from; empty: there is none")
-    written: datetime = Field(description="When its report was")
-    committed: datetime | None = Field(default=None, description="As in the report")
+    written: AwareDatetime = Field(description="When its report was")
+    committed: AwareDatetime | None = Field(default=None, description="As in the report")
     status: Literal["published", "red", "unpublished", "damaged"]
     page: bool = Field(default=True, description="Whether there is a page to lead to")
     interval: Interval | None = None
@@ -97,8 +97,8 @@ class Told(BaseModel):
     dataset: str
     batch: str
     status: Literal["published", "red", "unpublished"]
-    written: datetime
-    committed: datetime | None = None
+    written: AwareDatetime
+    committed: AwareDatetime | None = None
     interval: Interval | None
     landed: int | None
     replayed: int = 0
@@ -137,7 +137,7 @@ class History(BaseModel):
     entries: list[Entry] = Field(default=[], description="By `at`, newest first")
     coverage: list[Strip] | None = Field(default=None, description="None: not known, or positions are inferred")
     objects: int = Field(default=0, description="Objects covered, where positions are inferred")
-    written: datetime | None = Field(default=None, description="None: it was not kept, but gathered")
+    written: AwareDatetime | None = Field(default=None, description="None: it was not kept, but gathered")
 
 
 def keep_history(lake: Lake, dataset: Dataset) -> None:

@@ -52,6 +52,8 @@ class Standing:
     decided: list[Decided]
     unreadable: int
     now: datetime
+    broken: bool = False
+    """Whether nothing can be said of it: what lies there is not what it should be."""
 
     @property
     def name(self) -> str:
@@ -153,7 +155,7 @@ class Standing:
         """0 first: it needs a person most."""
         if self.waiting or self.unexplained:
             return 0
-        if self.damaged:
+        if self.damaged or self.broken:
             return 1
         if self.late:
             return 2
