@@ -21,7 +21,6 @@ from onefold.landing.offsets import Coverage, TopicPartition, merged
 from onefold.landing.plan import DECIDED, read_plan, taken_plans
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
-from onefold.report.order import in_order, stream
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
@@ -152,6 +151,8 @@ def each_verdict(
     Raises:
         UsageError: the batch was never upserted.
     """
+    from onefold.report.order import in_order, stream  # with it comes pandas, which most questions do without
+
     record = next((one for one in records_of(lake, dataset) if one.batch == batch), None)
     latest = lake.get(lake.latest(dataset, batch), Upserted)
     attempt = record.attempt if record else (latest.attempt if latest else None)
