@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -19,7 +20,7 @@ from onefold.landing.offsets import Coverage, Present
 from onefold.quality.documents import Check
 from onefold.report import report_batch
 from onefold.report.document import Report
-from onefold.report.history import CELLS, KEPT, gather, keep_history, read_history, strip_of
+from onefold.report.history import CELLS, KEPT, History, gather, keep_history, read_history, strip_of
 from onefold.settings import load_settings
 from onefold.storage import LocalStorage
 from onefold.upsert.commit_record import CommitRecord
@@ -156,6 +157,26 @@ def test_a_report_of_a_newer_version_is_read_for_what_is_known_of_it(lake: Lake)
     assert (entry.status, entry.landed) == ("published", 10)
 
 
+def test_reports_and_histories_of_before_are_sorted_by_when_their_reports_were_written(lake: Lake) -> None:
+    for number in range(2):
+        report(lake, f"export_{number}", written=WRITTEN.replace(hour=6 + number))
+        key = lake.report("things", f"export_{number}", "json")
+        told = json.loads(lake.storage.read(key) or b"")
+        del told["committed"]
+        lake.storage.write(key, json.dumps(told).encode())
+    entries, _ = gather(lake, "things", (), KEPT)
+    kept = History(dataset="things", entries=entries).model_dump(mode="json")
+    for one in kept["entries"]:
+        del one["committed"]
+    lake.storage.write(Lake.history("things"), json.dumps(kept).encode())
+
+    stands = read_history(lake, "things")
+
+    assert stands
+    assert [(one.batch, one.at.hour) for one in stands.entries] == [("export_1", 7), ("export_0", 6)]
+    assert gather(lake, "things", stands.entries, KEPT)[0] == stands.entries
+
+
 def test_a_report_under_another_batchs_name_counts_for_neither(lake: Lake) -> None:
     report(lake, "export_a")
     stolen = lake.storage.read(lake.report("things", "export_a", "json"))
@@ -239,18 +260,41 @@ def test_a_history_that_is_damaged_is_made_anew(lake: Lake, dataset: MakeDataset
     assert len(kept.entries) == 1
 
 
-def test_coverage_is_that_of_the_commit_record_that_main_points_to(lake: Lake, dataset: MakeDataset) -> None:
-    things, report_of = dataset(), Present(present=[(0, 10), (12, 20)], holes=[(10, 12, "aborted")])
+def test_a_report_that_is_written_again_says_when_its_batch_was_published(
+    lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    (tmp_path / "exports").mkdir()
+    (tmp_path / "exports" / "t-0.jsonl").write_text("{}\n")
+    things = dataset()
+    batch = plan_batch(lake, things, None, str(tmp_path / "exports")).batch
+    publish(lake, things, batch, Coverage())
+
+    for _ in range(2):
+        report_batch(lake, things, batch)
+
+    kept = read_history(lake, "things")
+    assert kept
+    (entry,) = kept.entries
+    assert (entry.status, entry.at) == ("published", WRITTEN)
+    assert entry.written > WRITTEN
+
+
+def publish(lake: Lake, things: Dataset, batch: str, coverage: Coverage) -> None:
+    """A table whose `main` points to the batch's commit record."""
     catalog, rows = open_catalog(lake), pa.table({"id": ["a"]})
     catalog.create_namespace(things.target.namespace)
     table = catalog.create_table((things.target.namespace, state_name(things)), rows.schema)
     table.append(rows, snapshot_properties={RECORD_PROPERTY: "one"})
     record = CommitRecord(
-        name="one", parent="root", dataset="things", generation=things.generation, batch="export_a", interval=None,
-        attempt="one", staging="", verdicts="", landed=18, counts={}, written=WRITTEN,
-        coverage=Coverage(partitions={"prod/t/1/10": report_of, "prod/t/1/2": report_of}),
+        name="one", parent="root", dataset="things", generation=things.generation, batch=batch, interval=None,
+        attempt="one", staging="", verdicts="", landed=18, counts={}, written=WRITTEN, coverage=coverage,
     )  # fmt: skip
     lake.put(Lake.record(things, "one"), record)
+
+
+def test_coverage_is_that_of_the_commit_record_that_main_points_to(lake: Lake, dataset: MakeDataset) -> None:
+    things, report_of = dataset(), Present(present=[(0, 10), (12, 20)], holes=[(10, 12, "aborted")])
+    publish(lake, things, "export_a", Coverage(partitions={"prod/t/1/10": report_of, "prod/t/1/2": report_of}))
     report(lake, "export_a")
 
     keep_history(lake, things)

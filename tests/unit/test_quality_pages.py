@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pkgutil
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -25,12 +27,13 @@ from onefold.storage import LocalStorage, ObjectInfo
 from onefold.ui.charts import HIGH, charts_of, lines_of, trend_of
 from onefold.ui.histories import UNKEPT
 from onefold.ui.overview import ROWS
-from onefold.ui.reports import reports_app
+from onefold.ui.reports import page_of, reports_app
 from onefold.ui.standing import stand
 from onefold.upsert.coverage import PartitionAccount
 
 NINE = datetime(2026, 3, 9, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 PROJECT = Path(__file__).parents[2]
 EVIL = "<script>alert(1)</script>"
 CONFLICTS = Check(name="conflicts", by="spark", status="failed", observed="1", expected="at most 0")
@@ -136,6 +139,27 @@ def test_nothing_is_said_or_counted_of_datasets_that_one_may_not_read(lake: Lake
 @pytest.mark.parametrize("name", ["~bad", "..%2f..%2fsecret", "%2e%2e"])
 def test_no_name_of_a_dataset_leaves_its_folder(client: Client, name: str) -> None:
     assert client("~bad", "..", "../../secret").get(f"/datasets/{name}").status_code in (403, 404)
+
+
+@pytest.mark.parametrize("batch", ["..", ".", "...", "a..b", ".a", "a.", "a/b", "a\n", "", "a" * 129])
+def test_no_name_of_a_batch_leaves_its_folder(lake: Lake, batch: str) -> None:
+    (Path(lake.where("reports/accounts")) / "a").mkdir(parents=True)
+    lake.storage.write(lake.report("accounts", batch, "html"), b"<body>a page</body>")
+
+    assert page_of(lake, "accounts", batch) is None
+
+
+def test_a_batch_of_an_interval_with_a_fraction_of_a_second_is_led_to_and_shown(lake: Lake, client: Client) -> None:
+    half = timedelta(seconds=0.5)
+    batch = f"{Interval(start=NINE + half, end=NINE + HOUR + half).name}_0123456789ab"
+    report(lake, "accounts", batch, NINE + HOUR + half)
+    keep(lake, "accounts")
+    browser = client("accounts")
+
+    for path in ("/", "/datasets/accounts"):
+        (there,) = {unescape(one) for one in re.findall(r'href="(/reports/[^"]*)"', browser.get(path).text)}
+        assert "000.500000Z" in there
+        assert "the report" in browser.get(there).text
 
 
 def test_the_pages_run_no_scripts_and_only_the_overview_sends_a_form_to_itself(lake: Lake, client: Client) -> None:
@@ -455,6 +479,68 @@ def test_damage_costs_a_row_its_numbers_and_no_more(lake: Lake, client: Client) 
     assert 'href="/reports/accounts/export_b"' not in page
 
 
+def test_an_invalid_dataset_file_costs_no_other_dataset_its_row(lake: Lake, client: Client) -> None:
+    folder = lake.settings.datasets_folder
+    folder.mkdir()
+    contents = {"torn": b"{", "listed": b"- 1\n", "odd": b"name: odd\nsurprise: 1\n", "latin": b"name: latin # \xe9\n"}
+    for name, data in contents.items():
+        (folder / f"{name}.yaml").write_bytes(data)
+    (folder / "folder.yaml").mkdir()
+    for name in ("torn", "accounts"):
+        report(lake, name, "export_a")
+    keep(lake, "accounts")
+
+    page = client("accounts", "folder", *contents).get("/").text
+
+    assert sorted(shown(page)) == ["accounts", "folder", "latin", "listed", "odd", "torn"]
+    assert words(page).count("green: published") == 2
+
+
+def drop_the_zone(lake: Lake, key: str, name: str) -> None:
+    """Write a document with an instant of which nobody can tell where it lies."""
+    told = json.loads(lake.storage.read(key) or b"")
+    told[name] = "2026-03-09T09:00:00"
+    lake.storage.write(key, json.dumps(told).encode())
+
+
+def test_an_instant_without_a_zone_is_damage_and_no_more(lake: Lake, client: Client) -> None:
+    for name in ("fine", "late", "told", "decided"):
+        report(lake, name, "export_a", None, status="red", checks=[CONFLICTS])
+        keep(lake, name, freshness=7200.0)
+    drop_the_zone(lake, Lake.history("late"), "written")
+    drop_the_zone(lake, lake.report("told", "export_a", "json"), "written")
+    lake.storage.remove(Lake.history("told"))
+    decide(lake, Skip(dataset="decided", batch="export_a", number=1, by="mira", reason="", at=NINE))
+    drop_the_zone(lake, f"{Lake.decisions('decided')}export_a/0001.json", "at")
+    browser = client("fine", "late", "told", "decided")
+
+    page = browser.get("/").text
+
+    assert sorted(shown(page)) == ["decided", "fine", "late", "told"]
+    assert "3 red batches wait for a decision 1 report cannot be read" in words(page)
+    assert "1 decision cannot be read" in words(page)
+    for name in ("fine", "late", "told", "decided"):
+        assert browser.get(f"/datasets/{name}").status_code == 200
+
+
+@pytest.mark.parametrize("place", ["onefold.ui.histories.gather", "onefold.ui.overview.stand"])
+def test_what_nobody_thought_of_in_one_dataset_costs_no_other_its_row(
+    lake: Lake, client: Client, monkeypatch: pytest.MonkeyPatch, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = pkgutil.resolve_name(place)
+    monkeypatch.setattr(place, lambda *given, **named: 1 / 0 if "odd" in str(given) else ours(*given, **named))
+    for name in ("accounts", "odd"):
+        report(lake, name, "export_a")
+
+    page = client("accounts", "odd").get("/").text
+
+    assert shown(page) == ["odd", "accounts"]
+    assert "cannot be shown: the API server's log says why" in words(page)
+    assert "green: published" in words(page)
+    assert "dataset odd cannot be shown on the overview" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_lake_that_cannot_be_read_is_said_without_its_place(lake: Lake, client: Client, watched: Watched) -> None:
     report(lake, "accounts", "export_a")
     keep(lake, "accounts")
@@ -576,6 +662,48 @@ def test_a_dataset_is_late_when_its_newest_published_batch_is_older_than_it_may_
 
     assert standing.late is late
     assert not stand(history(entry(0)), [], 0, NINE + 999 * HOUR).late, "nothing is declared"
+
+
+def dateless(batch: str, days: int, **more: Any) -> Entry:
+    """A batch without an interval, published so many days ago."""
+    return Entry(batch=batch, etag="1", status="published", **({"written": NINE - days * DAY} | more))  # type: ignore[arg-type]
+
+
+def test_a_report_that_is_written_again_makes_no_batch_newer_and_no_dataset_fresh() -> None:
+    older, newer = (dateless(f"export_{days}", days, committed=NINE - days * DAY) for days in (30, 20))
+    again = older.model_copy(update={"written": NINE})
+
+    for entries in ((older, newer), (again, newer)):
+        standing = stand(history(*entries, freshness=2 * DAY.total_seconds()), [], 0, NINE)
+        assert standing.late
+        assert standing.age == 20 * DAY.total_seconds()
+        assert standing.last
+        assert standing.last.entry.batch == "export_20"
+
+
+@pytest.mark.parametrize("batch", ["forget_0f3b", "gap_0f3b", "replay_0f3b"])
+def test_what_people_decide_of_earlier_batches_makes_no_dataset_fresh(batch: str) -> None:
+    silent, decided = entry(-30 * 24, held=7), dateless(batch, 0, committed=NINE, held=5)
+
+    standing = stand(history(silent, decided, freshness=2 * DAY.total_seconds()), [], 0, NINE)
+
+    assert standing.late
+    assert standing.newest == silent
+    assert standing.held == 5, "the table holds what the last batch left in it, whichever that was"
+    assert stand(history(decided), [], 0, NINE).newest is None
+
+
+def test_the_pages_say_when_a_batch_was_published_not_when_its_report_was_written(lake: Lake, client: Client) -> None:
+    now = datetime.now(UTC)
+    for days in (30, 20):
+        report(lake, "accounts", f"export_{days}", None, committed=now - days * DAY, written=now - days * DAY)
+    report(lake, "accounts", "export_30", None, committed=now - 30 * DAY, written=now)
+    report(lake, "accounts", "forget_0f3b", None, committed=now, written=now, counts={}, landed=0)
+    keep(lake, "accounts", freshness=2 * DAY.total_seconds())
+
+    assert "1 late" in words(client("accounts").get("/").text)
+    for path in ("/", "/datasets/accounts"):
+        assert "late: 20 d ago" in words(client("accounts").get(path).text)
 
 
 def test_the_bars_of_a_chart_are_as_high_as_their_counts() -> None:

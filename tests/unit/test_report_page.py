@@ -278,6 +278,27 @@ def test_an_export_is_named_where_there_is_no_interval() -> None:
     assert "Interval export" in said(published())
 
 
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        ("new_0f3b", "everything new"),
+        ("replay_0f3b", "replay"),
+        ("gap_0f3b", "accepted gap"),
+        ("forget_0f3b", "forgotten keys"),
+    ],
+)
+def test_a_batch_that_is_no_export_is_not_called_one(batch: str, words: str) -> None:
+    text = said(published(batch=batch))
+    assert f"Interval {words} Owner" in text
+    assert "Interval export" not in text
+
+
+def test_a_note_ends_with_one_period_whether_it_brought_its_own_or_not() -> None:
+    text = said(published(notes=["Its leader changed", "2 objects are not read."]))
+    assert "Its leader changed. 2 objects are not read. " in text
+    assert ".." not in text
+
+
 def test_verdicts_and_reasons_come_with_count_share_and_meaning() -> None:
     text = said(red())
     assert "superseded Valid, but a newer version is there. 137 51.3 %" in text

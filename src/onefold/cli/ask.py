@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published
-from onefold.cli.console import answer, note, print_json, print_rows, with_ranges
+from onefold.cli.console import answer, note, print_json_rows, print_rows, with_ranges
 from onefold.errors import UsageError
 
 
@@ -40,18 +40,24 @@ def changes(
     as_json: AsJson = False,
 ) -> None:
     """Rows inserted, updated and deleted since a batch, and the mark from which to go on."""
-    from onefold.report.changes import changes_of
+    from onefold.report.changes import difference
 
     lake, dataset = open_published(name)
-    found = changes_of(lake, dataset, since)
+    found = difference(lake, dataset, since)
     start, until = (mark and mark.plain() for mark in (found.since, found.until))
     if as_json:
-        print_json({"since": start, "until": until, "rows": found.rows})
+        print_json_rows(found.rows(), {"since": start, "until": until})
         return
-    shown = ({"change": one["change"], **one["row"]} for one in found.rows[: limit or 50])
-    print_rows(f"{dataset.target.table}: {len(found.rows)} changes", shown, "no rows")
+    told = found.first(limit or 50)
+    print_rows(f"{dataset.target.table}: {told.count} changes", (_change(one) for one in told.rows), "no rows")
     if until:
         note(f"up to batch {until['batch']}, snapshot {until['snapshot']}: go on with --since {until['snapshot']}")
+
+
+def _change(one: dict[str, Any]) -> dict[str, Any]:
+    """A change as a line; where the rows have a column of that name, no column's begins with _."""
+    row = one["row"]
+    return {"_change" if "change" in row else "change": one["change"], **row}
 
 
 @app.command()
@@ -91,15 +97,16 @@ def verdicts(
     as_json: AsJson = False,
 ) -> None:
     """What became of each record of a batch."""
-    from onefold.report.ledger import verdicts_of
+    from onefold.report.ledger import VERDICT, each_verdict
 
     lake, dataset = open_published(name, rebuilding=True)
-    rows, published = verdicts_of(lake, dataset, batch, reason, limit or (None if as_json else 50))
+    told = ("verdict", "reason", "scope", "survivor") if as_json else VERDICT
+    rows, published = each_verdict(lake, dataset, batch, reason, limit or (None if as_json else 50), told)
     if not published:
         note(f"batch {batch} is not published: this is what its newest attempt would do")
     if as_json:
-        names = ("topic", "partition", "offset", "verdict", "reason", "scope", "survivor")
-        rows = [{key: row[key] for key in names} for row in rows]
+        names = ("topic", "partition", "offset", *told)
+        rows = ({key: row[key] for key in names} for row in rows)
     answer(f"{name} {batch}", rows, as_json, _verdict, "no such verdicts")
 
 
@@ -125,11 +132,15 @@ def quarantine(
     as_json: AsJson = False,
 ) -> None:
     """Rejected records of published batches, with their bytes."""
-    from onefold.report.quarantine import quarantine_of
+    from onefold.report.quarantine import each_quarantined
 
     lake, dataset = open_published(name)
-    rows = quarantine_of(lake, dataset, batch, reason)[: limit or (None if as_json else 50)]
-    answer(f"{dataset.target.table}__quarantine", rows, as_json, _refused(rows), "nothing is quarantined")
+    rows = each_quarantined(lake, dataset, batch, reason, limit or (None if as_json else 50))
+    if as_json:
+        print_json_rows(rows)
+        return
+    shown = list(rows)
+    answer(f"{dataset.target.table}__quarantine", shown, False, _refused(shown), "nothing is quarantined")
 
 
 def _refused(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:

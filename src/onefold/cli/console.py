@@ -23,7 +23,25 @@ _SHOWN = 8
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output, exactly."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(_json(value) + "\n")
+
+
+def print_json_rows(rows: Iterable[dict[str, Any]], head: dict[str, Any] | None = None) -> None:
+    """What `print_json` says of the list of rows (`head`: of an object that ends with them as `rows`), row by row."""
+    start, end, inset = "[", "]", ""
+    if head is not None:
+        start, end, inset = _json(head).removesuffix("\n}") + ',\n  "rows": [', "]\n}", "  "
+    sys.stdout.write(start)
+    between = ""
+    for row in rows:
+        text = _json(row).replace("\n", f"\n{inset}  ")
+        sys.stdout.write(f"{between}\n{inset}  {text}")
+        between = ","
+    sys.stdout.write(f"\n{inset}{end}\n" if between else f"{end}\n")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing yet") -> None:
@@ -47,13 +65,13 @@ def cell(text: str, style: str = "") -> Text:
 
 def answer(
     title: str,
-    rows: list[dict[str, Any]],
+    rows: Iterable[dict[str, Any]],
     as_json: bool,
     shown: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     empty: str = "nothing yet",
 ) -> None:
     """Rows as JSON, or as a table of what is `shown` of each."""
-    print_json(rows) if as_json else print_rows(title, (shown(row) for row in rows), empty)
+    print_json_rows(rows) if as_json else print_rows(title, (shown(row) for row in rows), empty)
 
 
 def note(text: str) -> None:

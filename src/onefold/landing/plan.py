@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from onefold.dataset import Dataset
 from onefold.errors import StepMissingError, UsageError
@@ -21,8 +21,8 @@ class Interval(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    start: datetime
-    end: datetime
+    start: AwareDatetime
+    end: AwareDatetime
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ a row that changed back is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,10 @@ from pyiceberg.table import FileScanTask
 from onefold.catalog import ROOT, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ChangesUnknownError
-from onefold.instants import rows_of
 from onefold.lake import Lake
 from onefold.publish.rollback import RolledBack
 from onefold.report.ledger import equal, plain
+from onefold.report.order import each
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.generation import Retired, check_generation
@@ -45,15 +45,52 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """`rows` are {change: inserted | updated | deleted, row}; a deleted row is given as it was last seen."""
+    """`rows` are {change: inserted | updated | deleted, row}; a deleted row is given as it was last seen.
+
+    `count`: how many changes there are; there are fewer rows where a limit was asked for.
+    """
 
     since: Mark | None
     until: Mark | None
     rows: list[dict[str, Any]]
+    count: int
 
 
-def changes_of(lake: Lake, dataset: Dataset, since: str | None = None) -> Changes:
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The same, read as it is asked for: some rows of one kind at a time."""
+
+    since: Mark | None
+    until: Mark | None
+    parts: Iterable[tuple[str, pa.Table]]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """All of them, one by one."""
+        return (_told(change, row) for change, found in self.parts for row in each(found))
+
+    def first(self, limit: int | None) -> Changes:
+        """At most so many of them (None: all), and how many there are."""
+        rows: list[dict[str, Any]] = []
+        count = 0
+        for change, found in self.parts:
+            count += found.num_rows
+            wanted = found if limit is None else found.slice(0, max(0, limit - len(rows)))
+            rows += [_told(change, row) for row in each(wanted)]
+        return Changes(self.since, self.until, rows, count)
+
+
+def changes_of(lake: Lake, dataset: Dataset, since: str | None = None, limit: int | None = None) -> Changes:
     """The rows that differ between what readers saw at `since` (a batch or a snapshot; None: nothing) and now.
+
+    Raises:
+        ChangesUnknownError: `since` is not published any more, or its snapshot has expired.
+        ChangedDatasetError: the dataset file is not the published one.
+    """
+    return difference(lake, dataset, since).first(limit)
+
+
+def difference(lake: Lake, dataset: Dataset, since: str | None = None) -> Difference:
+    """The same, for whoever does not want all rows at once. No row is read before it is asked for.
 
     Raises:
         ChangesUnknownError: `since` is not published any more, or its snapshot has expired.
@@ -64,13 +101,17 @@ def changes_of(lake: Lake, dataset: Dataset, since: str | None = None) -> Change
     if table is None:
         if since:
             raise ChangesUnknownError(dataset.name, since, "nothing is published")
-        return Changes(None, None, [])
+        return Difference(None, None, ())
     head = table.main
     records = list(chain(lake, dataset, head.record))
     until = Mark(None if head.record == ROOT else records[0].batch, head.snapshot)
     start = _mark(lake, dataset, table, records, since) if since else None
     before = start.snapshot if start else None
-    return Changes(start, until, list(_differences(table, table.published_columns(dataset), before, head.snapshot)))
+    return Difference(start, until, _differences(table, table.published_columns(dataset), before, head.snapshot))
+
+
+def _told(change: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {"change": change, "row": plain(row)}
 
 
 def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:
@@ -121,7 +162,7 @@ Tasks = dict[str, FileScanTask]
 """Files of one snapshot to be read, by path."""
 
 
-def _differences(table: StateTable, names: list[str], start: int | None, end: int) -> Iterable[dict[str, Any]]:
+def _differences(table: StateTable, names: list[str], start: int | None, end: int) -> Iterator[tuple[str, pa.Table]]:
     """The net changes, partition by partition: a key stays in its own."""
     before, after = _files(table, start) if start else {}, _files(table, end)
     stands = {path for path in before.keys() & after.keys() if _deletes(before[path]) == _deletes(after[path])}
@@ -132,7 +173,7 @@ def _differences(table: StateTable, names: list[str], start: int | None, end: in
 
 def _in_partition(
     table: StateTable, start: int | None, end: int, old: Tasks, new: Tasks, names: list[str]
-) -> Iterable[dict[str, Any]]:
+) -> Iterator[tuple[str, pa.Table]]:
     written = {path: task for path, task in new.items() if path not in old}
     # Rows of a file never change: what changed is in files that were written since, what went was in the others.
     rows = _read(table, end, written, names)
@@ -147,7 +188,7 @@ def _in_partition(
     for change, keys, found in (("deleted", deleted, lost), ("inserted", inserted, rows), ("updated", updated, rows)):
         shown = found.filter(pc.is_in(found[_KEY], value_set=keys[_KEY].combine_chunks())).sort_by(_KEY)
         assert shown.num_rows == keys.num_rows, "a changed row is in a file that was written since"
-        yield from ({"change": change, "row": plain(row)} for row in rows_of(shown.select(names)))
+        yield change, shown.select(names)
 
 
 def _files(table: StateTable, snapshot: int) -> Tasks:

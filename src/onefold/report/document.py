@@ -87,7 +87,12 @@ class Report(BaseModel):
     accounts: list[PartitionAccount]
     checks: list[Check]
     examples: dict[str, list[dict[str, Any]]]
-    written: datetime
+    committed: datetime | None = Field(
+        default=None,
+        description="When its commit record was written: of a published batch, when it was published; None: it has "
+        "none, or the report is of an earlier version",
+    )
+    written: datetime = Field(description="When this report was")
 
 
 def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
@@ -160,6 +165,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         accounts=upserted.accounts if upserted else [],
         checks=gate.checks if gate else [],
         examples=gate.examples if gate else {},
+        committed=record.written if record else None,
         written=datetime.now(UTC),
     )
 

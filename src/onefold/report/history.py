@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError
 from onefold.lake import Lake
 from onefold.landing.offsets import LOST, Present, Range, TopicPartition, minus
-from onefold.landing.plan import Interval
+from onefold.landing.plan import DECIDED, Interval
 from onefold.quality.documents import Check
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
@@ -43,7 +43,8 @@ class Entry(BaseModel):
 
     batch: str
     etag: str = Field(description="Of the report's JSON that it was read from; empty: there is none")
-    written: datetime
+    written: AwareDatetime = Field(description="When its report was")
+    committed: AwareDatetime | None = Field(default=None, description="As in the report")
     status: Literal["published", "red", "unpublished", "damaged"]
     page: bool = Field(default=True, description="Whether there is a page to lead to")
     interval: Interval | None = None
@@ -64,8 +65,18 @@ class Entry(BaseModel):
 
     @property
     def at(self) -> datetime:
-        """What batches are sorted by: the end of its interval, or when its report was written."""
-        return self.interval.end if self.interval else self.written
+        """What batches are sorted by: the end of its interval, or when it was made."""
+        return self.interval.end if self.interval else self.made
+
+    @property
+    def made(self) -> datetime:
+        """When its commit record was written: a report can be written again at any time. Else when the report was."""
+        return self.committed or self.written
+
+    @property
+    def decided(self) -> bool:
+        """Whether it brings nothing new: a replay, an accepted gap or forgotten keys, as its name says."""
+        return self.batch.partition("_")[0] in DECIDED
 
     @property
     def records(self) -> int:
@@ -86,7 +97,8 @@ class Told(BaseModel):
     dataset: str
     batch: str
     status: Literal["published", "red", "unpublished"]
-    written: datetime
+    written: AwareDatetime
+    committed: AwareDatetime | None = None
     interval: Interval | None
     landed: int | None
     replayed: int = 0
@@ -125,7 +137,7 @@ class History(BaseModel):
     entries: list[Entry] = Field(default=[], description="By `at`, newest first")
     coverage: list[Strip] | None = Field(default=None, description="None: not known, or positions are inferred")
     objects: int = Field(default=0, description="Objects covered, where positions are inferred")
-    written: datetime | None = Field(default=None, description="None: it was not kept, but gathered")
+    written: AwareDatetime | None = Field(default=None, description="None: it was not kept, but gathered")
 
 
 def keep_history(lake: Lake, dataset: Dataset) -> None:
@@ -296,6 +308,7 @@ def _summary(bare: Entry, report: Told) -> Entry:
         batch=report.batch,
         etag=bare.etag,
         written=report.written,
+        committed=report.committed,
         status=report.status,
         page=bare.page,
         interval=report.interval,

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
+from pyiceberg.table import Table
 
 from onefold import instants
 from onefold.catalog import StateTable, find_state, open_catalog
@@ -29,6 +30,10 @@ POSITION = ("cluster", "topic", "incarnation", "partition", "offset")
 """A position whole, in the total order; the offsets of another cluster or incarnation are others."""
 LOG = ("cluster", "incarnation")
 """What tells a log from another of the same topic and partition."""
+
+
+VERDICT = ("verdict", "reason", "scope", "survivor", "finding", "detail", "object", "line")
+"""What is told of a record beside its position."""
 
 
 def records_of(lake: Lake, dataset: Dataset) -> list[CommitRecord]:
@@ -128,6 +133,27 @@ def verdicts_of(
     Raises:
         UsageError: the batch was never upserted.
     """
+    rows, published = each_verdict(lake, dataset, batch, reason, limit)
+    return list(rows), published
+
+
+def each_verdict(
+    lake: Lake,
+    dataset: Dataset,
+    batch: str,
+    reason: str | None = None,
+    limit: int | None = None,
+    told: tuple[str, ...] = VERDICT,
+) -> tuple[Iterator[dict[str, Any]], bool]:
+    """The same one by one, with only some columns beside the position.
+
+    With a `limit` no more rows are held than that, without one all of them as Arrow has them.
+
+    Raises:
+        UsageError: the batch was never upserted.
+    """
+    from onefold.report.order import in_order, stream  # with it comes pandas, which most questions do without
+
     record = next((one for one in records_of(lake, dataset) if one.batch == batch), None)
     latest = lake.get(lake.latest(dataset, batch), Upserted)
     attempt = record.attempt if record else (latest.attempt if latest else None)
@@ -136,9 +162,10 @@ def verdicts_of(
     wanted: BooleanExpression = equal("attempt", attempt)
     if reason:
         wanted = And(wanted, equal("reason", reason))
-    names = (*POSITION, "verdict", "reason", "scope", "survivor", "finding", "detail", "object", "line")
-    rows = sorted(verdict_rows(lake, dataset, wanted, names), key=position)
-    return rows[:limit] if limit else rows, record is not None
+    names = [*POSITION, *told]
+    found = stream(_verdict_table(lake, dataset).scan(row_filter=wanted, selected_fields=tuple(names)))
+    rows = in_order((some.select(names) for some in found), ("topic", "partition", "offset"), limit)
+    return (plain(_from_here(row)) for row in rows), record is not None
 
 
 def explain(lake: Lake, dataset: Dataset, digest: bytes, period: str | None = None) -> list[dict[str, Any]]:
@@ -293,10 +320,13 @@ def verdict_rows(
     lake: Lake, dataset: Dataset, wanted: BooleanExpression, names: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
     """Rows of the dataset's verdict table, with only some columns; JSON values."""
-    table = open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
-    for batch in table.scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
+    for batch in _verdict_table(lake, dataset).scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))
         yield from (plain(_from_here(row)) for row in instants.rows_of(ordered))
+
+
+def _verdict_table(lake: Lake, dataset: Dataset) -> Table:
+    return open_catalog(lake).load_table((STAGING, f"{dataset.name}__verdicts_{dataset.generation}"))
 
 
 def _from_here(row: dict[str, Any]) -> dict[str, Any]:

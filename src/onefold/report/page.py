@@ -32,6 +32,7 @@ VERDICTS = (
 STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish")
 """A batch's way; the state of each is read off the report."""
 
+_UNDATED = {"new": "everything new", "replay": "replay", "gap": "accepted gap", "forget": "forgotten keys"}
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -195,7 +196,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (thin, share, bytes_, instant, interval, position, lasting)
+    filters = (thin, share, bytes_, instant, interval, undated, position, lasting)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
     environment.tests |= {"red": lambda check: check.red}
     environment.globals |= {"outcome": outcome}
@@ -254,6 +255,11 @@ def interval(between: Interval) -> str:
     start, end = instant(between.start, zone=False), instant(between.end, zone=False)
     same_day = start.split()[0] == end.split()[0]
     return f"{start} to {end.split()[1] if same_day else end} UTC"
+
+
+def undated(batch: str) -> str:
+    """What a batch without an interval is, as its name begins."""
+    return _UNDATED.get(batch.partition("_")[0], "export")
 
 
 def position(at: dict[str, Any]) -> str:

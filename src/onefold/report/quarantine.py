@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.instants import stamped
 from onefold.lake import Lake
-from onefold.report.ledger import plain, position, records_of
+from onefold.report.ledger import POSITION, equal, plain, records_of
+from onefold.report.order import in_order, stream
 from onefold.upsert import columns as U
+
+_BATCH, _REASON = f"{U.QUARANTINE}.batch", f"{U.QUARANTINE}.reason"
+_ORDER = ("_order.topic", "_order.partition", "_order.offset", _BATCH)
 
 
 def quarantine_of(
-    lake: Lake, dataset: Dataset, batch: str | None = None, reason: str | None = None
+    lake: Lake, dataset: Dataset, batch: str | None = None, reason: str | None = None, limit: int | None = None
 ) -> list[dict[str, Any]]:
     """Rejected records of published batches in the order of their positions; JSON values, bytes in hex.
 
@@ -23,31 +31,44 @@ def quarantine_of(
     Raises:
         UsageError: the batch is not published.
     """
+    return list(each_quarantined(lake, dataset, batch, reason, limit))
+
+
+def each_quarantined(
+    lake: Lake, dataset: Dataset, batch: str | None = None, reason: str | None = None, limit: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """The same one by one. With a `limit` no more are held than that, without one all of them as Arrow has them.
+
+    Raises:
+        UsageError: the batch is not published.
+    """
     if batch and batch not in {record.batch for record in records_of(lake, dataset)}:
         raise UsageError(f"{dataset.name}: batch {batch} is not published (see `onefold batches {dataset.name}`)")
     table = find_state(lake, dataset)
     if table is None:
-        return []
-    found = table.quarantined("_order", U.QUARANTINE)
-    rows = (_record(row["_order"], row[U.QUARANTINE]) for row in found)
-    wanted = (row for row in rows if batch in (None, row["batch"]) and reason in (None, row["reason"]))
-    return sorted((plain(row) for row in wanted), key=lambda row: (*position(row), row["batch"]))
+        return iter(())
+    found = stream(table.scan(equal(U.STATE, U.QUARANTINED), ("_order", U.QUARANTINE), table.main.snapshot))
+    rows = in_order((_wanted(some.flatten(), batch, reason) for some in found), _ORDER, limit)
+    return (plain(_record(row)) for row in rows)
 
 
-def _record(order: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+def _wanted(found: pa.Table, batch: str | None, reason: str | None) -> pa.Table:
+    for name, value in ((_BATCH, batch), (_REASON, reason)):
+        if value is not None:
+            found = found.filter(pc.equal(found[name], value))
+    return found
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: row[f"{U.QUARANTINE}.{name}"] for name in ("reason", "detail", "key", "value")}
     return {
-        "batch": kept["batch"],
-        **{name: order[name] for name in ("cluster", "topic", "incarnation", "partition", "offset")},
-        "timestamp": stamped(order["timestamp"]),
-        "reason": kept["reason"],
-        "detail": kept["detail"],
-        "key": kept["key"],
-        "value": kept["value"],
+        "batch": row[_BATCH],
+        **{name: row[f"_order.{name}"] for name in POSITION},
+        "timestamp": stamped(row["_order.timestamp"]),
+        **kept,
         "key_text": _text(kept["key"]),
         "value_text": _text(kept["value"]),
-        "headers": kept["headers"],
-        "object": kept["object"],
-        "line": kept["line"],
+        **{name: row[f"{U.QUARANTINE}.{name}"] for name in ("headers", "object", "line")},
     }
 
 

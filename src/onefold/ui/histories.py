@@ -6,15 +6,17 @@ new by its entity tag. Nothing is shown on the strength of an age.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from onefold.dataset import Dataset, dataset_files, load_dataset
 from onefold.decisions import Waiver
-from onefold.errors import InvalidDatasetError
+from onefold.errors import InvalidDatasetError, LakeUnavailableError
 from onefold.lake import HISTORIES, Lake
 from onefold.report.history import READERS, Entry, History, gather
 from onefold.storage import ObjectInfo
@@ -22,6 +24,23 @@ from onefold.storage import ObjectInfo
 UNKEPT = 30
 """Reports of a dataset without a history that are read for the overview, at most."""
 _PINNED = ".skipped.json"
+_LOG = logging.getLogger(__name__)
+_Seen = TypeVar("_Seen")
+
+
+def unless_broken(name: str, look: Callable[[], _Seen]) -> _Seen | None:
+    """What a look at one dataset gives; None where that fails: the log says why, and the others are shown all the same.
+
+    Raises:
+        LakeUnavailableError: that is no fault of the dataset.
+    """
+    try:
+        return look()
+    except LakeUnavailableError:
+        raise
+    except Exception:
+        _LOG.exception("dataset %s cannot be shown on the overview", name)
+        return None
 
 
 class Decided(BaseModel):
@@ -33,7 +52,7 @@ class Decided(BaseModel):
     batch: str = Field(validation_alias=AliasChoices("batch", "to"), description="Of a rollback: the last that stays")
     by: str
     reason: str
-    at: datetime
+    at: AwareDatetime
     waivers: list[Waiver] = []
     undone: list[str] = Field(default=[], description="Of a rollback: batches that are not published any more")
 
@@ -47,19 +66,21 @@ class Histories:
         self._decided: dict[str, tuple[str, Decided | None]] = {}
         self._files: dict[Path, tuple[tuple[int, int], Dataset | None]] = {}
 
-    def overview(self, lake: Lake, allowed: set[str]) -> dict[str, History]:
-        """The histories of the datasets that are among `allowed`, by name.
+    def overview(self, lake: Lake, allowed: set[str]) -> dict[str, History | None]:
+        """The histories of the datasets that are among `allowed`, by name; None: its own cannot be looked at.
 
         A dataset is what has a history or a dataset file. Where no dataset file can be seen from here, reports tell.
         """
         there = {info.key.removeprefix(HISTORIES).removesuffix(".json"): info for info in lake.storage.list(HISTORIES)}
         files = {file.stem for file in dataset_files(lake.settings.datasets_folder)}
         asked = sorted(name for name in allowed if name in there or name in files or not files)
+
+        def look(name: str) -> History | None:
+            return unless_broken(name, lambda: self._history(lake, name, there.get(name)))
+
         with ThreadPoolExecutor(READERS) as pool:
-            found = dict(
-                zip(asked, pool.map(lambda name: self._history(lake, name, there.get(name)), asked), strict=True)
-            )
-        return {name: one for name, one in found.items() if name in there or name in files or one.entries}
+            found = dict(zip(asked, pool.map(look, asked), strict=True))
+        return {name: one for name, one in found.items() if name in there or name in files or not one or one.entries}
 
     def dataset(self, lake: Lake, name: str, most: int) -> History:
         """A dataset's history, held against its reports; at most `most` of them are read."""

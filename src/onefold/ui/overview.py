@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
 from onefold.lake import Lake
 from onefold.report.history import READERS, History
-from onefold.ui.histories import Histories
+from onefold.ui.histories import Decided, Histories, unless_broken
 from onefold.ui.standing import Standing, stand
 
 ROWS = 25
@@ -37,10 +38,14 @@ def overview_of(lake: Lake, histories: Histories, allowed: set[str], query: str,
     Decisions are asked for where they can change what is seen: of the rows of the page, and of red batches.
     """
     every = histories.overview(lake, allowed)
-    bare = {name: stand(one, [], 0, now) for name, one in every.items()}
+
+    def bare_of(name: str) -> Standing:
+        return _standing(name, every[name], lambda: ([], 0), now)
 
     def asked(name: str) -> Standing:
-        return stand(every[name], *histories.decisions(lake, name), now)
+        return _standing(name, every[name], lambda: histories.decisions(lake, name), now)
+
+    bare = {name: bare_of(name) for name in every}
 
     with ThreadPoolExecutor(READERS) as pool:
         red = [name for name, one in bare.items() if one.waiting]
@@ -64,6 +69,21 @@ def overview_of(lake: Lake, histories: Histories, allowed: set[str], query: str,
         query=query,
         now=now,
     )
+
+
+def _standing(
+    name: str, history: History | None, decisions: Callable[[], tuple[list[Decided], int]], now: datetime
+) -> Standing:
+    """How a dataset stands, or that it cannot be said: the others are shown all the same."""
+
+    def look() -> Standing | None:
+        if history is None:
+            return None
+        standing = stand(history, *decisions(), now)
+        _need(standing)  # what it is sorted by is worked out here
+        return standing
+
+    return unless_broken(name, look) or Standing(History(dataset=name), [], [], 0, now, broken=True)
 
 
 def _matches(history: History, query: str) -> bool:

@@ -6,7 +6,7 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from onefold.report.page import bytes_, instant, interval, lasting, share, shown, thin
+from onefold.report.page import bytes_, instant, interval, lasting, share, shown, thin, undated
 from onefold.ui.charts import trend_of
 from onefold.ui.standing import STATES
 
@@ -28,7 +28,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (thin, share, bytes_, instant, interval, lasting)
+    filters = (thin, share, bytes_, instant, interval, undated, lasting)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
     environment.globals |= {"trend_of": trend_of, "states": STATES}
     return environment

@@ -52,6 +52,8 @@ class Standing:
     decided: list[Decided]
     unreadable: int
     now: datetime
+    broken: bool = False
+    """Whether nothing can be said of it: what lies there is not what it should be."""
 
     @property
     def name(self) -> str:
@@ -84,13 +86,17 @@ class Standing:
         return [one for one in self.batches if one.state in OPEN]
 
     @cached_property
+    def _published(self) -> list[Batch]:
+        return [one for one in self.batches if one.state == "published"]
+
+    @cached_property
     def newest(self) -> Entry | None:
-        """The newest published batch."""
-        return next((one.entry for one in self.batches if one.state == "published"), None)
+        """The newest published batch of new records; what people decided of earlier ones makes no table fresh."""
+        return next((one.entry for one in self._published if not one.entry.decided), None)
 
     @property
     def age(self) -> float | None:
-        """Seconds since the end of the newest published batch."""
+        """Seconds since the end of the newest published batch's interval, or since that batch was published."""
         return max(0.0, (self.now - self.newest.at).total_seconds()) if self.newest else None
 
     @property
@@ -137,7 +143,7 @@ class Standing:
     @property
     def held(self) -> int | None:
         """Records that the table holds; None: its mode holds none."""
-        return self.newest.held if self.newest else None
+        return self._published[0].entry.held if self._published else None
 
     @cached_property
     def rejected(self) -> int:
@@ -149,7 +155,7 @@ class Standing:
         """0 first: it needs a person most."""
         if self.waiting or self.unexplained:
             return 0
-        if self.damaged:
+        if self.damaged or self.broken:
             return 1
         if self.late:
             return 2
