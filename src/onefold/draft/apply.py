@@ -129,7 +129,7 @@ def _upsert(
     return Upsert(
         reason,
         tuple(column.expression for column in columns),
-        tuple(column.name for column in columns if column.expression.startswith("key")),
+        tuple(column.name for column in columns if _of_key(column)),
         "; ".join(filter(None, (key_reason, told))),
         version,
         version_reason,
@@ -170,7 +170,15 @@ def _same(left: Sequence[Cell], right: Sequence[Cell]) -> bool:
 
 
 def _others(columns: Sequence[Column], taken: Sequence[Column]) -> list[Column]:
-    return [column for column in columns if column not in taken]
+    """The columns that are not taken, nor fields whose name in the table is that of a part of the key."""
+    parts = {column.name.lower() for column in taken if _of_key(column)}
+    free = (one for one in columns if one.expression.startswith("header.") or one.name.lower() not in parts)
+    return [column for column in free if column not in taken]
+
+
+def _of_key(column: Column) -> bool:
+    """Whether it is read from the Kafka key; a field may be called `key_id`."""
+    return column.expression.partition(".")[0] == "key"
 
 
 def _changed(keys: Sequence[Cell], contents: Sequence[str]) -> int:
