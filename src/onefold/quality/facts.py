@@ -91,10 +91,11 @@ def facts_of(
     repeated = keys.where("repeated")
     stood = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
     assert stood is not None
-    nulls, regressions, unapplied = _faults(dataset, changed)
+    nulls, *faults = _counted(changed, [_null(dataset, changed), *([] if dataset.chained else _faulty(dataset))])
     if dataset.chained:
         regressions, unapplied = chain_faults(session, dataset, upserted, changed)
     else:
+        regressions, unapplied = faults
         unapplied += sum(n for action, n in upserted.changes.items() if action != U.REMOVE) - int(stood.keys)
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
 
@@ -141,17 +142,16 @@ def _repeated() -> Column:
     return (F.count("*") > 1).alias("repeated")
 
 
-def _faults(dataset: Dataset, changed: DataFrame) -> tuple[int, int, int]:
-    """Rows without key or version, rows that went back, and rows that are not what was meant; of the latter two guard
-    contiguous tells by its chains."""
-    asked = [_null(dataset, changed)]
-    if not dataset.chained:
-        asked += [_worse(dataset), F.col(C.ORDER) != F.col("_new_order")]
+def _counted(changed: DataFrame, asked: list[Column]) -> list[int]:
+    """How many rows meet each of some conditions: one pass."""
     sums = changed.agg(*map(F.count_if, asked)).first()
     assert sums is not None
-    nulls, *others = map(int, sums)
-    regressions, unapplied = others or (0, 0)
-    return nulls, regressions, unapplied
+    return [int(one) for one in sums]
+
+
+def _faulty(dataset: Dataset) -> list[Column]:
+    """Whether a row went back, and whether it is not what was meant."""
+    return [_worse(dataset), F.col(C.ORDER) != F.col("_new_order")]
 
 
 def _null(dataset: Dataset, changed: DataFrame) -> Column:
