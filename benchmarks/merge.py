@@ -125,6 +125,7 @@ def onefold(folder: Path, table: int, batch: int, name: str = "bench") -> dict[s
     from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE
     from onefold.records.fields import REJECTED_TYPE
     from onefold.upsert import columns as U
+    from onefold.upsert.flat import laid_flat
     from onefold.upsert.state import branch_table, ensure_state, state_table
     from spark_jobs import dedup, upsert
 
@@ -145,7 +146,7 @@ def onefold(folder: Path, table: int, batch: int, name: str = "bench") -> dict[s
     columns = session.table(state_table(dataset)).schema
     for start in range(0, table, AT_ONCE):
         some = standing(session, start, min(table, start + AT_ONCE), batch).withColumns(given)
-        rows = in_slots(identify(some, dataset), dataset, 1)
+        rows = laid_flat(in_slots(identify(some, dataset), dataset, 1))
         known = (F.col(one.name) if one.name in rows.columns else F.lit(None).cast(one.dataType) for one in columns)
         written = rows.select(*(of.alias(one.name) for of, one in zip(known, columns, strict=True)))
         written.writeTo(state_table(dataset)).option(f"snapshot-property.{RECORD_PROPERTY}", ROOT).append()

@@ -46,6 +46,7 @@ from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.dataset.types import FieldType
 from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.instants import rows_of
@@ -210,9 +211,11 @@ class StateTable:
         return self._rows(_IN("_key", list(keys)), fields)
 
     def _rows(self, wanted: Any, fields: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        found = self.scan(wanted, fields, self.main.snapshot)
+        columns = [name for field in fields for name in (FLAT_ORDER.values() if field == "_order" else (field,))]
+        found = self.scan(wanted, columns, self.main.snapshot)
         for batch in found.to_arrow_batch_reader():
-            yield from rows_of(batch)
+            for row in rows_of(batch):
+                yield row | {"_order": order_of(row)} if "_order" in fields else row
 
     def scan(self, row_filter: Any, fields: Iterable[str], snapshot: int, limit: int | None = None) -> DataScan:
         """A scan of a snapshot with the table's fields of today: renamed, widened, NULL where there were none."""
@@ -371,6 +374,11 @@ def _iceberg(kind: FieldType) -> IcebergType:
             return StructType(*(NestedField(number, name, _iceberg(of), False) for number, (name, of) in parts))
         case _:
             return _SCALARS[kind.name]
+
+
+def order_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The total order's parts of a row of a state table."""
+    return {part: row[name] for part, name in FLAT_ORDER.items()}
 
 
 def _record_of(snapshot: Snapshot) -> str | None:

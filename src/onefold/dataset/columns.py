@@ -15,9 +15,14 @@ _reason _rejected _repeats _resent _rows _scope _sequence _slot _start _starts _
 _tombstone _top _topic _unreadable _value_bytes _value_object _verdict _version _winner _within _witness _won _wrong
 """
 OWN = frozenset(_NAMES.split())
-PREFIXES = ("_base_", "_chain_", "_move_")
+PREFIXES = ("_base_", "_chain_", "_finding_", "_move_", "_order_", "_other_")
 ICEBERG = frozenset({"_deleted", "_file", "_last_updated_sequence_number", "_pos", "_row_id", "_spec_id"})
 """Metadata columns: Iceberg makes no table that has one (`_partition` is another)."""
+
+_ORDER = ("timestamp", "cluster", "topic", "incarnation", "partition", "offset")
+FLAT_ORDER = {part: f"_order_{part}" for part in _ORDER}
+"""The total order as the state table has it, a column a part (elsewhere the struct `_order`): its columns by the
+parts."""
 
 
 def is_own(name: str) -> bool:

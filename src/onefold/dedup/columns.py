@@ -44,9 +44,13 @@ that has a key there; null elsewhere."""
 SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", "_winner", "_detail"
 REFUSED = "(_verdict = 'rejected' AND _reason <> 'forgotten')"
 """Rejected, and not covered: such a record goes to the quarantine. One that is forgotten is covered."""
-STAMP = f"CASE WHEN {ORDER}.timestamp >= 0 THEN timestamp_millis(least({ORDER}.timestamp, {LAST})) END"
-"""A record's timestamp, to be shown: null where it has none, the last that there is where it lies beyond."""
 RAW_KEY, RAW_VALUE, RAW_HEADERS = "_raw_key", "_raw_value", "_raw_headers"
+
+
+def stamp(of: str) -> str:
+    """A record's timestamp (a column in ms), to be shown, in SQL: null where it has none, the last that there is where
+    it lies beyond."""
+    return f"CASE WHEN {of} >= 0 THEN timestamp_millis(least({of}, {LAST})) END"
 
 
 def row_key(dataset: Dataset) -> list[str]:

@@ -117,7 +117,7 @@ def _empty_quarantine(session: SparkSession, lake: Lake, dataset: Dataset) -> No
     with commits_name(session, main.record):
         session.sql(
             f"MERGE INTO {branch_table(dataset, branch)} t USING {_VIEW} s ON t._key IS NULL "
-            f"AND t.{U.STATE} = '{U.QUARANTINED}' AND {_same('t._order.')} AND ({held}) "
+            f"AND t.{U.STATE} = '{U.QUARANTINED}' AND {_same('t._order_')} AND ({held}) "
             f"WHEN MATCHED THEN UPDATE SET {empty}"
         )
     table = StateTable(lake, dataset)

@@ -19,6 +19,7 @@ from onefold.errors import RepeatedKeysError
 from onefold.lake import Lake
 from onefold.quality.facts import EXAMPLES, key_columns
 from onefold.upsert import columns as U
+from onefold.upsert.flat import with_structs
 from onefold.upsert.state import state_table
 
 
@@ -51,5 +52,5 @@ def find_reused(session: SparkSession, lake: Lake, dataset: Dataset) -> list[Reu
     if find_state(lake, dataset) is None:
         return []
     hidden = {level for level in dataset.narrow if any(map(dataset.masks, dataset.level_expressions(level)))}
-    found = reused_identities(session.table(state_table(dataset)), dataset)
+    found = reused_identities(with_structs(session.table(state_table(dataset))), dataset)
     return [one.model_copy(update={"identity": digest(one.identity)}) if one.level in hidden else one for one in found]

@@ -35,6 +35,7 @@ from onefold.spark.at_once import at_once
 from onefold.upsert import columns as U
 from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted
+from onefold.upsert.flat import read_actions
 from onefold.upsert.forgotten import forgotten_keys
 from onefold.upsert.state import read_state
 
@@ -356,7 +357,7 @@ _BARE = ("missing_field", "wrong_type", "null_value", "too_large")
 
 
 def _rejected(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
-    actions = session.table(upserted.actions)
+    actions = read_actions(session, upserted.actions)
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("topic", "partition", "offset")]
     place = [*at, F.col(E.OBJECT).alias("object"), F.col(E.LINE).alias("line"), F.col(C.REASON).alias("reason")]
     text = F.substring(F.col(C.RAW_VALUE).cast("string"), 1, 300)
@@ -382,7 +383,7 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
     """
     staged = session.table(upserted.staging)
     conflicts = (
-        session.table(upserted.actions)
+        read_actions(session, upserted.actions)
         .where(F.col(C.VERDICT) == "conflict")
         .select(C.KEY, C.ORDER, C.HASH, C.REASON, U.SCOPE, U.OTHER, U.WON)
         .orderBy(C.ORDER, C.HASH, C.KEY)

@@ -12,9 +12,9 @@ from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 from pyiceberg.table import Table
 
 from onefold import instants
-from onefold.catalog import StateTable, find_state, open_catalog
+from onefold.catalog import StateTable, find_state, open_catalog, order_of
 from onefold.dataset import Dataset
-from onefold.dataset.columns import is_own
+from onefold.dataset.columns import FLAT_ORDER, is_own
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
@@ -271,8 +271,8 @@ def _rows_of_keys(
     found = {}
     there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
     names = [name for name in there.column_names if not is_own(name) or name == U.STATE]
-    for row in instants.rows_of(there.select([*names, "_key", "_order"])):
-        order = row["_order"]
+    for row in instants.rows_of(there.select([*names, "_key", *FLAT_ORDER.values()])):
+        order = order_of(row)
         shown = {name: row[name] for name in names}
         found[row["_key"].hex(), *(order[name] for name in POSITION)] = plain(shown)
     return found

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.errors import UsageError
 from onefold.instants import stamped
 from onefold.lake import Lake
@@ -18,7 +19,7 @@ from onefold.report.order import in_order, stream
 from onefold.upsert import columns as U
 
 _BATCH, _REASON = f"{U.QUARANTINE}.batch", f"{U.QUARANTINE}.reason"
-_ORDER = ("_order.topic", "_order.partition", "_order.offset", _BATCH)
+_ORDER = (*(FLAT_ORDER[name] for name in ("topic", "partition", "offset")), _BATCH)
 
 
 def quarantine_of(
@@ -47,7 +48,7 @@ def each_quarantined(
     table = find_state(lake, dataset)
     if table is None:
         return iter(())
-    found = stream(table.scan(equal(U.STATE, U.QUARANTINED), ("_order", U.QUARANTINE), table.main.snapshot))
+    found = stream(table.scan(equal(U.STATE, U.QUARANTINED), (*FLAT_ORDER.values(), U.QUARANTINE), table.main.snapshot))
     rows = in_order((_wanted(some.flatten(), batch, reason) for some in found), _ORDER, limit)
     return (plain(_record(row)) for row in rows)
 
@@ -63,8 +64,8 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
     kept = {name: row[f"{U.QUARANTINE}.{name}"] for name in ("reason", "detail", "key", "value")}
     return {
         "batch": row[_BATCH],
-        **{name: row[f"_order.{name}"] for name in POSITION},
-        "timestamp": stamped(row["_order.timestamp"]),
+        **{name: row[FLAT_ORDER[name]] for name in POSITION},
+        "timestamp": stamped(row[FLAT_ORDER["timestamp"]]),
         **kept,
         "key_text": _text(kept["key"]),
         "value_text": _text(kept["value"]),

@@ -32,6 +32,7 @@ from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Duplicates, Upserted
+from onefold.upsert.flat import laid_flat, read_actions
 from onefold.upsert.forgotten import forgotten_keys, without_keys
 from onefold.upsert.gaps import Link, links_of
 from onefold.upsert.generation import check_generation
@@ -71,7 +72,7 @@ def look_up(
         place = partial(in_slots, dataset=dataset, slots=slots)
         return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,), links)
     known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
-    if known.isEmpty():  # a scan without files tells no buckets: the join would shuffle the whole first batch
+    if not known.select(C.KEY).take(1):  # a scan without files tells no buckets: the join would shuffle the batch
         known = F.broadcast(known)
     elif keys is not None:
         known = narrowed(known, keys, dataset, large=True)
@@ -146,8 +147,10 @@ def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
     changes = F.col(U.ACTION).isNotNull()
     columns = {name: F.when(changes, F.col(name)) for name in payload}
     columns |= {field.name: F.lit(None).cast(field.dataType) for field in sum_columns(dataset)}
+    # What only the look-up needs goes; of a row that changes, `_other` is the order that the base has.
+    before = [name for name in judged.columns if name.startswith(f"{U.BASE}_") and name != U.BASE + C.VERSION]
     table = scratch_table(dataset.name, "actions", attempt)
-    bucketed(judged.withColumns(columns), table, dataset)
+    bucketed(laid_flat(judged.withColumns(columns).drop(C.TIED, C.WINNER, *before)), table, dataset)
     return table
 
 
@@ -216,7 +219,7 @@ SURVIVOR_LOG = {"cluster": "string", "incarnation": "int"}
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
 
 
-def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str) -> str:
+def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str) -> None:
     """Append one row a record of the batch to the verdict table."""
     table = verdict_table(dataset)
     other = F.col(U.OTHER)
@@ -233,7 +236,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
             F.col(f"{C.ORDER}.{name}").alias(name)
             for name in ("cluster", "topic", "incarnation", "partition", "offset")
         ),
-        F.expr(C.STAMP).alias("timestamp"),
+        F.expr(C.stamp(f"{C.ORDER}.timestamp")).alias("timestamp"),
         F.col(C.VERDICT).alias("verdict"),
         F.col(C.REASON).alias("reason"),
         F.col(U.SCOPE).alias("scope"),
@@ -268,7 +271,6 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
             session.sql(f"ALTER TABLE {table} ADD COLUMN survivor.{name} {kind}")
     # Whoever asks for one key reads one bucket, and of its files the part where the key lies.
     rows.sortWithinPartitions("key", "topic", "partition", "offset").writeTo(table).append()
-    return table
 
 
 def write_record(
@@ -346,12 +348,9 @@ def apply_batch(
         append_sums(session, dataset, actions, sums, attempt, slots, gone, narrow=narrow)
     sessions = staged.producers.listed if staged.producers else []
     again = [CameAgain(session=one, highest=highest) for one, highest in come_again(sessions, seen)]
-    written = session.table(actions)
-    (counts, duplicates), verdicts, reused = at_once(
-        session,
-        partial(_counted, written, dataset, again),
-        partial(append_verdicts, written, dataset, staged.batch, attempt),
-        partial(found_reused, session, written, staged.reused),
+    written = read_actions(session, actions)
+    (counts, duplicates), reused = at_once(
+        session, partial(_counted, written, dataset, again), partial(found_reused, session, written, staged.reused)
     )
     upserted = Upserted(
         batch=staged.batch,
@@ -362,7 +361,7 @@ def apply_batch(
         staging=staged.table,
         code=staged.code,
         actions=actions,
-        verdicts=verdicts,
+        verdicts=verdict_table(dataset),
         landed=0 if manifest.replays else staged.records,
         replayed=staged.records if manifest.replays else 0,
         replays=manifest.replays.batch if manifest.replays else None,
@@ -393,7 +392,11 @@ def apply_batch(
     table.cut_branch(upserted.branch, base.snapshot)
     fault_point("before_merge")
     check_generation(lake, dataset, rebuilding=True)  # a newer file may have changed the table's fields meanwhile
-    merge(session, dataset, upserted, gone)
+    at_once(
+        session,
+        partial(merge, session, dataset, upserted, gone),
+        partial(append_verdicts, written, dataset, staged.batch, attempt),
+    )
     fault_point("after_merge")
     head = StateTable(lake, dataset).ref(upserted.branch)
     assert head is not None

@@ -9,12 +9,14 @@ from pyspark.sql import functions as F
 
 from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.faults import fault_point
 from onefold.lake import CATALOG
 from onefold.spark.tables import commits_name, view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
+from onefold.upsert.flat import laid_flat, read_actions, same_order
 from onefold.upsert.forgotten import leave_table
 from onefold.upsert.narrow import may_be_among
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
@@ -38,13 +40,15 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     leave_table(session, dataset, upserted.branch, list(gone))
     if upserted.replays:
         leave_quarantine(session, dataset, upserted)
-    actions = session.table(upserted.actions)
+    actions = read_actions(session, upserted.actions)
     told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.LIVE)
     told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
-    state = F.when(is_quarantined(), U.QUARANTINED).otherwise(told)
-    enters = F.lit(False) if upserted.replays else is_quarantined()
+    # Where none is rejected, what only these have is not read.
+    refused = is_quarantined() if upserted.counts.get("rejected") else F.lit(False)
+    enters = F.lit(False) if upserted.replays else refused
     rows = actions.where(F.col(U.ACTION).isNotNull() | enters)
-    rows = rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch)})
+    state = F.when(refused, U.QUARANTINED).otherwise(told)
+    rows = rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch, refused)})
     columns = session.table(target).columns
     if dataset.chained and upserted.changes.keys() - {U.INSERT}:
         _merge_chain(session, dataset, upserted, rows, columns)
@@ -52,7 +56,7 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     if upserted.changes.keys() & set(_DISPLACE):
         _displace(session, dataset, upserted, actions.where(F.col(U.ACTION).isin(*_DISPLACE)))
         fault_point("amid_merge")
-    new = rows.where(F.coalesce(F.col(U.ACTION) != U.REMOVE, F.lit(True))).select(*columns)
+    new = laid_flat(rows.where(F.coalesce(F.col(U.ACTION) != U.REMOVE, F.lit(True)))).select(*columns)
     new.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
 
 
@@ -70,9 +74,11 @@ def _merge_chain(
     session: SparkSession, dataset: Dataset, upserted: Upserted, rows: DataFrame, columns: list[str]
 ) -> None:
     """Guard contiguous: one statement, for a held row that wakes keeps what it has, and no payload of it is carried."""
-    names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
+    order = {name: f"s.{C.ORDER}.{part}" for part, name in FLAT_ORDER.items()}
+    names = ", ".join(f"`{name}`" for name in columns)
+    values = ", ".join(order.get(name, f"s.`{name}`") for name in columns)
     same = [_same_key(dataset), *_where(dataset, upserted)]
-    same += [f"t.{C.VERSION} = s.{C.VERSION}", f"t.{C.ORDER} = s.{C.ORDER}", f"s.{U.ACTION} <> '{U.INSERT}'"]
+    same += [f"t.{C.VERSION} = s.{C.VERSION}", same_order("t", "s"), f"s.{U.ACTION} <> '{U.INSERT}'"]
     with view_of(rows, _ACTIONS), commits_name(session, upserted.attempt):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING {_ACTIONS} s ON {' AND '.join(same)} "

@@ -1,6 +1,6 @@
 """The quarantine: rejected records as rows of the state table, published with their batch in its one commit.
 
-They have no key and `_state` quarantined; what they are is in `_order` (the position) and `_quarantine`. So
+They have no key and `_state` quarantined; what they are is in `_order_…` (the position) and `_quarantine`. So
 they follow `main`: a red batch shows none, a rollback takes them back, a rebuild has its own.
 """
 
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.records import envelope as E
@@ -23,12 +24,12 @@ QUARANTINE_TYPE = (
 
 _COLUMNS = {
     "batch": f"{U.QUARANTINE}.batch",
-    "cluster": f"{C.ORDER}.cluster",
-    "topic": f"{C.ORDER}.topic",
-    "incarnation": f"{C.ORDER}.incarnation",
-    "partition": f"{C.ORDER}.partition",
-    "offset": f"{C.ORDER}.offset",
-    "timestamp": C.STAMP,
+    "cluster": FLAT_ORDER["cluster"],
+    "topic": FLAT_ORDER["topic"],
+    "incarnation": FLAT_ORDER["incarnation"],
+    "partition": FLAT_ORDER["partition"],
+    "offset": FLAT_ORDER["offset"],
+    "timestamp": C.stamp(FLAT_ORDER["timestamp"]),
     "reason": f"{U.QUARANTINE}.reason",
     "detail": f"{U.QUARANTINE}.detail",
     "key": f"{U.QUARANTINE}.key",
@@ -47,8 +48,8 @@ def is_quarantined() -> Column:
     return F.expr(C.REFUSED)
 
 
-def quarantine_struct(batch: str) -> Column:
-    """`_quarantine` of a row of the actions; null where it is not quarantined."""
+def quarantine_struct(batch: str, refused: Column) -> Column:
+    """`_quarantine` of a row of the actions; null where it is not `refused`."""
     kept = F.struct(
         F.lit(batch).alias("batch"),
         F.col(C.REASON).alias("reason"),
@@ -59,7 +60,7 @@ def quarantine_struct(batch: str) -> Column:
         F.col(C.RAW_VALUE).alias("value"),
         F.col(C.RAW_HEADERS).alias("headers"),
     )
-    return F.when(is_quarantined(), kept).cast(QUARANTINE_TYPE)
+    return F.when(refused, kept).cast(QUARANTINE_TYPE)
 
 
 def quarantine_field() -> T.StructField:

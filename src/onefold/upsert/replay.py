@@ -10,11 +10,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.spark.tables import view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
+from onefold.upsert.flat import read_actions
 from onefold.upsert.state import branch_table, state_table
 
 _AGAIN = "again"
@@ -47,15 +49,17 @@ def entries_left(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
 def _entry(dataset: Dataset) -> dict[str, str]:
     """The columns of the state table that say where an entry's record lies, by short names."""
     if dataset.source.exact:
-        return {name.removeprefix("_"): f"{C.ORDER}.{name.removeprefix('_')}" for name in E.POSITION}
+        return {part: name for part, name in FLAT_ORDER.items() if part != "timestamp"}
     return {"object": f"{U.QUARANTINE}.object", "line": f"{U.QUARANTINE}.line"}
 
 
 def _places(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
     """Where the records of a replay lie, once each; `again`: one there was rejected again."""
-    columns = _entry(dataset) if dataset.source.exact else {"object": E.OBJECT, "line": E.LINE}
+    exact = {part: f"{C.ORDER}.{part}" for part in _entry(dataset)}
+    columns = exact if dataset.source.exact else {"object": E.OBJECT, "line": E.LINE}
     at: list[Column] = [F.col(column).alias(name) for name, column in columns.items()]
-    records = session.table(upserted.actions).where(F.col(C.SURVIVOR).isNotNull())  # the others are rows of the base
+    # The others are rows of the base.
+    records = read_actions(session, upserted.actions).where(F.col(C.SURVIVOR).isNotNull())
     return records.groupBy(*at).agg(F.max(F.expr(C.REFUSED)).alias(_AGAIN))
 
 

@@ -13,6 +13,7 @@ from onefold.dedup import columns as C
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
+from onefold.upsert.flat import flat_fields, with_structs
 from onefold.upsert.quarantine import quarantine_field, quarantine_view
 
 ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>"
@@ -44,7 +45,7 @@ def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     named = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, *chained, *C.LEVELS.values()]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     known = {field.name: field for field in staged.schema.fields}
-    own = [known[name] for name in named if name in known]
+    own = [part for name in named if name in known for part in flat_fields(known[name])]
     state = T.StructField(U.STATE, T.StringType())
     return [*own, state, quarantine_field(), *(known[name] for name in payload), *sum_columns(dataset)]
 
@@ -129,7 +130,7 @@ def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: 
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
     if periods is not None:
         rows = rows.where(in_periods(dataset, periods))
-    return with_fields(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE), dataset)
+    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)), dataset)
 
 
 def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int) -> DataFrame:
@@ -139,7 +140,7 @@ def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int)
     """
     between = {"start-snapshot-id": str(base), "end-snapshot-id": str(head)}
     rows = session.read.options(**between).table(state_table(dataset))
-    return with_fields(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE), dataset)
+    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)), dataset)
 
 
 def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:

@@ -137,7 +137,7 @@ def _wide(kind: FieldType) -> str:
 def _known(base: DataFrame, dataset: Dataset, moved: DataFrame, *, narrow: bool) -> DataFrame:
     known = base.where(F.col(U.STATE) == U.LIVE)
     known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (U.ENTRIES, *dataset.sums)))
-    if known.isEmpty():  # a scan without files tells no buckets
+    if not known.select(C.KEY).take(1):  # a scan without files tells no buckets
         return F.broadcast(known)
     return narrowed(known, moved, dataset, large=narrow)
 
