@@ -76,7 +76,7 @@ def _lose_insert(session: SparkSession, branch: str) -> None:
 
 
 def _go_back(session: SparkSession, branch: str) -> None:
-    session.sql(f"UPDATE {branch} SET _order.timestamp = 9999999999999 WHERE id = 'a'")
+    session.sql(f"UPDATE {branch} SET _order_timestamp = 9999999999999 WHERE id = 'a'")
 
 
 def _lose_key(session: SparkSession, branch: str) -> None:

@@ -40,6 +40,13 @@ class Executed:
         assert scans
         return {column for scan in scans for column in re.findall(r"(\w+)#", scan)}
 
+    def by_vectors(self, table: str) -> bool:
+        """Whether every scan of a table gives vectors, and not rows one by one."""
+        lines = self.tree.splitlines()
+        scans = [number for number, line in enumerate(lines) if "BatchScan" in line and table in line]
+        assert scans
+        return all("ColumnarToRow" in lines[number - 1] for number in scans)
+
     def sorts_whole(self, table: str) -> int:
         """How many scans of a table are sorted as they are, and not only what a broadcast hash lets through."""
         lines, found = self.tree.splitlines(), 0

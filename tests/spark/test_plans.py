@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
@@ -78,10 +79,9 @@ def batches(
         before = last_statement(session)
         assert run(session, lake, told, export(folder / name, records)).red is None
         mine = list(statements(session, before))
-        writes = [
-            one for one in mine if one.writes and "+- LocalTableScan (1)" not in one.tree
-        ]  # the empty first snapshot
-        staging, actions, _, *delete, append = writes
+        writes = [one for one in mine if one.writes and "+- LocalTableScan (1)" not in one.tree]  # the first snapshot
+        # The verdicts are written beside the merge.
+        staging, actions, *delete, append = (one for one in writes if "__verdicts_" not in one.text)
         gate = [one for one in mine[mine.index(append) :] if "accounts__state_" in one.tree and not one.writes]
         found.append(Batch(staging, actions, delete[0] if delete else None, append, gate))
     return found
@@ -104,8 +104,13 @@ def test_L8_the_look_up_joins_without_an_exchange(batches: list[Batch]) -> None:
 
 
 def test_L8_the_look_up_reads_key_order_and_hash_columns_of_the_base_only(batches: list[Batch]) -> None:
-    wanted = {C.KEY, C.ORDER, C.VERSION, C.HASH, C.MESSAGE_ID, U.STATE}
+    wanted = {C.KEY, *FLAT_ORDER.values(), C.VERSION, C.HASH, C.MESSAGE_ID, U.STATE}
     assert [batch.actions.scanned("accounts__state_") for batch in batches] == [wanted] * 3
+
+
+def test_L8_the_look_up_reads_the_base_by_vectors(batches: list[Batch], levels: Levels) -> None:
+    for actions in (*(batch.actions for batch in batches[1:]), levels.actions):
+        assert actions.by_vectors("__state_")
 
 
 def test_L8_pure_inserts_append_without_reading_the_table(batches: list[Batch]) -> None:
@@ -247,5 +252,6 @@ def test_L8_with_every_level_a_batch_is_shuffled_with_its_payload_once_and_narro
 def test_L8_with_every_level_no_record_of_the_table_is_shuffled(levels: Levels) -> None:
     assert not any("entries__state_" in one.text for one in levels.dedup)
     assert (levels.actions.exchanges, "SortMergeJoin LeftOuter" in levels.actions.tree) == (0, True)
-    wanted = {C.KEY, C.ORDER, C.HASH, C.PRODUCER, C.MESSAGE_ID, U.STATE}
+    producer = {f"{C.PRODUCER}_{part}" for part in ("name", "epoch", "sequence")}
+    wanted = {C.KEY, *FLAT_ORDER.values(), C.HASH, *producer, C.MESSAGE_ID, U.STATE}
     assert levels.actions.scanned("entries__state_") == wanted

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from onefold.catalog import RECORD_PROPERTY, StateTable
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.plan import find_plan
@@ -77,8 +78,8 @@ def test_a_right_table_is_proved_and_each_kind_of_wrong_row_is_named(
         session, lake, made,
         "UPDATE {t} SET owner = 'Z' WHERE id = 'a'",
         "UPDATE {t} SET _version = 2, _state = 'live' WHERE id = 'c'",
-        "INSERT INTO {t} SELECT unhex('00'), _version, _order, _hash, _message_id, _state, _quarantine, 'x', owner, "
-        "credit FROM {t} WHERE id = 'b'",
+        f"INSERT INTO {{t}} SELECT unhex('00'), _version, {', '.join(FLAT_ORDER.values())}, _hash, _message_id, "
+        "_state, _quarantine, 'x', owner, credit FROM {t} WHERE id = 'b'",
         "DELETE FROM {t} WHERE id = 'b'",
     )  # fmt: skip
     wrong = prove(session, lake, made)

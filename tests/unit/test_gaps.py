@@ -34,21 +34,12 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.gaps import Link, links_of
+from tests.orders import ORDER, flat
 
 MakeDataset = Callable[..., Dataset]
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
-ORDER = pa.struct(
-    [
-        ("timestamp", pa.int64()),
-        ("cluster", pa.string()),
-        ("topic", pa.string()),
-        ("incarnation", pa.int32()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-    ]
-)
 STATE = pa.schema(
-    [("_key", pa.binary()), ("_version", pa.int64()), ("_order", ORDER), ("_state", pa.string()), ("id", pa.string())]
+    [("_key", pa.binary()), ("_version", pa.int64()), *ORDER, ("_state", pa.string()), ("id", pa.string())]
 )
 VERSION = {"from": "long(header.v)", "guard": "contiguous"}
 KEYS: dict[str, Any] = {
@@ -79,7 +70,7 @@ def publish(lake: Lake, made: Dataset, rows: list[tuple[str, int, str]]) -> None
         {
             "_key": digest_of_key(made, {"id": key}),
             "_version": version,
-            "_order": {"timestamp": 1_000 * offset, **place, "offset": offset},
+            **flat(timestamp=1_000 * offset, **place, offset=offset),
             "_state": state,
             "id": key,
         }

@@ -28,6 +28,7 @@ from onefold.report.order import in_order, stream
 from onefold.report.quarantine import quarantine_of
 from onefold.settings import load_settings
 from onefold.upsert.commit_record import CommitRecord
+from tests.orders import ORDER, flat
 
 ROWS = 20_000
 MANY = 4 << 20
@@ -56,7 +57,6 @@ VERDICTS = pa.schema(
     + [(name, pa.string()) for name in ("finding", "detail", "object")]
     + [("line", pa.int64())]
 )
-ORDER = pa.struct([("timestamp", pa.int64()), *((name, VERDICTS.field(name).type) for name in VERDICTS.names[1:6])])
 KEPT = pa.struct(
     [(name, pa.string()) for name in ("batch", "reason", "detail", "object")]
     + [("line", pa.int64()), ("key", pa.binary()), ("value", pa.binary())]
@@ -67,7 +67,7 @@ STATE = pa.schema(
         ("_key", pa.binary()),
         ("_hash", pa.binary()),
         ("_state", pa.string()),
-        ("_order", ORDER),
+        *ORDER,
         ("_quarantine", KEPT),
         ("id", pa.string()),
         ("change", pa.string()),
@@ -126,7 +126,7 @@ def judged(topic: str | None, partition: int | None, offset: int | None, verdict
 
 def refused(offset: int, batch: str = "export_0", value: bytes = b"{") -> dict[str, Any]:
     kept = {"batch": batch, "reason": "undecodable", "detail": "no JSON", "value": value, "headers": []}
-    return {"_state": "quarantined", "_order": {"timestamp": 1, **at("t", 0, offset)}, "_quarantine": kept}
+    return {"_state": "quarantined", **flat(timestamp=1, **at("t", 0, offset)), "_quarantine": kept}
 
 
 def live(number: int, change: str | None = None) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import account_for, covered_objects
+from tests.orders import ORDER, flat
 
 MakeDataset = Callable[..., Dataset]
 KEY = "c/t/1/0"
@@ -46,16 +47,6 @@ CONNECT = {
     "source": {"exports": {"path": "exports", "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}},
     "identity": {"business_key": ["id"]},
 }
-ORDER = pa.struct(
-    [
-        ("timestamp", pa.int64()),
-        ("cluster", pa.string()),
-        ("topic", pa.string()),
-        ("incarnation", pa.int32()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-    ]
-)
 KEPT = pa.struct(
     [
         ("batch", pa.string()),
@@ -65,15 +56,14 @@ KEPT = pa.struct(
         ("key", pa.binary()),
     ]
 )
-STATE = pa.schema([("_state", pa.string()), ("_order", ORDER), ("_quarantine", KEPT)])
+STATE = pa.schema([("_state", pa.string()), *ORDER, ("_quarantine", KEPT)])
 
 
 def entry(offset: int | None, key: bytes | None = b'{"id": "a"}', **more: Any) -> dict[str, Any]:
     """A quarantined record of the batch `origin`."""
-    order = dict.fromkeys(field.name for field in ORDER) | {"timestamp": 1, "offset": offset}
-    order |= {"cluster": "c", "topic": "t", "incarnation": 1, "partition": 0} if offset is not None else {}
+    place = {"cluster": "c", "topic": "t", "incarnation": 1, "partition": 0} if offset is not None else {}
     kept = {"batch": None, "reason": "undecodable", "object": "0.jsonl", "line": None, "key": key} | more
-    return {"_state": "quarantined", "_order": order, "_quarantine": kept}
+    return {"_state": "quarantined", **flat(timestamp=1, offset=offset, **place), "_quarantine": kept}
 
 
 class Table:
@@ -185,7 +175,7 @@ def test_positions_restrict_it_and_what_is_not_in_quarantine_is_not_named(exact:
 def in_log(offset: int, cluster: str, incarnation: int) -> dict[str, Any]:
     """A quarantined record of another log of the same topic and partition."""
     one = entry(offset)
-    return one | {"_order": one["_order"] | {"cluster": cluster, "incarnation": incarnation}}
+    return one | {"_order_cluster": cluster, "_order_incarnation": incarnation}
 
 
 @pytest.fixture

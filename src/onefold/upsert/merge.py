@@ -16,7 +16,7 @@ from onefold.lake import CATALOG
 from onefold.spark.tables import commits_name, view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
-from onefold.upsert.flat import laid_flat, read_actions, same_order
+from onefold.upsert.flat import laid_flat, read_actions
 from onefold.upsert.forgotten import leave_table
 from onefold.upsert.narrow import may_be_among
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
@@ -48,7 +48,7 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     enters = F.lit(False) if upserted.replays else refused
     rows = actions.where(F.col(U.ACTION).isNotNull() | enters)
     state = F.when(refused, U.QUARANTINED).otherwise(told)
-    rows = rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch, refused)})
+    rows = laid_flat(rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch, refused)}))
     columns = session.table(target).columns
     if dataset.chained and upserted.changes.keys() - {U.INSERT}:
         _merge_chain(session, dataset, upserted, rows, columns)
@@ -56,7 +56,7 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     if upserted.changes.keys() & set(_DISPLACE):
         _displace(session, dataset, upserted, actions.where(F.col(U.ACTION).isin(*_DISPLACE)))
         fault_point("amid_merge")
-    new = laid_flat(rows.where(F.coalesce(F.col(U.ACTION) != U.REMOVE, F.lit(True)))).select(*columns)
+    new = rows.where(F.coalesce(F.col(U.ACTION) != U.REMOVE, F.lit(True))).select(*columns)
     new.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
 
 
@@ -74,11 +74,10 @@ def _merge_chain(
     session: SparkSession, dataset: Dataset, upserted: Upserted, rows: DataFrame, columns: list[str]
 ) -> None:
     """Guard contiguous: one statement, for a held row that wakes keeps what it has, and no payload of it is carried."""
-    order = {name: f"s.{C.ORDER}.{part}" for part, name in FLAT_ORDER.items()}
-    names = ", ".join(f"`{name}`" for name in columns)
-    values = ", ".join(order.get(name, f"s.`{name}`") for name in columns)
+    names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
     same = [_same_key(dataset), *_where(dataset, upserted)]
-    same += [f"t.{C.VERSION} = s.{C.VERSION}", same_order("t", "s"), f"s.{U.ACTION} <> '{U.INSERT}'"]
+    same += [f"t.{name} <=> s.{name}" for name in (C.VERSION, *FLAT_ORDER.values())]
+    same.append(f"s.{U.ACTION} <> '{U.INSERT}'")
     with view_of(rows, _ACTIONS), commits_name(session, upserted.attempt):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING {_ACTIONS} s ON {' AND '.join(same)} "
