@@ -253,5 +253,5 @@ def test_L8_with_every_level_no_record_of_the_table_is_shuffled(levels: Levels) 
     assert not any("entries__state_" in one.text for one in levels.dedup)
     assert (levels.actions.exchanges, "SortMergeJoin LeftOuter" in levels.actions.tree) == (0, True)
     producer = {f"{C.PRODUCER}_{part}" for part in ("name", "epoch", "sequence")}
-    wanted = {C.KEY, *FLAT_ORDER.values(), C.HASH, *producer, C.MESSAGE_ID, U.STATE}
+    wanted = {C.KEY, *FLAT_ORDER.values(), C.HASH, *producer, C.MESSAGE_ID}
     assert levels.actions.scanned("entries__state_") == wanted

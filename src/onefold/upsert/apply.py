@@ -72,8 +72,9 @@ def look_up(
         place = partial(in_slots, dataset=dataset, slots=slots)
         return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,), links)
     known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
-    if not known.select(C.KEY).take(1):  # a scan without files tells no buckets: the join would shuffle the batch
-        known = F.broadcast(known)
+    whole_and_large = keys is not None and periods is None
+    if not (whole_and_large or known.select(C.KEY).take(1)):
+        known = F.broadcast(known)  # a scan without files tells no buckets: the join would shuffle the batch
     elif keys is not None:
         known = narrowed(known, keys, dataset, large=True)
     judged = judge(staged, known, dataset)
@@ -219,9 +220,13 @@ SURVIVOR_LOG = {"cluster": "string", "incarnation": "int"}
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
 
 
-def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str) -> None:
-    """Append one row a record of the batch to the verdict table."""
+def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str, *, rejected: bool = True) -> None:
+    """Append one row a record of the batch to the verdict table; not `rejected`: no record is, and what only rejected
+    ones have is not read."""
     table = verdict_table(dataset)
+    if not rejected:
+        raw = {name: actions.schema[name].dataType for name in (C.RAW_KEY, C.RAW_VALUE, C.RAW_HEADERS)}
+        actions = actions.withColumns({name: F.lit(None).cast(kind) for name, kind in raw.items()})
     other = F.col(U.OTHER)
     survivor = F.when(
         other.isNotNull() & ~F.col(C.VERDICT).isin("applied", "rejected", "filtered"),
@@ -395,7 +400,7 @@ def apply_batch(
     at_once(
         session,
         partial(merge, session, dataset, upserted, gone),
-        partial(append_verdicts, written, dataset, staged.batch, attempt),
+        partial(append_verdicts, written, dataset, staged.batch, attempt, rejected="rejected" in counts.verdicts),
     )
     fault_point("after_merge")
     head = StateTable(lake, dataset).ref(upserted.branch)

@@ -20,14 +20,15 @@ from onefold.upsert import columns as U
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known of a record and of the row that the base has for its key."""
+    """What is known of a record and of the row that the base has for its key; `stands`: that row is before the record
+    that the batch's loser lost to."""
 
     has: Column
     same: Column
     same_order: Column
     earlier: Column
+    stands: Column
     same_levels: dict[str, Column]
-    staged_order: Column
     base_order: Column
 
 
@@ -46,7 +47,7 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     and `_scope`, `_other`, `_won`, `_action`; and completes `_finding` by what the base tells.
     """
     joined = staged.join(base, C.row_key(dataset), "left")
-    facts = _facts(joined)
+    facts, joined = _facts(joined, dataset)
     decided = _upsert(facts, dataset) if dataset.apply.mode == "upsert" else _append(facts, dataset)
     lost = ~F.col(C.SURVIVOR)
     keyed = F.col(C.KEY).isNotNull()
@@ -73,10 +74,17 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     columns[C.WITNESS] = F.when(own, F.col(C.WITNESS)).otherwise(F.when(facts.has, _stored_witness(joined)))
     columns[U.FINDING] = F.when(keyed & ~stands, F.coalesce(F.col(U.FINDING), _finding(facts, dataset)))
     judged = joined.withColumns({f"_new{name}": column for name, column in columns.items()})
-    return judged.drop(*columns).withColumnsRenamed({f"_new{name}": name for name in columns})
+    told = [name for name in judged.columns if name.startswith(_FACT)]
+    return judged.drop(*columns, *told).withColumnsRenamed({f"_new{name}": name for name in columns})
 
 
-def _facts(joined: DataFrame) -> _Facts:
+_FACT = "_fact_"
+"""Prefix of facts that are columns of their own for a while: each is asked once, where every rule that asks would have
+it compiled anew."""
+
+
+def _facts(joined: DataFrame, dataset: Dataset) -> tuple[_Facts, DataFrame]:
+    """What the rules ask, and the rows with what of it is no mere name."""
     order, base_order = F.col(C.ORDER), F.col(U.BASE + C.ORDER)
     same_levels = {
         level: F.coalesce(F.col(name) == F.col(U.BASE + name), F.lit(False))
@@ -86,15 +94,16 @@ def _facts(joined: DataFrame) -> _Facts:
     if "producer" in same_levels:  # it counts for each partition anew
         for part in ("cluster", "topic", "incarnation", "partition"):
             same_levels["producer"] &= order[part] == base_order[part]
-    return _Facts(
-        has=F.col(U.BASE + C.HASH).isNotNull(),
-        same=same_content(F.col(C.HASH), F.col(U.BASE + C.HASH)),
-        same_order=order == base_order,
-        earlier=order < base_order,
-        same_levels=same_levels,
-        staged_order=order,
-        base_order=base_order,
-    )
+    asked = {
+        "has": F.col(U.BASE + C.HASH).isNotNull(),
+        "same": same_content(F.col(C.HASH), F.col(U.BASE + C.HASH)),
+        "same_order": order == base_order,
+        "earlier": order < base_order,
+        "stands": stands_above_winner(base_order, _tie(dataset)),
+    }
+    rows = joined.withColumns({_FACT + name: told for name, told in asked.items()})
+    facts = {name: F.col(_FACT + name) for name in asked}
+    return _Facts(**facts, same_levels=same_levels, base_order=base_order), rows
 
 
 def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
@@ -106,7 +115,7 @@ def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     exact = F.lit(dataset.source.exact)
     clash = F.when(f.same_order & exact, "inconsistent_position").otherwise(F.lit("same_identity"))
     # A loser of the batch answers to whoever stands for its key in the end.
-    base_stands = f.has & (f.base_order <= F.col(C.WINNER))
+    base_stands = f.has & f.stands
     was = F.col(C.VERDICT)
     against_base = base_stands & F.col(C.KEY).isNotNull()
     read_twice = (was == "duplicate") & (F.col(C.REASON) == "position")
@@ -139,12 +148,11 @@ def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
 
 def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     """The larger (version, order) stands; of equal versions the tie decides how the loser is called."""
-    assert dataset.apply.version
-    tie = dataset.apply.version.tie
+    tie = _tie(dataset)
     version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
     newer, tied = version > base_version, version == base_version
     smaller_hash = f.same_order & ~f.same & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
-    later = f.earlier if tie == "first" else (f.staged_order > f.base_order)
+    later = f.earlier if tie == "first" else ~(f.earlier | f.same_order)
     better = newer | (tied & (later | smaller_hash))
     again = F.coalesce(
         *(F.when(f.same_levels[level], level) for level in RETRIES if level in f.same_levels), _no_level()
@@ -162,7 +170,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     # A lower version of the batch may still meet its own version in the table; and who lost to a record of its own
     # version answers to the table's row of that version, where that record does.
     meets = f.has & tied & (was == "superseded") & (F.col(C.REASON) == "in_batch")
-    stands = F.col(C.TIED) & stands_above_winner(f.base_order, tie)
+    stands = F.col(C.TIED) & f.stands
     answers = meets | (f.has & tied & (stands | ~F.col(C.TIED)))
     tie_verdict = F.lit("conflict") if tie == "conflict" else F.when(later, "applied").otherwise("superseded")
     tie_reason = F.lit("same_version") if tie == "conflict" else settled
@@ -198,6 +206,11 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
         U.WON: (f.has & tied & ~f.same & better, F.lit(False)),
         U.ACTION: (F.when(~f.has, "insert").when(better, "update"), F.lit(None).cast("string")),
     }
+
+
+def _tie(dataset: Dataset) -> str:
+    """Without versions the smaller record stands, as the first one of a version does."""
+    return dataset.apply.version.tie if dataset.apply.version else "first"
 
 
 def stands_above_winner(base_order: Column, tie: str) -> Column:
