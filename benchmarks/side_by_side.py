@@ -32,10 +32,12 @@ def run_job(module: str, job: str, folder: Path, *words: str, heard: bool = Fals
     return json.loads(done.stdout.strip().splitlines()[-1])  # type: ignore[no-any-return]
 
 
-def print_medians(console: Console, found: Found, base: str, figure: str, title: str) -> None:
+def print_medians(
+    console: Console, found: Found, base: str, figure: str, title: str, heading: str = "median of the rounds"
+) -> None:
     """A line a job: its median, its ratio to `base`, its highest peak, and one figure that all must agree on."""
     against = median_of(found[base])
-    table = Table(title="median of the rounds", title_justify="left")
+    table = Table(title=heading, title_justify="left")
     for name in ("job", "seconds", f"against {base}", "peak memory, MB", title):
         table.add_column(name, justify="left" if name == "job" else "right")
     for job, runs in found.items():
