@@ -16,7 +16,8 @@ With `--curve`, one batch goes into tables of several sizes, by Onefold alone: i
 
 Every job is a process of its own, in turn; medians and ratios are printed, each job's peak memory, and what the tasks
 of Onefold's upsert needed: bytes that were shuffled, and memory. With `--again` each does it twice, the second time on
-the same table and batch as the first: what a JVM compiles while it works, which the first time pays for, is there.
+the same table and batch as the first: what a JVM compiles while it works, which the first time pays for, is there. (Its
+peak memory is then that of both.)
 """
 
 from __future__ import annotations
@@ -264,6 +265,8 @@ def main() -> int:
     if args.job:
         print(json.dumps(globals()[args.job](args.folder, args.table, args.batch, args.again)))
         return 0
+    if args.again and args.curve:
+        parser.error("--again goes with the jobs side by side, not with --curve")
     batch = args.batch or (100_000 if args.curve else 1_000_000)
     console = Console()
     if not args.curve:

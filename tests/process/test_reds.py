@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from onefold.publish import publish_batch
 from onefold.quality.documents import Check, GateResult
 from onefold.report.ledger import batches_of, rows_of, verdicts_of
 from onefold.upsert.documents import Upserted
+from onefold.upsert.state import verdict_table
 from tests.process.project import THINGS, Project, line, thing
 
 if TYPE_CHECKING:
@@ -139,8 +141,12 @@ def test_two_contents_at_one_position_block_and_cannot_be_waived(begun: Project,
     ended = red_run(begun, session, [thing(10, "c", 1), thing(10, "c", 2)])
     check = check_of(begun, ended.batch, "no position with two contents")
     assert (check.status, check.waivable) == ("failed", False)
-    reasons = [row["reason"] for row in verdicts_of(begun.lake, begun.dataset(), ended.batch)[0]]
-    assert reasons.count("inconsistent_position") == 1
+    rows = verdicts_of(begun.lake, begun.dataset(), ended.batch)[0]
+    assert [row["reason"] for row in rows].count("inconsistent_position") == 1
+    # Nothing is rejected, and the bytes of the content that was beaten are there still.
+    beaten = session.table(verdict_table(begun.dataset())).where("reason = 'inconsistent_position'")
+    [kept] = beaten.selectExpr("CAST(raw_value AS STRING)").collect()
+    assert json.loads(kept[0])["n"] in (1, 2)
 
 
 SUITE = "expectations:\n  - type: {type}\n    kwargs: {kwargs}\n    meta: {{severity: {severity}}}\n"

@@ -182,6 +182,17 @@ def stands(lake: Lake, made: Dataset) -> dict[str, str]:
     return {row["id"]: row["owner"] for row in rows_of(lake, made)}
 
 
+def test_fields_that_are_called_like_what_a_gap_joins_stand_behind_it(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    made = chained(dataset, value={"fields": {"link": "string", "links_to": "string?", "reused_message_id": "string?"}})
+    sent = [Sent(0, n, 10 + n, "a", version, f"{n}", {"link": f"L{version}"}) for n, version in enumerate((1, 3, 4))]
+    run(session, lake, made, export(tmp_path / "0", sent[:2]))
+    accept(session, lake, made, "a", 3)
+    run(session, lake, made, export(tmp_path / "1", sent[2:]))
+    assert [row["link"] for row in rows_of(lake, made)] == ["L4"]
+
+
 def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

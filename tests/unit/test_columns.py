@@ -44,7 +44,8 @@ def test_every_column_that_a_room_names_is_known_and_no_other() -> None:
     columns = named() - NO_COLUMNS
     assert sorted(name for name in columns if not is_own(name)) == []
     assert sorted(OWN - columns) == []
-    assert set(PREFIXES) == {f"{U.BASE}_", "_move_", "_chain_", "_fact_", *(f"{name}_" for name in _STRUCTS)}
+    structs = {f"{name}_" for name in _STRUCTS}
+    assert set(PREFIXES) == {f"{U.BASE}_", "_move_", "_chain_", "_fact_", "_new_", "_reused_", *structs}
 
 
 @pytest.mark.parametrize("module", [C, E, U])

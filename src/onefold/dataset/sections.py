@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
+from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import parse
 from onefold.dataset.types import parse_type
 
@@ -42,6 +43,8 @@ class Value(Model):
             if name not in self.fields:
                 raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
             for one in former:
+                if is_own(one):  # a field that was called so would be the column that tables have
+                    raise ValueError(f"renamed: {one}, the former name of {name}, is a column of Onefold's own tables")
                 if one in seen:
                     raise ValueError(f"renamed: {one}, the former name of {name}, is another field's name")
                 seen.add(one)

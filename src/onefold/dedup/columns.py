@@ -21,8 +21,8 @@ with two contents keep their payload.
 | `_witness` | struct | that record's producer (name, epoch) and object; null where `_key` is |
 | `_detail` | string | why it was rejected |
 | `_object`, `_line` | string, int | where it was landed |
-| `_raw_key`, `_raw_value` | binary | rejected records only: the bytes |
-| `_raw_headers` | array<struct> | rejected records only |
+| `_raw_key`, `_raw_value` | binary | the bytes of rejected records, and of a content that was beaten at its position |
+| `_raw_headers` | array<struct> | theirs |
 """
 
 from __future__ import annotations

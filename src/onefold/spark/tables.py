@@ -83,7 +83,8 @@ def view_of(rows: DataFrame, name: str) -> Iterator[None]:
 
 @contextmanager
 def commits_name(session: SparkSession, record: str) -> Iterator[None]:
-    """Statements in SQL whose snapshots name a commit record."""
+    """Statements in SQL whose snapshots name a commit record. What another thread writes meanwhile may name it, too;
+    only of the state table anybody asks."""
     setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
     session.conf.set(setting, record)
     try:

@@ -44,6 +44,7 @@ from onefold.upsert.skips import Obeyed, cover
 from onefold.upsert.state import read_state, sum_columns, verdict_table
 from onefold.upsert.sums import append_sums, entered
 
+_REUSED = "_reused_"
 SHOWN = 20
 """Reused identities that are shown, of those that are counted."""
 
@@ -113,12 +114,12 @@ def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) ->
     found = F.lit(None).cast(U.FINDING_TYPE)
     fresh = F.col(C.KEY).isNotNull() & ~F.col(U.COVERED)
     for level in _levels(reused):
-        identity = f"reused_{level}"
+        identity = _REUSED + level
         named = F.broadcast(_named(session, reused, level))
         rows = rows.join(named, identity_text(level) == F.col(identity), "left")
         mark = F.struct(F.lit(level).alias("level"), F.lit("in_batch").alias("scope"))
         found = F.coalesce(found, F.when(F.col(identity).isNotNull() & fresh, mark))
-    return rows.withColumn(U.FINDING, found).drop(*(f"reused_{level}" for level in _levels(reused)))
+    return rows.withColumn(U.FINDING, found).drop(*(_REUSED + level for level in _levels(reused)))
 
 
 def found_reused(session: SparkSession, actions: DataFrame, reused: list[Reused]) -> list[Reused]:
@@ -126,9 +127,9 @@ def found_reused(session: SparkSession, actions: DataFrame, reused: list[Reused]
     marked = actions.where(F.col(U.FINDING)["scope"] == "in_batch")
     found = set()
     for level in _levels(reused):
-        identities = marked.select(identity_text(level).alias(f"reused_{level}"))
+        identities = marked.select(identity_text(level).alias(_REUSED + level))
         named = F.broadcast(_named(session, reused, level))
-        told = identities.join(named, f"reused_{level}", "left_semi").distinct()
+        told = identities.join(named, _REUSED + level, "left_semi").distinct()
         found |= {(level, row[0]) for row in told.collect()}
     return [one for one in reused if (one.level, one.identity) in found]
 
@@ -138,8 +139,9 @@ def _levels(reused: list[Reused]) -> list[str]:
 
 
 def _named(session: SparkSession, reused: list[Reused], level: str) -> DataFrame:
-    """Identities of a level, as the column `reused_<level>`."""
-    return session.createDataFrame([(one.identity,) for one in reused if one.level == level], f"reused_{level} string")
+    """Identities of a level, as the column `_reused_<level>`."""
+    rows = [(one.identity,) for one in reused if one.level == level]
+    return session.createDataFrame(rows, f"{_REUSED}{level} string")
 
 
 def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:
@@ -167,6 +169,11 @@ class ActionCounts:
     buckets: list[int]
     findings: int
     woken: int
+
+    @property
+    def keep_bytes(self) -> bool:
+        """Whether a record keeps its bytes: one that is rejected, and a content that was beaten at its position."""
+        return "rejected" in self.verdicts or "inconsistent_position" in self.verdicts.get("conflict", {})
 
 
 NOWHERE = "unreadable"
@@ -220,11 +227,11 @@ SURVIVOR_LOG = {"cluster": "string", "incarnation": "int"}
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
 
 
-def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str, *, rejected: bool = True) -> None:
-    """Append one row a record of the batch to the verdict table; not `rejected`: no record is, and what only rejected
-    ones have is not read."""
+def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: str, *, keeps_bytes: bool) -> None:
+    """Append one row a record of the batch to the verdict table; not `keeps_bytes`: the actions have of no record the
+    bytes, and these columns are not read."""
     table = verdict_table(dataset)
-    if not rejected:
+    if not keeps_bytes:
         raw = {name: actions.schema[name].dataType for name in (C.RAW_KEY, C.RAW_VALUE, C.RAW_HEADERS)}
         actions = actions.withColumns({name: F.lit(None).cast(kind) for name, kind in raw.items()})
     other = F.col(U.OTHER)
@@ -400,7 +407,7 @@ def apply_batch(
     at_once(
         session,
         partial(merge, session, dataset, upserted, gone),
-        partial(append_verdicts, written, dataset, staged.batch, attempt, rejected="rejected" in counts.verdicts),
+        partial(append_verdicts, written, dataset, staged.batch, attempt, keeps_bytes=counts.keep_bytes),
     )
     fault_point("after_merge")
     head = StateTable(lake, dataset).ref(upserted.branch)

@@ -1,8 +1,8 @@
 """The columns that the look-up adds to a staged batch, and those of the state and verdict tables.
 
-The *actions* table has one row a record of the batch: the staging columns with the final verdict, and for a
-row that changes its key `_action` (insert | update) with the payload. With guard contiguous it has a row for each
-row of the base that changes, too (`onefold.upsert.chain`), and in mode increment for each sum that does.
+The *actions* table has one row a record of the batch: the staging columns (but `_winner` and `_tied`) with the final
+verdict, and for a row that changes its key `_action` (insert | update) with the payload. With guard contiguous it has a
+row for each row of the base that changes, too (`onefold.upsert.chain`), and in mode increment for each sum that does.
 
 The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
 `_hash`, `_message_id` (where declared), `_state` (live | deleted), `_quarantine`, the key's columns, the value's
@@ -10,6 +10,8 @@ fields. With guard contiguous it has `_is_delete`, too, and beside the row of a 
 is held. In mode increment (`onefold.upsert.sums`) it has an entry a message id (`_state` entry) and a sum a key
 (live), with `_entries` and the columns that are added to. Beside them it has the rejected records
 (`onefold.upsert.quarantine`): no key, `_state` quarantined.
+
+In both `_order` and other structs lie flat, a column a part: `_order_timestamp`, … (`onefold.upsert.flat`).
 """
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"
@@ -35,7 +37,8 @@ FINDING = "_finding"
 another version with other content; null: none. A finding changes no verdict."""
 FINDING_TYPE = "struct<level:string,scope:string>"
 OTHER = "_other"
-"""Order of the record that a verdict names: the survivor, or the other side of a conflict."""
+"""Order of the record that a verdict names: the survivor, or the other side of a conflict; of a row that changes, of
+the base's row that it displaces."""
 
 BASE = "_base"
-"""Prefix of what the look-up found: `_base_order`, `_base_hash`, …"""
+"""Prefix of what the look-up found: `_base_order`, `_base_hash`, …; `_base_version` alone is in the actions."""

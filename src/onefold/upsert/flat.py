@@ -10,12 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.upsert import columns as U
 
 _STRUCTS = (C.VERSION, C.ORDER, C.PRODUCER, U.OTHER, U.FINDING)
-"""A version is one where it has several parts. Null is one whose first part is; but not `_order`, which rows of every
-kind are compared by."""
+"""A version is one where it has several parts; `_witness` and what holds bytes stay structs, and nobody reads them of
+many rows. Null is one whose first part is; but not `_order`, which rows of every kind are compared by."""
 
 
 def with_structs(rows: DataFrame) -> DataFrame:
@@ -24,6 +25,7 @@ def with_structs(rows: DataFrame) -> DataFrame:
     for name in _STRUCTS:
         parts = [column for column in rows.columns if column.startswith(f"{name}_")]
         if parts:
+            parts = list(FLAT_ORDER.values()) if name == C.ORDER else parts  # it compares in this order (L7)
             whole = F.struct(*(F.col(part).alias(part.removeprefix(f"{name}_")) for part in parts))
             structs[name] = whole if name == C.ORDER else F.when(F.col(parts[0]).isNotNull(), whole)
             flat += parts

@@ -49,11 +49,15 @@ def keys_of(session: SparkSession, links: Sequence[Link], like: DataFrame) -> Da
     return rows.withColumn(C.WITHIN, F.col(C.WITHIN).cast(like.schema[C.WITHIN].dataType))
 
 
+_LINK, _LINKS_TO = "_chain_link", "_chain_links_to"
+
+
 def mark_links(rows: DataFrame, name: str, links: Sequence[Link]) -> DataFrame:
     """Add a column: whether a row's version of its key needs none before it. No exchange."""
     if not links:
         return rows.withColumn(name, F.lit(False))
-    known = rows.sparkSession.createDataFrame([(one.key, one.version) for one in links], "link binary, links_to bigint")
-    same = (rows[C.KEY] == F.col("link")) & (rows[C.VERSION] == F.col("links_to"))
+    shape = f"{_LINK} binary, {_LINKS_TO} bigint"
+    known = rows.sparkSession.createDataFrame([(one.key, one.version) for one in links], shape)
+    same = (rows[C.KEY] == F.col(_LINK)) & (rows[C.VERSION] == F.col(_LINKS_TO))
     marked = rows.join(F.broadcast(known.distinct()), same, "left")
-    return marked.withColumn(name, F.col("link").isNotNull()).drop("link", "links_to")
+    return marked.withColumn(name, F.col(_LINK).isNotNull()).drop(_LINK, _LINKS_TO)

@@ -20,8 +20,8 @@ from onefold.upsert import columns as U
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known of a record and of the row that the base has for its key; `stands`: that row is before the record
-    that the batch's loser lost to."""
+    """What is known of a record and of the row that the base has for its key; `stands`: that row stands where
+    the record would that the batch's loser lost to."""
 
     has: Column
     same: Column
