@@ -24,8 +24,8 @@ _OF = "_of_batch"
 
 
 def worthwhile(table_bytes: int, records: int) -> bool:
-    """Whether a table is large enough, and a batch small enough, to be narrowed by it."""
-    return table_bytes >= LARGE and records <= MOST
+    """Whether a table is large enough, and a batch small enough, to be narrowed by it. What is empty never is."""
+    return table_bytes >= max(LARGE, 1) and records <= MOST
 
 
 def narrowed(rows: DataFrame, keys: DataFrame, dataset: Dataset, *, large: bool) -> DataFrame:
