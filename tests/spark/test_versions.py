@@ -56,7 +56,12 @@ def test_the_first_part_that_differs_decides(
 
 
 @pytest.mark.parametrize(
-    ("given", "lost"), [("long(header.v)", "_version"), (["long(header.v)", "timestamp"], "_version.v2")]
+    ("given", "lost"),
+    [
+        ("long(header.v)", "_version"),
+        (["long(header.v)", "timestamp"], "_version_v1"),
+        (["long(header.v)", "timestamp"], "_version_v2"),
+    ],
 )
 def test_L4_the_gate_asks_for_a_version_of_every_row_also_of_a_deleted_one(
     session: SparkSession,
