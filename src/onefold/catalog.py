@@ -224,7 +224,7 @@ class StateTable:
 
     def published_columns(self, dataset: Dataset) -> list[str]:
         """The columns that readers see, as the table has them: until a batch is run, a changed file is not followed."""
-        stands, former = self.table.schema().column_names, dataset.value.renamed
+        stands, former = self.table.schema().column_names, dataset.value.former_columns
         names = ((name, *former.get(name, ())) for name in dataset.published_columns)
         found = (next((one for one in some if one in stands), None) for some in names)
         return [name for name in found if name]

@@ -172,6 +172,19 @@ def test_fields_are_widened_made_optional_and_renamed_in_place(table: Callable[.
         run(made.session, made.lake, began, export(made.lake.settings.home / "old", [sent(9, "z", n=1, note="q")]))
 
 
+def test_a_record_may_call_a_field_as_tables_call_a_column_of_their_own(table: Callable[..., Table]) -> None:
+    """Before the change and with it: the field is read, and no column of Onefold's own becomes it (L7)."""
+    made = table(UPSERT)
+    made.file({"id": "string", "n": "long"}, renamed={"n": "_version"})
+    made.fold(sent(0, "a", _version=7))
+    both = {"n": "_version", "at": "_order_timestamp"}
+    made.file({"id": "string", "n": "long", "at": "long?"}, renamed=both)
+    made.fold(sent(1, "b", _version=8, _order_timestamp=9))
+    made.fold(sent(0, "a", _version=7), sent(2, "c", _version=9))
+    assert [tuple(row.values()) for row in made.rows()] == [("a", 7, None), ("b", 8, 9), ("c", 9, None)]
+    assert made.proved() == {}
+
+
 def test_a_batch_of_the_old_file_is_not_published_behind_the_change(
     table: Callable[..., Table], tmp_path: Path
 ) -> None:

@@ -435,13 +435,6 @@ REFUSED = [
     ("own scratch", "  mode: append\n", UPSERT.replace("key.id", "key._base_order"), "apply.key", "column _base_order"),
     ("own part", "  mode: append\n", UPSERT.replace("key.id", "key._Order_id"), "apply.key", "a column _Order_id"),
     ("own for a while", "  mode: append\n", UPSERT.replace("key.id", "key._new_id"), "apply.key", "a column _new_id"),
-    (
-        "own former name",
-        "  fields: {",
-        "  renamed: {amount: _version}\n  fields: {",
-        "value",
-        "_version, the former name of amount, is a column of Onefold's own tables",
-    ),
     ("long settle", "settle: 10m", "settle: 99999999999d", "schedule.settle", "too long a duration (at most 365000d)"),
     ("longer than days", "freshness: 2h", "freshness: 9999999d", "quality.freshness", "too long a duration"),
     ("longest", "freshness: 2h", f"freshness: {'9' * 5000}d", "quality.freshness", "no duration"),

@@ -30,6 +30,11 @@ class Value(Model):
         "and a record with a field that the file does not name is rejected",
     )
 
+    @property
+    def former_columns(self) -> dict[str, list[str]]:
+        """Of `renamed` the names that a column of the table may have had: records have others, too (`_version`)."""
+        return {name: [one for one in former if not is_own(one)] for name, former in self.renamed.items()}
+
     @field_validator("renamed", mode="before")
     @classmethod
     def _lists(cls, given: Any) -> Any:
@@ -43,8 +48,6 @@ class Value(Model):
             if name not in self.fields:
                 raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
             for one in former:
-                if is_own(one):  # a field that was called so would be the column that tables have
-                    raise ValueError(f"renamed: {one}, the former name of {name}, is a column of Onefold's own tables")
                 if one in seen:
                     raise ValueError(f"renamed: {one}, the former name of {name}, is another field's name")
                 seen.add(one)

@@ -15,8 +15,8 @@ from onefold.dedup import columns as C
 from onefold.upsert import columns as U
 
 _STRUCTS = (C.VERSION, C.ORDER, C.PRODUCER, U.OTHER, U.FINDING)
-"""A version is one where it has several parts; `_witness` and what holds bytes stay structs, and nobody reads them of
-many rows. Null is one whose first part is; but not `_order`, which rows of every kind are compared by."""
+"""A version is one where it has several parts; `_witness`, which the causes of duplicates ask for, and what holds
+bytes stay structs. Null is one whose first part is; but not `_order`, which rows of every kind are compared by."""
 
 
 def with_structs(rows: DataFrame) -> DataFrame:

@@ -75,7 +75,7 @@ def change_fields(table: StateTable, dataset: Dataset) -> bool:
     It is a commit of its own on `main`, and moves it: what was folded before, and is not published yet, is folded
     again.
     """
-    changed = table.change_fields(dataset.fields, dataset.value.renamed)
+    changed = table.change_fields(dataset.fields, dataset.value.former_columns)
     if changed or not table.current:
         table.carry_record()
     return changed
@@ -148,12 +148,13 @@ def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:
     NULL where there were none."""
     if not dataset.shape:
         return rows
-    kinds, named = dict(rows.dtypes), dataset.value.renamed
+    kinds, named = dict(rows.dtypes), dataset.value.former_columns
     columns: dict[str, Column] = {}
     for name, kind in dataset.fields.items():
         stood = next((one for one in (name, *named.get(name, ())) if one in kinds), None)
         columns[name] = (F.col(stood) if stood else F.lit(None)).cast(kind.sql)
-    others = [name for name in rows.columns if name not in dataset.read_fields]
+    fields = {*dataset.fields, *(one for former in named.values() for one in former)}
+    others = [name for name in rows.columns if name not in fields]
     return rows.select(*others, *(column.alias(name) for name, column in columns.items()))
 
 
