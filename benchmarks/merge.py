@@ -128,8 +128,8 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     from onefold.records import envelope as E
     from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE
     from onefold.records.fields import REJECTED_TYPE
+    from onefold.spark.flat import laid_flat, read_flat
     from onefold.upsert import columns as U
-    from onefold.upsert.flat import laid_flat
     from onefold.upsert.state import branch_table, ensure_state, state_table
     from spark_jobs import dedup, upsert
 
@@ -138,7 +138,7 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     plan = plan_batch(lake, dataset, export=str(folder / f"export-{name}"))
     land_batch(lake, dataset, plan.batch)
     staged = dedup.run(session, lake, dataset, plan.batch)
-    ensure_state(session, lake, dataset, session.table(staged.table))
+    ensure_state(session, lake, dataset, read_flat(session, staged.table))
     # What a first batch of so many records leaves, without waiting for it.
     given = {one: F.lit(None) for one in E.ENVELOPE} | {
         E.TIMESTAMP: F.lit(0).cast("bigint"), E.CLUSTER: F.lit("bench"), E.TOPIC: F.lit("bench"),

@@ -15,6 +15,7 @@ from onefold.dedup.documents import staged_of
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
+from onefold.spark.flat import read_flat
 from onefold.spark.job import main_of
 from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, find_record
@@ -37,7 +38,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     decision = standing(log)
     staged = staged_of(lake, dataset, batch, skips=isinstance(decision, Skip))
     record_shape(lake, dataset)
-    ensure_state(session, lake, dataset, session.table(staged.table))
+    ensure_state(session, lake, dataset, read_flat(session, staged.table))
     table = StateTable(lake, dataset)
     base = table.main
     record = lake.get(lake.record(dataset, base.record), CommitRecord)

@@ -15,8 +15,9 @@ _reason _rejected _repeats _resent _rows _scope _sequence _slot _start _starts _
 _tombstone _top _topic _unreadable _value_bytes _value_object _verdict _version _winner _within _witness _won _wrong
 """
 OWN = frozenset(_NAMES.split())
-_STRUCTS = ("_finding_", "_order_", "_other_", "_producer_", "_version_")
-PREFIXES = ("_base_", "_chain_", "_fact_", "_move_", "_new_", "_reused_", *_STRUCTS)
+STRUCTS = ("_finding", "_order", "_other", "_producer", "_version", "_winner", "_witness")
+"""Structs that lie flat in tables, a column a part (`onefold.spark.flat`)."""
+PREFIXES = ("_base_", "_chain_", "_fact_", "_move_", "_new_", "_reused_", *(f"{one}_" for one in STRUCTS))
 """Beginnings of names that are Onefold's own; those of structs are of their parts."""
 ICEBERG = frozenset({"_deleted", "_file", "_last_updated_sequence_number", "_pos", "_row_id", "_spec_id"})
 """Metadata columns: Iceberg makes no table that has one (`_partition` is another)."""

@@ -1,7 +1,7 @@
 """The columns of a staged batch, named once.
 
 A staging table has one row a record of the batch. Only survivors, records in conflict, and what stands at a position
-with two contents keep their payload.
+with two contents keep their payload. In the table structs lie flat (`onefold.spark.flat`).
 
 | column | type | |
 | --- | --- | --- |
@@ -45,6 +45,8 @@ SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", 
 REFUSED = "(_verdict = 'rejected' AND _reason <> 'forgotten')"
 """Rejected, and not covered: such a record goes to the quarantine. One that is forgotten is covered."""
 RAW_KEY, RAW_VALUE, RAW_HEADERS = "_raw_key", "_raw_value", "_raw_headers"
+KEEPS_BYTES = "(_verdict = 'rejected' OR _reason = 'inconsistent_position')"
+"""Whether a record may have its bytes in the staging table."""
 
 
 def stamp(of: str) -> str:

@@ -97,6 +97,7 @@ class Staged(BaseModel):
     refused: dict[str, list[Range]] = Field(
         default={}, description="Lines rejected, by landed object's name; inexact layouts only"
     )
+    keeps_bytes: bool = Field(default=True, description="Whether a record may: rejected, or beaten at its position")
     reused: list[Reused] = Field(default=[], description="Narrow identities under two deciding ones")
     producers: Producers | None = Field(default=None, description="None: no producer is known")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")

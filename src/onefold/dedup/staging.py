@@ -24,6 +24,7 @@ from onefold.landing.offsets import merged, size
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.spark.at_once import at_once
+from onefold.spark.flat import read_flat
 from onefold.spark.tables import bucketed, drop, scratch_table
 
 _SLOT_BYTES = 64 << 20
@@ -82,6 +83,12 @@ def write_staging(staged: DataFrame, dataset: Dataset, attempt: str) -> str:
     return table
 
 
+def without_bytes(rows: DataFrame) -> DataFrame:
+    """Rows of a batch in which no record keeps its bytes (`Staged.keeps_bytes`): null, and not read."""
+    raw = {name: rows.schema[name].dataType for name in (C.RAW_KEY, C.RAW_VALUE, C.RAW_HEADERS)}
+    return rows.withColumns({name: F.lit(None).cast(kind) for name, kind in raw.items()})
+
+
 def periods_of(staged: DataFrame) -> list[str]:
     """Where the periods begin that the keys of a staged batch lie in."""
     return sorted(row[0] for row in staged.select(F.col(C.WITHIN).cast("string")).distinct().collect() if row[0])
@@ -89,8 +96,9 @@ def periods_of(staged: DataFrame) -> list[str]:
 
 def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, table: str) -> tuple[Staged, bool]:
     """Count a staging table: records by object, offsets by partition; and whether a position is inconsistent."""
-    rows = session.table(table)
-    told = F.count("*").alias("count"), F.count_if(F.expr(C.REFUSED)).alias("rejected")
+    rows = read_flat(session, table)
+    told = [F.count("*").alias("count")]
+    told += [F.count_if(F.expr(of)).alias(name) for name, of in (("rejected", C.REFUSED), ("bytes", C.KEEPS_BYTES))]
     counted, found, reused = at_once(
         session,
         rows.groupBy(E.OBJECT).agg(*told).collect,
@@ -120,6 +128,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         partitions=partitions,
         objects=objects,
         refused=refused,
+        keeps_bytes=any(row["bytes"] for row in counted),
         reused=reused,
         producers=producers_of(rows, whole) if C.PRODUCER in rows.columns else None,
         within=periods_of(rows) if dataset.within else None,

@@ -18,8 +18,8 @@ from onefold.dedup.reuse import reused_identities
 from onefold.errors import RepeatedKeysError
 from onefold.lake import Lake
 from onefold.quality.facts import EXAMPLES, key_columns
+from onefold.spark.flat import with_structs
 from onefold.upsert import columns as U
-from onefold.upsert.flat import with_structs
 from onefold.upsert.state import state_table
 
 

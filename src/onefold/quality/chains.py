@@ -9,10 +9,10 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import digest, masked_json
 from onefold.dedup import columns as C
+from onefold.spark.flat import read_flat
 from onefold.upsert import columns as U
 from onefold.upsert.chain import STANDS
 from onefold.upsert.documents import Upserted
-from onefold.upsert.flat import read_actions
 from onefold.upsert.gaps import links_of, mark_links
 from onefold.upsert.state import read_state
 
@@ -47,7 +47,7 @@ def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, ch
     back = F.col(_BASE_VERSION).isNotNull() & (head < F.col(_BASE_VERSION))
     no_gap = F.col("lowest") <= head + 1
     told = of_key.agg(F.count_if(back).alias("back"), F.count_if(no_gap).alias("no_gap")).first()
-    asked = read_actions(session, upserted.actions).where(F.col(U.ACTION).isNotNull())
+    asked = read_flat(session, upserted.actions).where(F.col(U.ACTION).isNotNull())
     found = changed.select(C.KEY, C.VERSION, C.ORDER, F.col(U.STATE).alias("found"))
     met = asked.join(found, [C.KEY, C.VERSION, C.ORDER], "left")
     gone, wanted = F.col(U.ACTION) == U.REMOVE, F.col("found").eqNullSafe(F.col(U.BECOMES))

@@ -17,9 +17,9 @@ from onefold.lake import CATALOG
 from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
 from onefold.quality.sums import sum_faults
 from onefold.records import envelope as E
+from onefold.spark.flat import read_flat
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
-from onefold.upsert.flat import read_actions
 from onefold.upsert.forgotten import of_keys, without_keys
 from onefold.upsert.narrow import narrowed
 from onefold.upsert.replay import entries_left
@@ -65,7 +65,7 @@ def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     names = [*map(F.col, by), F.col(C.ORDER).alias("_new_order"), F.col(U.OTHER).alias("_base_order")]
     if dataset.apply.mode == "upsert":
         names.append(F.col(U.BASE + C.VERSION).alias("_base_version"))
-    actions = read_actions(session, upserted.actions).where(F.col(U.ACTION).isNotNull()).select(*names)
+    actions = read_flat(session, upserted.actions).where(F.col(U.ACTION).isNotNull()).select(*names)
     return narrowed(rows, actions, dataset, large=upserted.narrow).join(actions, by)
 
 

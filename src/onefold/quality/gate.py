@@ -32,10 +32,10 @@ from onefold.quality.waivers import under
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
 from onefold.spark.at_once import at_once
+from onefold.spark.flat import read_flat
 from onefold.upsert import columns as U
 from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted
-from onefold.upsert.flat import read_actions
 from onefold.upsert.forgotten import forgotten_keys
 from onefold.upsert.state import read_state
 
@@ -357,7 +357,7 @@ _BARE = ("missing_field", "wrong_type", "null_value", "too_large")
 
 
 def _rejected(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
-    actions = read_actions(session, upserted.actions)
+    actions = read_flat(session, upserted.actions)
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("topic", "partition", "offset")]
     place = [*at, F.col(E.OBJECT).alias("object"), F.col(E.LINE).alias("line"), F.col(C.REASON).alias("reason")]
     text = F.substring(F.col(C.RAW_VALUE).cast("string"), 1, 300)
@@ -381,9 +381,9 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
     The two may have one position and one timestamp, and two deletes one hash: the one that lost has no key then. Of the
     base, payload is read only of files that may hold the keys that are shown (L8).
     """
-    staged = session.table(upserted.staging)
+    staged = read_flat(session, upserted.staging)
     conflicts = (
-        read_actions(session, upserted.actions)
+        read_flat(session, upserted.actions)
         .where(F.col(C.VERDICT) == "conflict")
         .select(C.KEY, C.ORDER, C.HASH, C.REASON, U.SCOPE, U.OTHER, U.WON)
         .orderBy(C.ORDER, C.HASH, C.KEY)
@@ -423,7 +423,7 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
 
 def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
     """The first and the last record of each reused identity, as the two sides of a conflict are shown."""
-    staged = session.table(upserted.staging).where(F.col(C.KEY).isNotNull())
+    staged = read_flat(session, upserted.staging).where(F.col(C.KEY).isNotNull())
     record = F.struct(F.col(C.ORDER).alias("order"), _fields(dataset).alias("fields"))
     found = []
     for level in dict.fromkeys(one.level for one in upserted.reused):

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
 from onefold.lake import CATALOG, SCRATCH, STAGING
+from onefold.spark.flat import laid_flat
 from onefold.spark.settings import PLACE
 
 PROPERTIES = {
@@ -52,9 +53,9 @@ def location_of(session: SparkSession, table: str) -> str:
 
 
 def bucketed(rows: DataFrame, table: str, dataset: Dataset) -> None:
-    """Create `table` in the staging namespace from rows that have `_key` (and `_within`)."""
+    """Create `table` in the staging namespace from rows that have `_key` (and `_within`); `read_flat` reads it."""
     ensure_namespace(rows.sparkSession, STAGING)
-    new_table(rows, table, dataset).create()
+    new_table(laid_flat(rows), table, dataset).create()
 
 
 def ensure_namespace(session: SparkSession, namespace: str) -> None:

@@ -11,7 +11,8 @@ is held. In mode increment (`onefold.upsert.sums`) it has an entry a message id 
 (live), with `_entries` and the columns that are added to. Beside them it has the rejected records
 (`onefold.upsert.quarantine`): no key, `_state` quarantined.
 
-In both `_order` and other structs lie flat, a column a part: `_order_timestamp`, … (`onefold.upsert.flat`).
+In both, as in staging, `_order` and other structs lie flat, a column a part: `_order_timestamp`, …
+(`onefold.spark.flat`).
 """
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"

@@ -13,10 +13,10 @@ from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.faults import fault_point
 from onefold.lake import CATALOG
+from onefold.spark.flat import laid_flat, read_flat
 from onefold.spark.tables import commits_name, view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
-from onefold.upsert.flat import laid_flat, read_actions
 from onefold.upsert.forgotten import leave_table
 from onefold.upsert.narrow import may_be_among
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
@@ -40,7 +40,7 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     leave_table(session, dataset, upserted.branch, list(gone))
     if upserted.replays:
         leave_quarantine(session, dataset, upserted)
-    actions = read_actions(session, upserted.actions)
+    actions = read_flat(session, upserted.actions)
     told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.LIVE)
     told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
     # Where none is rejected, what only these have is not read.

@@ -13,10 +13,10 @@ from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
+from onefold.spark.flat import read_flat
 from onefold.spark.tables import view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
-from onefold.upsert.flat import read_actions
 from onefold.upsert.state import branch_table, state_table
 
 _AGAIN = "again"
@@ -59,7 +59,7 @@ def _places(session: SparkSession, dataset: Dataset, upserted: Upserted) -> Data
     columns = exact if dataset.source.exact else {"object": E.OBJECT, "line": E.LINE}
     at: list[Column] = [F.col(column).alias(name) for name, column in columns.items()]
     # The others are rows of the base.
-    records = read_actions(session, upserted.actions).where(F.col(C.SURVIVOR).isNotNull())
+    records = read_flat(session, upserted.actions).where(F.col(C.SURVIVOR).isNotNull())
     return records.groupBy(*at).agg(F.max(F.expr(C.REFUSED)).alias(_AGAIN))
 
 

@@ -11,9 +11,9 @@ from onefold.catalog import RECORD_PROPERTY, ROOT, StateTable, state_name
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG, STAGING, Lake
+from onefold.spark.flat import flat_fields, with_structs
 from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
-from onefold.upsert.flat import flat_fields, with_structs
 from onefold.upsert.quarantine import quarantine_field, quarantine_view
 
 ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>"

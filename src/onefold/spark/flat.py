@@ -1,4 +1,4 @@
-"""How structs of Onefold's own lie in the state table and the actions: flat, a column a part.
+"""How structs of Onefold's own lie in tables that are joined with a batch: flat, a column a part.
 
 Iceberg reads a file by vectors where no column that is asked for is a struct, else row by row, which takes three times
 the CPU; and of these tables every row of the batch's buckets is read. Between the tables they are structs.
@@ -10,24 +10,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from onefold.dataset.columns import FLAT_ORDER
-from onefold.dedup import columns as C
-from onefold.upsert import columns as U
+from onefold.dataset.columns import FLAT_ORDER, STRUCTS
 
-_STRUCTS = (C.VERSION, C.ORDER, C.PRODUCER, U.OTHER, U.FINDING)
-"""A version is one where it has several parts; `_witness`, which the causes of duplicates ask for, and what holds
-bytes stay structs. Null is one whose first part is; but not `_order`, which rows of every kind are compared by."""
+_ORDER = "_order"
+_ALWAYS_THERE = (_ORDER, "_witness")
+"""Of a row without it a struct of nulls, not null: rows of every kind are compared by their order, and a witness may
+lack the producer. Of the others null is one whose first part is."""
 
 
 def with_structs(rows: DataFrame) -> DataFrame:
-    """Rows of a table, each struct put together of its parts."""
+    """Rows of a table, each struct put together of its parts. (Of a version it is one where it has several.)"""
     structs, flat = {}, list[str]()
-    for name in _STRUCTS:
+    for name in STRUCTS:
         parts = [column for column in rows.columns if column.startswith(f"{name}_")]
         if parts:
-            parts = list(FLAT_ORDER.values()) if name == C.ORDER else parts  # it compares in this order (L7)
+            parts = list(FLAT_ORDER.values()) if name == _ORDER else parts  # it compares in this order (L7)
             whole = F.struct(*(F.col(part).alias(part.removeprefix(f"{name}_")) for part in parts))
-            structs[name] = whole if name == C.ORDER else F.when(F.col(parts[0]).isNotNull(), whole)
+            structs[name] = whole if name in _ALWAYS_THERE else F.when(F.col(parts[0]).isNotNull(), whole)
             flat += parts
     return rows.withColumns(structs).drop(*flat)
 
@@ -46,9 +45,10 @@ def flat_fields(column: T.StructField) -> list[T.StructField]:
 
 def _parts(column: T.StructField) -> list[T.StructField]:
     kind = column.dataType
-    return kind.fields if column.name in _STRUCTS and isinstance(kind, T.StructType) else []
+    return kind.fields if column.name in STRUCTS and isinstance(kind, T.StructType) else []
 
 
-def read_actions(session: SparkSession, actions: str) -> DataFrame:
-    """The actions of an attempt (`onefold.upsert.columns`), by their table's name."""
-    return with_structs(session.table(actions))
+def read_flat(session: SparkSession, table: str) -> DataFrame:
+    """The rows of a staging table (`onefold.dedup.columns`) or of an attempt's actions (`onefold.upsert.columns`), by
+    the table's name."""
+    return with_structs(session.table(table))

@@ -1,0 +1,69 @@
+"""What the actions of a batch amount to: its records by verdict, and the rows that change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dedup import columns as C
+from onefold.lake import CATALOG
+from onefold.landing.offsets import TopicPartition
+from onefold.upsert import columns as U
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCounts:
+    """What the actions amount to."""
+
+    verdicts: dict[str, dict[str, int]]
+    partitions: dict[str, dict[str, dict[str, int]]]
+    covered: int
+    changes: dict[str, int]
+    newest: int | None
+    buckets: list[int]
+    findings: int
+    woken: int
+
+
+NOWHERE = "unreadable"
+"""In place of a partition: lines of an export that say none."""
+
+
+def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
+    """Records by verdict and reason, of all and of each partition; rows by action, and the buckets that they touch."""
+    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
+    touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
+    log = [F.col(C.ORDER)[name].alias(name) for name in TopicPartition.model_fields]
+    told = [C.VERDICT, C.REASON, U.COVERED, U.ACTION]
+    landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (contiguous), and sums
+    newest = F.max(F.when(landed, F.col(f"{C.ORDER}.timestamp")))
+    counted = actions.groupBy(*told, *log, touched).agg(
+        F.count("*").alias("count"),
+        newest.alias("newest"),
+        F.count_if(F.col(U.FINDING)["scope"] == "stored").alias("findings"),
+        F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken"),
+    )
+    sums = [F.sum(name).alias(name) for name in ("count", "findings", "woken")]
+    groups = counted.groupBy(*told, *TopicPartition.model_fields)  # few: the records are counted above
+    rows = groups.agg(*sums, F.max("newest").alias("newest"), F.collect_set("bucket").alias("buckets")).collect()
+    verdicts: dict[str, dict[str, int]] = {}
+    partitions: dict[str, dict[str, dict[str, int]]] = {}
+    changes: dict[str, int] = {}
+    covered = 0
+    for row in sorted(rows, key=lambda row: [str(one) for one in row]):
+        if row[C.VERDICT]:  # a row that only goes has none
+            place = {name: row[name] for name in TopicPartition.model_fields}
+            where = TopicPartition(**place).key if row["topic"] is not None else NOWHERE
+            for counts in (verdicts, partitions.setdefault(where, {})):
+                reasons = counts.setdefault(row[C.VERDICT], {})
+                reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
+        covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == "duplicate" else 0
+        if row[U.ACTION]:
+            changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
+    latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
+    buckets = sorted({bucket for row in rows for bucket in row.buckets})
+    findings, woken = (sum(row[name] for row in rows) for name in ("findings", "woken"))
+    return ActionCounts(verdicts, partitions, covered, changes, latest, buckets, findings, woken)

@@ -1,0 +1,49 @@
+"""Narrow identities of a batch that stand for two messages: the records that have one, and which of them count."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dedup import columns as C
+from onefold.dedup.documents import Reused
+from onefold.dedup.reuse import identity_text
+from onefold.upsert import columns as U
+
+_REUSED = "_reused_"
+
+
+def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) -> DataFrame:
+    """Add `_finding` to the records whose narrow identity stands for two messages of the batch, but for those that are
+    covered: they were found with the batch that covered them."""
+    found = F.lit(None).cast(U.FINDING_TYPE)
+    fresh = F.col(C.KEY).isNotNull() & ~F.col(U.COVERED)
+    for level in _levels(reused):
+        identity = _REUSED + level
+        named = F.broadcast(_named(session, reused, level))
+        rows = rows.join(named, identity_text(level) == F.col(identity), "left")
+        mark = F.struct(F.lit(level).alias("level"), F.lit("in_batch").alias("scope"))
+        found = F.coalesce(found, F.when(F.col(identity).isNotNull() & fresh, mark))
+    return rows.withColumn(U.FINDING, found).drop(*(_REUSED + level for level in _levels(reused)))
+
+
+def found_reused(session: SparkSession, actions: DataFrame, reused: list[Reused]) -> list[Reused]:
+    """Of the reused identities of a batch those that a record with a finding has: one pass, where there is any."""
+    marked = actions.where(F.col(U.FINDING)["scope"] == "in_batch")
+    found = set()
+    for level in _levels(reused):
+        identities = marked.select(identity_text(level).alias(_REUSED + level))
+        named = F.broadcast(_named(session, reused, level))
+        told = identities.join(named, _REUSED + level, "left_semi").distinct()
+        found |= {(level, row[0]) for row in told.collect()}
+    return [one for one in reused if (one.level, one.identity) in found]
+
+
+def _levels(reused: list[Reused]) -> list[str]:
+    return list(dict.fromkeys(one.level for one in reused))
+
+
+def _named(session: SparkSession, reused: list[Reused], level: str) -> DataFrame:
+    """Identities of a level, as the column `_reused_<level>`."""
+    rows = [(one.identity,) for one in reused if one.level == level]
+    return session.createDataFrame(rows, f"{_REUSED}{level} string")
