@@ -20,6 +20,8 @@ from tests.spark.pipeline import Sent, accounts, export, run
 from tests.spark.plans import Executed, last_statement, statements
 
 BUCKETS = 8
+PRODUCER = {f"{C.PRODUCER}_{part}" for part in ("name", "epoch", "sequence")}
+"""As it lies in tables."""
 SUITE = """
 expectations:
   - type: expect_column_values_to_not_be_null
@@ -111,6 +113,10 @@ def test_L8_the_look_up_reads_key_order_and_hash_columns_of_the_base_only(batche
 def test_L8_the_look_up_reads_the_base_by_vectors(batches: list[Batch], levels: Levels) -> None:
     for actions in (*(batch.actions for batch in batches[1:]), levels.actions):
         assert actions.by_vectors("__state_")
+
+
+def test_the_look_up_reads_the_batch_by_vectors_where_no_record_keeps_its_bytes(batches: list[Batch]) -> None:
+    assert [batch.actions.by_vectors("accounts__staged_") for batch in batches] == [False, True, False]
 
 
 def test_L8_pure_inserts_append_without_reading_the_table(batches: list[Batch]) -> None:
@@ -246,7 +252,7 @@ def test_L8_with_every_level_a_batch_is_shuffled_with_its_payload_once_and_narro
     assert sorted(one.exchanges for one in at_once) == [1, 1, 2]
     # By producer, by session and to one; and the same, ordered.
     assert (sessions.exchanges, listed.exchanges) == (3, 2)
-    narrow = {C.KEY, C.ORDER, *C.LEVELS.values(), C.VERDICT, C.REASON, "_object"}
+    narrow = {C.KEY, *FLAT_ORDER.values(), *PRODUCER, C.MESSAGE_ID, C.BUSINESS_KEY, C.VERDICT, C.REASON, "_object"}
     for one in (*at_once, sessions, listed):
         assert one.scanned("entries__staged_") <= narrow
 
@@ -254,6 +260,5 @@ def test_L8_with_every_level_a_batch_is_shuffled_with_its_payload_once_and_narro
 def test_L8_with_every_level_no_record_of_the_table_is_shuffled(levels: Levels) -> None:
     assert not any("entries__state_" in one.text for one in levels.dedup)
     assert (levels.actions.exchanges, "SortMergeJoin LeftOuter" in levels.actions.tree) == (0, True)
-    producer = {f"{C.PRODUCER}_{part}" for part in ("name", "epoch", "sequence")}
-    wanted = {C.KEY, *FLAT_ORDER.values(), C.HASH, *producer, C.MESSAGE_ID}
+    wanted = {C.KEY, *FLAT_ORDER.values(), C.HASH, *PRODUCER, C.MESSAGE_ID}
     assert levels.actions.scanned("entries__state_") == wanted

@@ -32,6 +32,7 @@ from onefold.records import envelope as E
 from onefold.records.decode import decode
 from onefold.records.landed import objects_named
 from onefold.records.read import read_records
+from onefold.spark.flat import laid_flat, read_flat
 from onefold.spark.small import sized
 from onefold.spark.tables import bucketed
 from onefold.upsert import columns as U
@@ -68,13 +69,13 @@ def write_claims(
         with sized(session, manifest.size), objects_named(manifest):
             found = read_records(session, lake, dataset, manifest)
             claims = _claims(found, dataset, manifest, newest.coverage, taken, marks)
-            claims.writeTo(table).append() if begun else bucketed(claims, table, dataset)
+            laid_flat(claims).writeTo(table).append() if begun else bucketed(claims, table, dataset)
         begun = True
 
 
 def read_claims(session: SparkSession, table: str) -> DataFrame:
     """The claims that count: of records that the table covers and that have a key."""
-    return session.table(table).where(F.col(U.COVERED) & F.col(C.KEY).isNotNull())
+    return read_flat(session, table).where(F.col(U.COVERED) & F.col(C.KEY).isNotNull())
 
 
 def _claims(

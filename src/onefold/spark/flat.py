@@ -49,6 +49,5 @@ def _parts(column: T.StructField) -> list[T.StructField]:
 
 
 def read_flat(session: SparkSession, table: str) -> DataFrame:
-    """The rows of a staging table (`onefold.dedup.columns`) or of an attempt's actions (`onefold.upsert.columns`), by
-    the table's name."""
+    """The rows of a table that `bucketed` made (`onefold.spark.tables`), by its name."""
     return with_structs(session.table(table))
