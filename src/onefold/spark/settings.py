@@ -12,7 +12,12 @@ from onefold.spark.jars import jar_home, jars
 from onefold.storage import S3Storage, s3_of_spark, s3_secrets
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
-_COMPILE_ALL = "-XX:-DontCompileHugeMethods"
+# The second compiler is for what runs once a record. By its own thresholds, a tenth of these, it takes a third of the
+# CPU of a step of half a minute on few cores, most of it for what is over by then.
+_COMPILE_ALL = (
+    "-XX:-DontCompileHugeMethods -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 # The first compiler alone: for what is small the second takes more CPU than it saves. Where there is no second one
 # HotSpot keeps 48 MB for all code, which some hundred plans fill, and then the JVM ends: as much as with both.
 _COMPILE_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
