@@ -18,7 +18,7 @@ from onefold.spark.tables import commits_name, view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import leave_table
-from onefold.upsert.narrow import may_be_among
+from onefold.upsert.narrow import is_among
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.state import branch_table, in_periods
@@ -63,9 +63,8 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
 def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leaving: DataFrame) -> None:
     """Delete the branch's rows that have the keys of `leaving`: by position, in the files of these keys' buckets."""
     where = _where(dataset, upserted)
-    if upserted.narrow:
-        where.append(may_be_among(_LEAVING, dataset))
-    where.append(f"EXISTS (SELECT 1 FROM {_LEAVING} s WHERE {_same_key(dataset)})")
+    met = f"EXISTS (SELECT 1 FROM {_LEAVING} s WHERE {_same_key(dataset)})"
+    where.append(is_among(_LEAVING, dataset, "t") if upserted.narrow else met)
     with view_of(leaving.select(*C.row_key(dataset)), _LEAVING):
         session.sql(f"DELETE FROM {branch_table(dataset, upserted.branch)} t WHERE {' AND '.join(where)}")
 

@@ -2,7 +2,8 @@
 
 A join of two tables that are bucketed alike shuffles nothing, but it sorts every key of the buckets that it reads. So
 a hash of the batch's keys is broadcast first: 8 bytes a key, whatever the payload and however often one key comes. Who
-passes by accident is left to the join.
+passes by accident is left to the join. Where nothing but the key is asked of the other side, the keys go along, and no
+join is needed behind it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 
 MOST = 1_000_000
-"""Records whose hashes are broadcast at most: it bounds the driver's memory and that of each executor."""
+"""Records whose hashes or keys are broadcast at most: it bounds the driver's memory and that of each executor."""
 LARGE = 64 << 20
 """Bytes of a table that is narrowed. With ten million rows it saves a third of the look-up's CPU, with two million it
 made no clear difference; what lies below is taken not to be worth a job of its own (not measured)."""
@@ -37,13 +38,19 @@ def narrowed(rows: DataFrame, keys: DataFrame, dataset: Dataset, *, large: bool)
     return rows.join(hashes, F.col(_OF) == F.expr(_hash(dataset)), "left_semi")
 
 
-def may_be_among(view: str, dataset: Dataset) -> str:
-    """The same as a condition in SQL; `view` has the keys."""
-    of = _hash(dataset)
-    return f"{of} IN (SELECT /*+ BROADCAST({view}) */ {of} FROM {view})"
+def is_among(view: str, dataset: Dataset, table: str) -> str:
+    """The condition, in SQL, that a row of `table` has a key of `view`, whose keys are broadcast: about 100 bytes each.
+
+    They meet by the hash, and then the key is compared. Said with `=`, Spark would look up by the key as well, in a
+    table of another kind that takes eight seconds longer to build of 800,000 keys (4.1).
+    """
+    table_hash, view_hash = (_hash(dataset, of) for of in (f"{table}.", "s."))
+    same = [f"{table}.{name} BETWEEN s.{name} AND s.{name}" for name in C.row_key(dataset)]
+    met = " AND ".join([f"{table_hash} = {view_hash}", *same])
+    return f"EXISTS (SELECT /*+ BROADCAST(s) */ 1 FROM {view} s WHERE {met})"
 
 
-def _hash(dataset: Dataset) -> str:
+def _hash(dataset: Dataset, of: str = "") -> str:
     """Of all that the tables are partitioned by: Spark tells the scan of the broadcast side, too, by which partitions
     the join behind it goes, and it must have them (4.1: else an index is out of bounds)."""
-    return HASH.format(", ".join(C.row_key(dataset)))
+    return HASH.format(", ".join(f"{of}{name}" for name in C.row_key(dataset)))
