@@ -7,7 +7,7 @@ The table has one row a key; of the batch four fifths are newer versions of keys
 keys. Every job begins with the table and with the batch as its own step before it leaves it (Onefold's staging; a table
 of decoded rows with one a key for the others), and ends when a reader could be shown the rows. For Onefold that is the
 whole step upsert: the look-up, the actions, a verdict for every record, the accounts, the commit record and the merge
-on the branch; for the others it is one guarded MERGE:
+on the branch; for the others, in a session of Spark as it comes, it is one guarded MERGE:
 
     WHEN MATCHED AND s.seq > t.seq THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
 
@@ -171,40 +171,58 @@ def within(folder: Path, table: int, batch: int, again: bool) -> dict[str, float
 
 def copy_on_write(folder: Path, table: int, batch: int, again: bool) -> dict[str, float]:
     """An Iceberg table as it comes: MERGE writes the files anew in which a row changes."""
-    from onefold.spark.tables import ensure_namespace
+    from onefold.spark.jars import jars
 
-    _, session = _session(folder, "copy_on_write")
-    ensure_namespace(session, "bench")
+    session = _plain_session(
+        "copy_on_write",
+        {
+            "spark.jars": ",".join(str(jar) for jar in jars("spark") if "iceberg" in jar.name),
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.sql.catalog.plain": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.plain.type": "hadoop",
+            "spark.sql.catalog.plain.warehouse": str(folder / "lake-iceberg"),
+        },
+    )
 
     def make() -> None:
-        standing(session, 0, table, batch).writeTo("onefold.bench.plain").using("iceberg").create()
+        standing(session, 0, table, batch).writeTo("plain.bench.rows").using("iceberg").create()
 
-    return _merged(session, folder, "onefold.bench.plain", make, again)
+    return _merged(session, folder, "plain.bench.rows", make, again)
 
 
 def delta(folder: Path, table: int, batch: int, again: bool) -> dict[str, float]:
     """A Delta table as it comes."""
+    session = _plain_session(
+        "delta",
+        {
+            "spark.jars.packages": DELTA,
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.sql.warehouse.dir": str(folder / "lake-delta"),
+        },
+    )
+
+    def make() -> None:
+        standing(session, 0, table, batch).write.format("delta").saveAsTable("rows")
+
+    return _merged(session, folder, "rows", make, again)
+
+
+def _plain_session(name: str, settings: dict[str, str]) -> SparkSession:
+    """Spark as it comes, with as much memory as Onefold's; by no setting of Onefold's own."""
     from pyspark.sql import SparkSession
 
-    settings = {
-        "spark.jars.packages": DELTA,
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": str(folder / "lake-delta"),
+    builder = SparkSession.builder.master("local[*]").appName(name)
+    given = {
         "spark.driver.memory": MEMORY,
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.master("local[*]").appName("delta")
-    for key, value in settings.items():
+    for key, value in (given | settings).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-
-    def make() -> None:
-        standing(session, 0, table, batch).write.format("delta").saveAsTable("plain")
-
-    return _merged(session, folder, "plain", make, again)
+    return session
 
 
 def _merged(session: SparkSession, folder: Path, table: str, make: Callable[[], None], again: bool) -> dict[str, float]:
