@@ -130,6 +130,7 @@ def test_L8_the_merge_shuffles_nothing_and_reads_no_payload_of_the_table(batches
     for delete in (batches[1].delete, batches[2].delete):
         assert delete
         assert (delete.writes, delete.exchanges, "SortMergeJoin" in delete.tree) == ("WriteDelta", 0, not narrow)
+        assert ("Sort (" in delete.tree) == (not narrow)
         assert delete.scanned("accounts__state_") == {C.KEY, "_file", "_pos", "_spec_id", "_partition"}
 
 

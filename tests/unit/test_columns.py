@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onefold.dataset.columns import OWN, is_own
+from onefold.dataset.columns import OWN, PREFIXES, STRUCTS, is_own
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
@@ -43,6 +43,9 @@ def test_every_column_that_a_room_names_is_known_and_no_other() -> None:
     columns = named() - NO_COLUMNS
     assert sorted(name for name in columns if not is_own(name)) == []
     assert sorted(OWN - columns) == []
+    structs = {f"{name}_" for name in STRUCTS}
+    assert set(PREFIXES) == {f"{U.BASE}_", "_move_", "_chain_", "_fact_", "_new_", "_reused_", *structs}
+    assert set(STRUCTS) <= OWN
 
 
 @pytest.mark.parametrize("module", [C, E, U])
