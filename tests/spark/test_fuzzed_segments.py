@@ -15,6 +15,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import staged_of
 from onefold.errors import DataLossError
 from onefold.lake import Lake
+from onefold.spark.flat import read_flat
 from tests.batches import CODECS, Export, values
 from tests.spark.pipeline import run
 
@@ -93,7 +94,7 @@ def test_whatever_is_damaged_costs_its_own_record_batch_and_is_named_by_file_and
     assert isinstance(done.red, DataLossError), seed
     assert "no unexplained offset" in str(done.red)
     assert "records landed = verdicts given" not in str(done.red)
-    staged = session.table(staged_of(lake, mine, done.batch).table)
+    staged = read_flat(session, staged_of(lake, mine, done.batch).table)
     found = staged.select("_order", "id", "_verdict", "_detail").collect()
     for partition, one in enumerate(segments):
         of = [row for row in found if row["_order"].partition == partition]
