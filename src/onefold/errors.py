@@ -122,7 +122,7 @@ class ChangesUnknownError(TerminalError):
 
 @dataclass(eq=False)
 class ChangedDatasetError(TerminalError):
-    """The dataset file means something else than what the published table was folded with."""
+    """The dataset file means something else, or Onefold lays out tables otherwise, than what was published with."""
 
     exit_code: ClassVar[int] = 2
     dataset: str
@@ -134,8 +134,8 @@ class ChangedDatasetError(TerminalError):
     def sentence(self) -> str:
         told = f" ({'; '.join(self.fields)})" if self.fields else ""
         return (
-            f"{self.dataset}: the dataset file has changed in {', '.join(self.changed)}{told}: "
-            f"{self.table} is published as generation {self.published}, of the file as it was. "
+            f"{self.dataset}: the dataset has changed in {', '.join(self.changed)}{told}: "
+            f"{self.table} is published as generation {self.published}, of the dataset as it was. "
             "Nothing was run and the table is as it was. Take the change back, or fold all landed "
             f"records anew: onefold rebuild {self.dataset}."
         )

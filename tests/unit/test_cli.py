@@ -454,7 +454,7 @@ def test_a_command_that_looks_tells_of_the_table_that_readers_see_or_of_none(
             begin_rebuild(lake, to_rebuild(lake, find_dataset(own, "accounts")))
         done = onefold(words[0], "accounts", *words[1:], "--json")
         assert (done.code, done.out) == (2, "")
-        assert f"published as generation {file.generation}, of the file as it was" in " ".join(done.err.split())
+        assert f"published as generation {file.generation}, of the dataset as it was" in " ".join(done.err.split())
     refused = onefold("verdicts", "accounts", "--batch", "b")
     assert f"readers still see generation {file.generation}" in " ".join(refused.err.split()), (
         "a red rebuild is looked into"

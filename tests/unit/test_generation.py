@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onefold.dataset import Dataset
+from onefold.dataset.columns import LAYOUT
 from onefold.errors import ChangedDatasetError, TargetTakenError
 from onefold.lake import Lake
 from onefold.upsert.generation import (
@@ -140,7 +141,7 @@ def test_it_stays_with_what_changes_no_row(path: str, value: Any) -> None:
 
 def test_it_is_the_same_in_every_process_and_release() -> None:
     # A change here makes every published table refuse its dataset: it needs a rebuild and an ADR.
-    assert with_("owner", "payments").generation == "42df606a893b"
+    assert with_("owner", "payments").generation == "9e4f8c16be68"
 
 
 def test_spelling_of_a_type_is_no_meaning() -> None:
@@ -159,6 +160,19 @@ def test_a_changed_meaning_is_refused_by_name(lake: Lake) -> None:
     tree = {**BASE, "target": {"table": "p.accounts", "buckets": 8}, "source": {**BASE["source"], "exports": exports}}
     with pytest.raises(ChangedDatasetError, match=r"buckets, holes"):
         check_generation(lake, Dataset.model_validate(tree))
+
+
+def test_a_table_that_was_laid_out_otherwise_is_refused_until_it_is_rebuilt(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("onefold.dataset.model.LAYOUT", LAYOUT - 1)
+        fix_generation(lake, with_("owner", "payments"))
+    now = settle(lake, with_("owner", "payments"))
+    with pytest.raises(ChangedDatasetError, match=r"in table_layout \(this Onefold lays .*onefold rebuild accounts"):
+        check_generation(lake, now)
+    assert begin_rebuild(lake, to_rebuild(lake, now)) == ("table_layout",)
+    check_generation(lake, now, rebuilding=True)
 
 
 def test_a_renamed_table_is_refused(lake: Lake) -> None:

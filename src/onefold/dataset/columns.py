@@ -6,6 +6,9 @@ every name in them.
 
 from __future__ import annotations
 
+LAYOUT = 2
+"""How Onefold's tables are laid out. It is part of every generation: where it is another, a table is rebuilt."""
+
 _NAMES = """
 _action _again _beaten _becomes _begins _business_key _clashes _cluster _content _contested _covered _detail _end
 _entries _fate _filtered _finding _first _hash _head _headers _in_run _incarnation _is_base _is_delete _judged _key

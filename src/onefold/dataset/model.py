@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from onefold.dataset.base import Model, Name
+from onefold.dataset.columns import LAYOUT
 from onefold.dataset.consistency import check_dataset
 from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Path, parse, paths
 from onefold.dataset.schedule import Schedule
@@ -214,7 +215,7 @@ class Dataset(Model):
 
     @cached_property
     def meaning(self) -> dict[str, Any]:
-        """What the generation is the digest of: everything that can change a row."""
+        """What the generation is the digest of: everything that can change a row, and how rows are laid out."""
         return {
             **self.source.meaning,
             "filter": self.source.filter,
@@ -226,6 +227,7 @@ class Dataset(Model):
             "identity": self.identity.model_dump(exclude_none=True),
             "apply": self.apply.model_dump(exclude_none=True, by_alias=True),
             "buckets": self.target.buckets,
+            "table_layout": LAYOUT,
         }
 
     @cached_property

@@ -157,7 +157,7 @@ def _envelope(objects: list[dict[str, Any]]) -> tuple[str, str] | None:
 def _key_format(records: list[Record]) -> tuple[str, str]:
     keys = [record.key for record in records if record.key is not None]
     if not keys:
-        return "string", f"none of the {len(records)} records has a key"
+        return "string", "no record in the sample has a key"
     texts = [text for text in map(_utf8, keys) if text is not None]
     objects = sum(isinstance(_json(text), dict) for text in texts)
     of = f"of {len(keys)} keys"

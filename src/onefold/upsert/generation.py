@@ -200,6 +200,8 @@ def _told(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...
         for one in changes
         if one.problem or frozen
     ]
+    if "table_layout" in _other_keys(published, dataset):
+        told.append("this Onefold lays its tables out otherwise than the one that made the table")
     if dataset.declared in shapes[:-1]:
         told.append("the table has gone on with a newer file: use that one")
     return tuple(told)
