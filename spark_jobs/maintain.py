@@ -17,6 +17,7 @@ from onefold.maintenance.keep import Keep, Maintained, keep_of
 from onefold.maintenance.maintain import maintain
 from onefold.maintenance.uniqueness import find_reused, prove_unique
 from onefold.spark.job import main_of
+from onefold.upsert.generation import check_generation
 
 
 def run(
@@ -32,9 +33,11 @@ def run(
     """Prove and tidy a dataset's tables; neither batch nor attempt has a say.
 
     Raises:
+        ChangedDatasetError: the published table is not this dataset's; nothing was looked at.
         RepeatedKeysError: a key stands more than once; nothing was cleared away.
     """
     del batch, attempt
+    check_generation(lake, dataset, rebuilding=True)
     proved = prove_unique(session, lake, dataset)
     done = maintain(session, lake, dataset, keep or Keep(), dry_run=dry_run)
     return done.model_copy(update={"rows_proved": proved, "reused": find_reused(session, lake, dataset)})

@@ -131,14 +131,22 @@ class ChangedDatasetError(TerminalError):
     published: str
     table: str
 
-    def sentence(self) -> str:
+    @property
+    def complaint(self) -> str:
+        """What changed, and what is published; what happens now depends on who asked."""
         told = f" ({'; '.join(self.fields)})" if self.fields else ""
         return (
             f"{self.dataset}: the dataset has changed in {', '.join(self.changed)}{told}: "
-            f"{self.table} is published as generation {self.published}, of the dataset as it was. "
-            "Nothing was run and the table is as it was. Take the change back, or fold all landed "
-            f"records anew: onefold rebuild {self.dataset}."
+            f"{self.table} is published as generation {self.published}, of the dataset as it was"
         )
+
+    @property
+    def advice(self) -> str:
+        """How to go on."""
+        return f"Take the change back, or fold all landed records anew: onefold rebuild {self.dataset}."
+
+    def sentence(self) -> str:
+        return f"{self.complaint}. Nothing was run and the table is as it was. {self.advice}"
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ import pytest
 from onefold.catalog import StateTable, open_catalog
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import run_batch
-from onefold.errors import LandingClearedError, RepeatedKeysError, SparkStepError, UsageError
+from onefold.errors import ChangedDatasetError, LandingClearedError, RepeatedKeysError, SparkStepError, UsageError
 from onefold.lake import STAGING, new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
@@ -26,6 +26,7 @@ from onefold.records.key import digest_of_key
 from onefold.report.ledger import explain, records_of, rows_of
 from onefold.spark.result import StepResult, result_key
 from onefold.upsert.documents import upserted_of
+from onefold.upsert.generation import fix_generation
 from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job
 from tests.process.project import ACCOUNTS, Here, Project, account
@@ -298,13 +299,23 @@ def test_what_spark_cannot_read_is_one_sentence(project: Project, session: Spark
         InSession(project.lake, session).maintain(dataset, CLEAR, dry_run=False)
 
 
-def test_a_dataset_file_with_a_mistake_keeps_no_other_dataset_from_being_maintained(tmp_path: Path) -> None:
+def test_a_dataset_file_that_cannot_be_gone_by_keeps_no_other_dataset_from_being_maintained(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """One has a mistake; one has changed, and of its published table nobody says that no key stands twice."""
     made = Project(tmp_path)
+    changed = ACCOUNTS.replace("name: accounts", "name: c3").replace("shop.accounts", "shop.c3")
+    made.write_dataset("c3", changed)
+    fix_generation(made.lake, made.dataset("c3"))
+    made.write_dataset("c3", changed.replace("buckets: 2", "buckets: 4"))
     made.write_dataset("accounts", ACCOUNTS)
     made.write_dataset("b2", ACCOUNTS.replace("name: accounts", "name: b2").replace("offset", "offsets"))
     done = made.onefold("maintain", "--landing", "0s", "--dry-run", "--json")
     assert (done.code, [row["dataset"] for row in done.json]) == (2, ["accounts", "things"]), done.err
     assert "b2.yaml:5: apply.version.from" in done.err
-    assert "The dataset was left out." in done.err
+    assert done.err.count("The dataset was left out.") == 2
+    assert "c3: the dataset has changed in buckets:" in " ".join(done.err.split())
+    with pytest.raises(ChangedDatasetError):  # as a task of Airflow's runs it
+        maintain_job.run(session, made.lake, made.dataset("c3"))
     assert "landed bytes were kept" in done.err
     assert "Nothing was run" not in done.err

@@ -455,7 +455,26 @@ def test_a_command_that_looks_tells_of_the_table_that_readers_see_or_of_none(
         done = onefold(words[0], "accounts", *words[1:], "--json")
         assert (done.code, done.out) == (2, "")
         assert f"published as generation {file.generation}, of the dataset as it was" in " ".join(done.err.split())
-    refused = onefold("verdicts", "accounts", "--batch", "b")
-    assert f"readers still see generation {file.generation}" in " ".join(refused.err.split()), (
-        "a red rebuild is looked into"
-    )
+    for asked in (("verdicts", "accounts", "--batch", "b"), ("decisions", "accounts")):
+        looked = onefold(*asked)
+        assert f"readers still see generation {file.generation}" in " ".join(looked.err.split()), (
+            "a red rebuild is looked into"
+        )
+
+
+def test_a_dataset_that_changed_is_left_out_where_all_are_looked_at(onefold: Onefold, own: Path) -> None:
+    """What of it waits is not known before its rebuild."""
+    text = (PROJECT / "datasets" / "accounts.yaml").read_text()
+    (own / "accounts.yaml").write_text(text)
+    fix_generation(Lake(load_settings()), find_dataset(own, "accounts"))
+    (own / "accounts.yaml").write_text(re.sub(r"buckets: \d+", "buckets: 3", text))
+    (own / "orders.yaml").write_text((PROJECT / "datasets" / "orders.yaml").read_text())
+    at = datetime(2026, 3, 9, tzinfo=UTC)
+    for name in ("accounts", "orders"):
+        record(Lake(load_settings()), Skip(dataset=name, batch="b", number=1, by="mia", reason="no", at=at))
+    done = onefold("decisions", "--json")
+    assert (done.code, [row["dataset"] for row in done.json]) == (2, ["orders"])
+    told = " ".join(done.err.split())
+    assert re.search(r"accounts: the dataset has changed in buckets: .* The dataset was left out\.", told), told
+    alone = onefold("decisions", "accounts", "--json")
+    assert (alone.code, alone.out) == (2, "")

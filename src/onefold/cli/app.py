@@ -1,7 +1,7 @@
 """`onefold`: the commands, their help, their exit codes.
 
 0 done or nothing to do · 2 bad dataset or usage · 3 gate red · 4 data loss found · 5 another writer won too
-often · 1 anything else.
+often · 130 interrupted, or not confirmed · 1 anything else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 from onefold import __version__
 from onefold.cli.console import note
-from onefold.dataset import Dataset
+from onefold.dataset import Dataset, find_valid
 from onefold.errors import ChangedDatasetError, InvalidDatasetError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.processes import end_soon
@@ -24,7 +24,7 @@ from onefold.settings import load_settings
 app = typer.Typer(
     help="Fold every message that a Kafka export holds more than once into one row, and prove it.\n\n"
     "Exit codes: 0 done or nothing to do, 2 bad dataset or usage, 3 gate red, 4 data loss found, "
-    "5 another writer won too often, 1 anything else.",
+    "5 another writer won too often, 130 interrupted or not confirmed, 1 anything else.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -66,14 +66,38 @@ def open_published(name: str, *, rebuilding: bool = False) -> tuple[Lake, Datase
     return lake, dataset
 
 
-def leave_out(wrong: Sequence[InvalidDatasetError]) -> None:
-    """Say which dataset files a command went on without; with one, it ends with 2.
+def find_settled(
+    lake: Lake, names: Sequence[str] = ()
+) -> tuple[list[Dataset], list[InvalidDatasetError | ChangedDatasetError]]:
+    """The datasets of these names (default: all), as the lake has them, and why others cannot be looked at.
+
+    Raises:
+        UnknownDatasetError: there is no file of a name.
+    """
+    from onefold.upsert.generation import check_generation, settle
+
+    valid, invalid = find_valid(lake.settings.datasets_folder, names)
+    found: list[Dataset] = []
+    wrong: list[InvalidDatasetError | ChangedDatasetError] = [*invalid]
+    for dataset in (settle(lake, one) for one in valid):
+        try:
+            check_generation(lake, dataset, rebuilding=True)
+        except ChangedDatasetError as changed:
+            wrong.append(changed)
+        else:
+            found.append(dataset)
+    return found, wrong
+
+
+def leave_out(wrong: Sequence[InvalidDatasetError | ChangedDatasetError]) -> None:
+    """Say which datasets a command went on without; with one, it ends with 2.
 
     Raises:
         typer.Exit: there is one.
     """
     for one in wrong:
-        note(f"error: {one.complaint}. The dataset was left out.")
+        advice = f" {one.advice}" if isinstance(one, ChangedDatasetError) else ""
+        note(f"error: {one.complaint}. The dataset was left out.{advice}")
     if wrong:
         raise typer.Exit(2)
 

@@ -8,16 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, app, leave_out, open_dataset
+from onefold.cli.app import AsJson, app, find_settled, leave_out, open_dataset, open_published
 from onefold.cli.batches import ended, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
-from onefold.dataset import Dataset, dataset_files, find_valid
+from onefold.dataset import Dataset, dataset_files
 from onefold.decisions import Decision
-from onefold.errors import InvalidDatasetError, UsageError
+from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
 from onefold.settings import load_settings
-from onefold.upsert.generation import settle
 
 Words = Annotated[
     list[str], typer.Argument(metavar="[DATASET] BATCH", help="The batch id; with its dataset where several have it")
@@ -153,14 +152,9 @@ def decisions(
     """What people decided: releases, discards, skips, replays, gaps accepted, keys forgotten or erased, rollbacks."""
     from onefold.report.decisions import decisions_of
 
-    wrong: list[InvalidDatasetError] = []
-    if name:
-        pairs = [open_dataset(name)]
-    else:
-        lake = Lake(load_settings())
-        found, wrong = find_valid(lake.settings.datasets_folder)
-        pairs = [(lake, settle(lake, dataset)) for dataset in found]
-    rows = [row for lake, dataset in pairs for row in decisions_of(lake, dataset)]
+    lake = Lake(load_settings())
+    found, wrong = ([open_published(name, rebuilding=True)[1]], []) if name else find_settled(lake)
+    rows = [row for dataset in found for row in decisions_of(lake, dataset)]
     rows.sort(key=lambda row: row["at"])
     answer(name or "decisions", rows, as_json, _shown, "nothing was decided")
     leave_out(wrong)

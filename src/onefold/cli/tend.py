@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.status import Status
 
-from onefold.cli.app import AsJson, Name, app, leave_out, open_dataset
+from onefold.cli.app import AsJson, Name, app, find_settled, leave_out, open_dataset
 from onefold.cli.batches import Say, ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide import Who, user
-from onefold.dataset import dataset_files, find_valid
+from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, NotRecoveredError, UsageError
 from onefold.lake import Lake
 from onefold.landing.preview import planned
@@ -142,18 +142,17 @@ def maintain(
     """Prove that no key stands twice, clear away what is over, compact, expire; safe beside running batches."""
     from onefold.cli.process import InProcess
     from onefold.maintenance.keep import keep_of
-    from onefold.upsert.generation import settle
 
     lake = Lake(load_settings())
     keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations, "landing": landing})
-    wanted, wrong = find_valid(lake.settings.datasets_folder, names or ())
+    wanted, wrong = find_settled(lake, names or ())
     spark = InProcess(lake)
     done = []
     try:
         with NOTES.status("maintain") as status:
             for dataset in wanted:
                 status.update(f"maintain {dataset.name}")
-                done.append(spark.maintain(settle(lake, dataset), keep, dry_run=dry_run).model_dump())
+                done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
     finally:
         spark.close()
     answer("would go" if dry_run else "maintained", done, as_json, _counted)
