@@ -28,7 +28,11 @@ def replay(
     key: Annotated[str | None, typer.Option("--key", metavar="JSON", help="Only records with this Kafka key")] = None,
     position: Annotated[
         list[str] | None,
-        typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="Only these; may be repeated"),
+        typer.Option(
+            "--position",
+            metavar="TOPIC/PARTITION/OFFSET",
+            help="Only these (or CLUSTER/TOPIC/INCARNATION/PARTITION/OFFSET); may be repeated",
+        ),
     ] = None,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="What was mended; it is recorded")] = "",
     who: Who = None,

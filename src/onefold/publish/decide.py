@@ -158,7 +158,7 @@ def _drop(lake: Lake, dataset: Dataset, batch: str) -> None:
         if _published(lake, dataset, batch):  # by a process that was past the gate; without their branches none can
             raise UsageError(
                 f"{dataset.name}: batch {batch} was published meanwhile: nothing was dropped. To undo the publication: "
-                f"onefold rollback {dataset.name}."
+                f"onefold rollback {dataset.name} --to BATCH."
             )
     for name in dict.fromkeys(name for name in tables if name):
         drop_table(lake, name)
@@ -191,7 +191,7 @@ def check_carried_out(lake: Lake, decision: Decision, published: Published | Non
     record(lake, Discard(dataset=decision.dataset, batch=decision.batch, **back))
     raise UsageError(
         f"{decision.dataset}: batch {decision.batch} was published meanwhile, and the decision taken back. To undo the "
-        f"publication: onefold rollback {decision.dataset}."
+        f"publication: onefold rollback {decision.dataset} --to BATCH."
     )
 
 
@@ -208,7 +208,7 @@ def _refuse_published(dataset: Dataset, batch: str, found: Published | None) -> 
     how = f" ({found.decision.sentence})" if found.decision else ""
     raise UsageError(
         f"{dataset.name}: batch {batch} is published{how}: there is nothing to decide. Readers are led back by "
-        f"onefold rollback {dataset.name}."
+        f"onefold rollback {dataset.name} --to BATCH."
     )
 
 

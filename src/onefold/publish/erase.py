@@ -71,7 +71,9 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
         check_erasable(lake, source)
     published, rebuild = lake.get(Lake.generation(dataset), Generation), lake.get(Lake.rebuild(dataset), Rebuild)
     if published and rebuild and rebuild.generation != published.generation:
-        raise UsageError(f"{dataset.name}: a rebuild is under way. Nothing was erased. End it: onefold rebuild")
+        raise UsageError(
+            f"{dataset.name}: a rebuild is under way. Nothing was erased. End it: onefold rebuild {dataset.name}"
+        )
     if accepted := _accepted(lake, dataset, keys):
         raise UsageError(
             f"{dataset.name}: batch {accepted} accepted a gap of such a key, and keeps the key in plain text. Nothing "
