@@ -532,7 +532,8 @@ class RepeatedKeysError(TerminalError):
         return (
             f"{self.dataset}: {self.count} keys stand more than once among the live rows of {self.table}, such as "
             f"{', '.join(self.keys)}. Nothing was cleared away, so its snapshots still tell since when. Find who "
-            f"writes to the table beside Onefold, then lead readers back with `onefold rollback {self.dataset} --to BATCH`."
+            "writes to the table beside Onefold, then lead readers back with "
+            f"`onefold rollback {self.dataset} --to BATCH`."
         )
 
 
