@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -70,6 +71,14 @@ ROOT = "root"
 def state_name(dataset: Dataset, generation: str | None = None) -> str:
     """The state table's name in its namespace (default: of the dataset's own generation)."""
     return f"{dataset.target.name}__state_{generation or dataset.generation}"
+
+
+def generations_of(lake: Lake, dataset: Dataset) -> list[str]:
+    """The generations that have a state table in the catalog, published or not."""
+    catalog, space = open_catalog(lake), dataset.target.namespace
+    tables = catalog.list_tables(space) if catalog.namespace_exists(space) else []
+    named = re.compile(state_name(dataset, "([0-9a-f]{12})"))
+    return sorted(found[1] for *_, name in tables if (found := named.fullmatch(name)))
 
 
 @dataclass(frozen=True, slots=True)

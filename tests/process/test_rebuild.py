@@ -115,6 +115,25 @@ def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Projec
     assert two_batches.run(session) == [], "the old file goes on as before"
 
 
+def test_readers_are_led_to_what_is_published_whatever_was_tried_before(
+    project: Project, session: SparkSession
+) -> None:
+    """The first file's batch was red, so its table is nobody's; then the file was mended."""
+    project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "b", 2)])
+    project.write_dataset("things", STRICTER)
+    [first] = project.run(session)
+    assert isinstance(first.red, GateRedError)
+    strict = project.dataset()
+    assert (view(session), tidied(project, session, OVER)) == ([], []), "nothing is published"
+    project.write_dataset("things", THINGS)
+    assert [run.red for run in project.run(session)] == [None]
+    assert view(session) == rows(project) == [("a", 1), ("b", 2)]
+    assert session.table("onefold.shop.things__quarantine").count() == 0
+    assert find_state(project.lake, strict), "it is young"
+    assert tidied(project, session, OVER) == [strict.generation]
+    assert (find_state(project.lake, strict), view(session)) == (None, [("a", 1), ("b", 2)])
+
+
 @pytest.mark.parametrize("point", [pytest.param("after_merge", marks=pytest.mark.nightly), "after_swap"])
 def test_killed_it_goes_on_where_it_was(two_batches: Project, session: SparkSession, point: str) -> None:
     project = two_batches

@@ -14,7 +14,7 @@ from onefold.landing.plan import find_plan
 from onefold.maintenance.recovery import find_lost, register
 from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
-from onefold.upsert.state import ensure_view
+from onefold.upsert.state import ensure_views
 from tests.process.project import ACCOUNTS, Here, Project, account
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def test_a_bucket_that_is_older_than_its_catalog_goes_on_from_what_it_has(
     assert len([one for one in found if one.gone]) == 2, "staging and actions of the batch that is lost"
     assert rows(project) == before
     session = opened()
-    ensure_view(session, project.dataset("accounts"))
+    ensure_views(session, project.lake, project.dataset("accounts"))
     check_again(project, session)
     assert [one.red for one in project.run(session, "accounts")] == [None]
     assert rows(project) == after

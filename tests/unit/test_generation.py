@@ -175,6 +175,17 @@ def test_a_table_that_was_laid_out_otherwise_is_refused_until_it_is_rebuilt(
     check_generation(lake, now, rebuilding=True)
 
 
+def test_a_change_that_is_taken_back_ends_its_rebuild(lake: Lake) -> None:
+    published, changed = with_("target.buckets", 4), with_("target.buckets", 8)
+    fix_generation(lake, published)
+    begin_rebuild(lake, to_rebuild(lake, changed))
+    check_generation(lake, settle(lake, changed), rebuilding=True)
+    assert begin_rebuild(lake, to_rebuild(lake, published)) == ()
+    check_generation(lake, settle(lake, published))
+    with pytest.raises(ChangedDatasetError):
+        check_generation(lake, changed, rebuilding=True)
+
+
 def test_a_renamed_table_is_refused(lake: Lake) -> None:
     fix_generation(lake, with_("owner", "payments"))
     with pytest.raises(ChangedDatasetError) as raised:

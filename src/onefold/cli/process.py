@@ -90,12 +90,12 @@ class InProcess:
             return erase_from_tables(session, self.lake, dataset, positions)
 
     def name_published(self, dataset: Dataset) -> None:
-        """Make the views by which a dataset's rows and its quarantine are read, where they are not there."""
+        """Make the views by which a dataset's rows and its quarantine are read."""
         session = self.session
-        from onefold.upsert.state import ensure_view
+        from onefold.upsert.state import ensure_views
 
         with self._failing("recover", dataset.name):
-            ensure_view(session, dataset)
+            ensure_views(session, self.lake, dataset)
 
     def prove(self, dataset: Dataset, share: float, say: Callable[[str], None]) -> Proof:
         """Compare the published rows with the landed bytes."""

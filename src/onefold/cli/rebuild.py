@@ -79,9 +79,9 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
             return Rebuilt(ends, changed, False)
     say("swap")
     fault_point("before_swap")
-    from onefold.upsert.state import swap_view
+    from onefold.upsert.state import swap_views
 
-    swap_view(spark.session, dataset)
+    swap_views(spark.session, dataset)
     fault_point("after_swap")
     end_rebuild(lake, dataset)
     return Rebuilt(ends, changed, True)

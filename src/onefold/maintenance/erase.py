@@ -11,7 +11,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import MainMovedError, StateTable, drop_table, find_state, open_catalog
+from onefold.catalog import (
+    MainMovedError,
+    StateTable,
+    drop_table,
+    find_state,
+    generations_of,
+    open_catalog,
+    state_name,
+)
 from onefold.dataset import Dataset
 from onefold.errors import ErasureDisturbedError
 from onefold.faults import fault_point
@@ -20,7 +28,6 @@ from onefold.landing.offsets import Range, TopicPartition
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.spark.tables import commits_name
 from onefold.upsert import columns as U
-from onefold.upsert.generation import Retired
 from onefold.upsert.state import branch_table, verdict_name
 
 _POSITION = ("cluster", "topic", "incarnation", "partition")
@@ -70,7 +77,7 @@ def erase_from_tables(
 
 
 def _drop_others(lake: Lake, dataset: Dataset) -> list[str]:
-    """Drop what is the work of attempts that are over, and the tables of earlier generations.
+    """Drop what is the work of attempts that are over, and the tables of every other generation, published or not.
 
     What a drop has left that was killed behind the catalog's row is looked for by the folders' names.
     """
@@ -79,8 +86,12 @@ def _drop_others(lake: Lake, dataset: Dataset) -> list[str]:
     found = {name for *_, name in (catalog.list_tables(STAGING) if catalog.namespace_exists(STAGING) else [])}
     found |= {info.key.split("/")[2] for info in lake.storage.list(f"warehouse/{STAGING}/")}
     names = [f"{STAGING}.{name}" for name in found if own.fullmatch(name) and name != verdict_name(dataset)]
-    retired = (lake.get(info.key, Retired) for info in lake.storage.list(f"datasets/{dataset.name}/retired"))
-    names += [f"{one.table}__state_{one.generation}" for one in retired if one and one.generation != dataset.generation]
+    space = dataset.target.namespace
+    states = {state_name(dataset, generation) for generation in generations_of(lake, dataset)}
+    state = re.compile(state_name(dataset, "[0-9a-f]{12}"))
+    folders = {info.key.split("/")[2] for info in lake.storage.list(f"warehouse/{space}/")}
+    states |= {name for name in folders if state.fullmatch(name)}
+    names += [f"{space}.{name}" for name in states if name != state_name(dataset)]
     dropped = [name for name in sorted(names) if catalog.table_exists(tuple(name.split(".")))]
     for name in sorted(names):
         drop_table(lake, name)

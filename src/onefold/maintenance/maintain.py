@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import MainMovedError, StateTable, find_state
+from onefold.catalog import MainMovedError, StateTable, find_state, generations_of
 from onefold.dataset import Dataset
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.maintenance.attempts import old_branches, old_results, old_tables, old_verdicts, waiting
@@ -16,7 +16,7 @@ from onefold.maintenance.landings import clear_landing, clearable, failed_landin
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.tables import drop
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import Generation, Retired
+from onefold.upsert.generation import Generation, Retired, begun_rebuild
 from onefold.upsert.state import verdict_name
 
 
@@ -54,7 +54,7 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
         branches=old_branches(table, needed, keep.attempts),
         tables=old_tables(lake, dataset, needed, keep.attempts),
         verdicts=old_verdicts(lake, dataset, table, verdict_name(dataset), attempts, keep.attempts),
-        generations=_retired(lake, dataset, keep),
+        generations=_over(lake, dataset, keep),
     )
     if dry_run:
         return found
@@ -94,20 +94,21 @@ def _carried(table: StateTable) -> bool:
     return table.carried
 
 
-def _retired(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
-    """Generations whose time is over; but not one that readers still see, for its rebuild was killed at the end."""
+def _over(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
+    """Generations whose time is over: retired by a rebuild, or never published; but not one that readers still see, for
+    its rebuild was killed at the end, nor one that is being folded."""
     published = lake.get(Lake.generation(dataset), Generation)
-    before = datetime.now(UTC) - keep.generations
-    listed = lake.storage.list(f"datasets/{dataset.name}/retired")
-    documents = (lake.get(info.key, Retired) for info in listed)
-    return sorted(
-        one.generation
-        for one in documents
-        if one
-        and one.at <= before
-        and not (published and one.generation == published.generation)
-        and find_state(lake, dataset, one.generation)
-    )
+    if published is None:
+        return []
+    used = {dataset.generation, published.generation, begun_rebuild(lake, dataset, published)}
+    found = []
+    for one in generations_of(lake, dataset):
+        if one not in used and (table := find_state(lake, dataset, one)):
+            retired = lake.get(Lake.retired(dataset, one), Retired)
+            moved = datetime.fromtimestamp(table.table.metadata.last_updated_ms / 1000, UTC)
+            if (retired.at if retired else moved) <= datetime.now(UTC) - keep.generations:
+                found.append(one)
+    return found
 
 
 def _drop_generation(session: SparkSession, lake: Lake, dataset: Dataset, generation: str) -> None:

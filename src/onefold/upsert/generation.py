@@ -71,7 +71,7 @@ def settle(lake: Lake, dataset: Dataset) -> Dataset:
     Whether anything may be run with it says `check_generation`.
     """
     published = lake.get(Lake.generation(dataset), Generation)
-    if published and (rebuild := to_rebuild(lake, dataset)).generation == _begun(lake, dataset, published):
+    if published and (rebuild := to_rebuild(lake, dataset)).generation == begun_rebuild(lake, dataset, published):
         return rebuild
     return (_in_place(lake, published, dataset) if published else None) or dataset.standing_as(None)
 
@@ -92,7 +92,7 @@ def _in_place(lake: Lake, published: Generation, dataset: Dataset) -> Dataset | 
     return dataset.standing_as(Standing(published.generation, origins_of(shapes), shape, published.again))
 
 
-def _begun(lake: Lake, dataset: Dataset, published: Generation) -> str:
+def begun_rebuild(lake: Lake, dataset: Dataset, published: Generation) -> str:
     """The generation of a rebuild that has begun and not ended; or nothing."""
     rebuild = lake.get(Lake.rebuild(dataset), Rebuild)
     return rebuild.generation if rebuild and rebuild.generation != published.generation else ""
@@ -157,7 +157,7 @@ def check_generation(lake: Lake, dataset: Dataset, *, rebuilding: bool = False) 
     if (
         rebuilding
         and dataset.target.table == published.table
-        and _begun(lake, dataset, published) == dataset.generation
+        and begun_rebuild(lake, dataset, published) == dataset.generation
     ):
         return
     raise ChangedDatasetError(
@@ -221,10 +221,10 @@ def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
             f"{dataset.name}: it is published as {published.table}, and a rebuild keeps the table's name. Take the "
             "change of target.table back, or give the dataset a new name."
         )
-    if published.generation == dataset.generation:
-        return ()
-    lake.put(Lake.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
-    return _changed(lake, published, dataset)
+    back = published.generation == dataset.generation
+    if not back or begun_rebuild(lake, dataset, published):  # a change that was taken back is folded no further
+        lake.put(Lake.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
+    return () if back else _changed(lake, published, dataset)
 
 
 def end_rebuild(lake: Lake, dataset: Dataset) -> None:

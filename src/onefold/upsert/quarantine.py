@@ -10,10 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
-from onefold.lake import CATALOG
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
 
@@ -68,8 +66,7 @@ def quarantine_field() -> T.StructField:
     return T.StructField(U.QUARANTINE, T.DataType.fromDDL(QUARANTINE_TYPE))
 
 
-def quarantine_view(dataset: Dataset, state: str) -> str:
-    """The view `<target>__quarantine` over a state table, as what follows `CREATE VIEW`."""
+def quarantine_query(state: str) -> str:
+    """What the view `<target>__quarantine` reads of a state table."""
     named = ", ".join(f"{expression} AS `{name}`" for name, expression in _COLUMNS.items())
-    view = f"{CATALOG}.{dataset.target.table}{U.QUARANTINE_VIEW}"
-    return f"{view} AS SELECT {named} FROM {state} WHERE {U.STATE} = '{U.QUARANTINED}'"
+    return f"SELECT {named} FROM {state} WHERE {U.STATE} = '{U.QUARANTINED}'"

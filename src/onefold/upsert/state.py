@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from onefold.catalog import RECORD_PROPERTY, ROOT, StateTable, state_name
+from onefold.catalog import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError, StateTable, state_name
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
+from onefold.errors import LakeUnavailableError
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.spark.flat import flat_fields, with_structs
 from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
-from onefold.upsert.quarantine import quarantine_field, quarantine_view
+from onefold.upsert.generation import Generation, begun_rebuild
+from onefold.upsert.quarantine import quarantine_field, quarantine_query
 
 ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>"
 
@@ -65,20 +69,29 @@ def ensure_state(session: SparkSession, lake: Lake, dataset: Dataset, staged: Da
     if not session.catalog.tableExists(table):
         # Of no rows, which Spark knows before it starts a job.
         _create(session.createDataFrame([], T.StructType(columns)).limit(0), table, dataset)
-    changed = bool(dataset.shape) and change_fields(StateTable(lake, dataset), dataset)
-    ensure_view(session, dataset, changed=changed)
+    if dataset.shape:
+        change_fields(lake, dataset)
+    ensure_views(session, lake, dataset)
 
 
-def change_fields(table: StateTable, dataset: Dataset) -> bool:
-    """Give the state table the fields that the file declares, by their ids; whether there was anything to change.
+def change_fields(lake: Lake, dataset: Dataset) -> None:
+    """Give the state table the fields that the file declares, by their ids, where it has others.
 
     It is a commit of its own on `main`, and moves it: what was folded before, and is not published yet, is folded
     again.
+
+    Raises:
+        LakeUnavailableError: other processes moved the table each time.
     """
+    table = StateTable(lake, dataset)
     changed = table.change_fields(dataset.fields, dataset.value.former_columns)
-    if changed or not table.current:
-        table.carry_record()
-    return changed
+    for _ in range(COMMIT_TRIES):
+        if table.current and not changed:
+            return
+        with suppress(MainMovedError):  # what was published meanwhile has the fields as they were
+            table.carry_record()
+        changed, table = False, StateTable(lake, dataset)
+    raise LakeUnavailableError(state_table(dataset), f"its `main` moved at each of {COMMIT_TRIES} commits")
 
 
 def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
@@ -90,36 +103,49 @@ def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
             raise
 
 
-def ensure_view(session: SparkSession, dataset: Dataset, *, changed: bool = False) -> None:
-    """The published name: live rows without Onefold's own columns; and its quarantine. They stay where they are, and
-    have the columns that the table has."""
-    # Where another process changed the table and ended before the view, it is seen by its columns.
-    if changed or (dataset.shape and _columns_of_view(session, dataset) != dataset.published_columns):
-        session.sql(f"CREATE OR REPLACE VIEW {_view(dataset)}")
-    session.sql(f"CREATE VIEW IF NOT EXISTS {_view(dataset)}")
-    session.sql(f"CREATE VIEW IF NOT EXISTS {quarantine_view(dataset, state_table(dataset))}")
+def ensure_views(session: SparkSession, lake: Lake, dataset: Dataset) -> None:
+    """The published name (live rows without Onefold's own columns) and its quarantine, over the state table as it is.
+
+    Nothing is done for a generation that is folded beside the published one, and a rebuild that has led readers on is
+    not taken back.
+    """
+    published = lake.get(Lake.generation(dataset), Generation)
+    if published and published.generation != dataset.generation:
+        return
+    begun = begun_rebuild(lake, dataset, published) if published else ""
+    for view, query in _views(dataset).items():
+        stands = _query_of(session, view)
+        if stands is None:
+            session.sql(f"CREATE VIEW IF NOT EXISTS {view} AS {query}")
+        elif not stands.endswith(query) and not (begun and state_name(dataset, begun) in stands):
+            session.sql(f"CREATE OR REPLACE VIEW {view} AS {query}")
 
 
-def swap_view(session: SparkSession, dataset: Dataset) -> None:
+def swap_views(session: SparkSession, dataset: Dataset) -> None:
     """Lead readers to the dataset's generation: one statement, before which they see the old rows, then the new.
 
     The quarantine's view follows it.
     """
-    session.sql(f"CREATE OR REPLACE VIEW {_view(dataset)}")
-    session.sql(f"CREATE OR REPLACE VIEW {quarantine_view(dataset, state_table(dataset))}")
+    for view, query in _views(dataset).items():
+        session.sql(f"CREATE OR REPLACE VIEW {view} AS {query}")
 
 
-def _columns_of_view(session: SparkSession, dataset: Dataset) -> list[str] | None:
-    """None: there is no view, or a column that it names has another name now."""
+def _query_of(session: SparkSession, view: str) -> str | None:
+    """What a view was made as; None: there is none."""
     try:
-        return session.table(f"{CATALOG}.{dataset.target.table}").columns
+        return str(session.sql(f"SHOW CREATE TABLE {view}").collect()[0][0]).strip()
     except AnalysisException:
         return None
 
 
-def _view(dataset: Dataset) -> str:
-    names = ", ".join(f"`{name}`" for name in dataset.published_columns)
-    return f"{CATALOG}.{dataset.target.table} AS SELECT {names} FROM {state_table(dataset)} WHERE {U.STATE} = 'live'"
+def _views(dataset: Dataset) -> dict[str, str]:
+    """The query of each view, by its name; that of the rows first."""
+    state, name = state_table(dataset), f"{CATALOG}.{dataset.target.table}"
+    names = ", ".join(f"`{one}`" for one in dataset.published_columns)
+    return {
+        name: f"SELECT {names} FROM {state} WHERE {U.STATE} = 'live'",
+        f"{name}{U.QUARANTINE_VIEW}": quarantine_query(state),
+    }
 
 
 def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: list[str] | None = None) -> DataFrame:
