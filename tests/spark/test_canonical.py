@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -188,6 +189,25 @@ def test_a_key_part_is_of_its_expressions_type(spark: SparkSession, dataset: Mak
     )
     found = spark_digest(spark, made, '{"at": "2026-03-01T23:00:00-02:00", "n": "07"}')
     assert digest_of_key(made, {"at": "2026-03-02", "n": 7}) == found
+
+
+@pytest.mark.parametrize("text", [" A@B.c ", "ΟΔΟΣ", "Straße", "İx", "ǅ"])
+def test_a_key_that_functions_make_may_be_typed_as_a_record_has_it(
+    spark: SparkSession, dataset: MakeDataset, text: str
+) -> None:
+    parts = ["lower(trim(mail))", "upper(name)", "string(lower(header.h))"]
+    made = dataset(value={"fields": {"mail": "string", "name": "string"}}, identity={"business_key": parts})
+    value = json.dumps({"mail": text, "name": text}).encode()
+    rows = identify(decode(envelope(spark, [record("", value, headers=[("h", text)])]), made), made)
+    found = bytes(rows.head()[C.KEY])  # type: ignore[index]
+    for typed in (text, text.lower()):
+        assert digest_of_key(made, {"mail": typed, "name": text, "h": typed}) == found
+
+
+def test_a_key_two_parts_of_which_have_one_name_cannot_be_said(dataset: MakeDataset) -> None:
+    made = dataset(value={"fields": {"id": "string"}}, identity={"business_key": ["header.id", "id"]})
+    with pytest.raises(UsageError, match=r"two parts of its key are called id.*Ask by a position"):
+        digest_of_key(made, {"id": "x"})
 
 
 @pytest.mark.parametrize(

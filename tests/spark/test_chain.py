@@ -29,6 +29,7 @@ from onefold.report.ledger import explain, records_of, rows_of
 from onefold.upsert.state import state_table
 from tests import oracle
 from tests.property.generate import rules_of
+from tests.spark import layouts as L
 from tests.spark.pipeline import InSession, Sent, export, run
 from tests.spark.plans import last_statement, statements
 
@@ -170,6 +171,38 @@ def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
     assert isinstance(red.red, GateRedError)
     assert "age of the oldest held record" in str(red.red)
     assert '(first: version 7 of {"id":"b"})' in str(red.red)
+
+
+def test_fields_may_be_called_like_what_is_looked_at(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    names = ("found", "within_start", "start", "head", "lowest", "repeated", "version", "becomes", "state", "rows")
+    made = chained(dataset, value={"fields": dict.fromkeys(("owner", *names), "string")})
+    value = {"owner": "A", **dict.fromkeys(names, "x")}
+    sent = [Sent(0, n, 10 + n, "a", version, f"m{n}", value) for n, version in enumerate((1, 3, 2, 5))]
+    assert run(session, lake, made, export(tmp_path / "0", sent[:2])).red is None
+    assert run(session, lake, made, export(tmp_path / "1", sent[1:])).red is None
+    assert rows_of(lake, made) == [{"id": "a", **value}]
+    assert prove(session, lake, made).holds
+
+
+@pytest.mark.parametrize("contents", [("1.00", "2.00"), ("2.00", "1.00")])
+def test_two_records_of_a_version_may_have_one_inferred_place(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, contents: tuple[str, str]
+) -> None:
+    """A sink that began elsewhere behind a hole: positions that are inferred decide nothing."""
+    source = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}}
+    version = {"from": "long(header.m)", "guard": "contiguous", "tie": "last"}
+    apply = {"mode": "upsert", "key": ["id"], "version": version}
+    made = chained(dataset, source=source, key={"format": "string"}, value={"fields": L.FIELDS}, apply=apply)
+    first, second = contents
+    sent = [L.Sent(0, n, "k", "0.00", message=str(n + 1)) for n in range(2)]
+    L.put_connect(tmp_path / "one", [*sent, L.Sent(0, 2, "k", first, message="3")], "json")
+    L.put_connect(tmp_path / "two", [L.Sent(0, 2, "k", second, message="3")], "json")
+    for name in ("one", "two"):
+        done = run(session, lake, made, tmp_path / name)
+        assert done.red is None, done.red
+    assert prove(session, lake, made).holds
 
 
 def accept(session: SparkSession, lake: Lake, made: Dataset, key: str | dict[str, str], version: int) -> BatchRun:

@@ -349,6 +349,33 @@ def test_what_a_filter_or_a_delete_asks_in_vain_is_neither_filtered_nor_applied(
     assert [case for case in cases if rows[repr(case)][C.KEY] is not None] == [(b'{"note": "z"}', "abc", "3")]
 
 
+def test_a_tombstone_is_filtered_where_the_rest_of_a_filter_says_no_whatever_its_fields_were(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    cases = {
+        # filter: whether a tombstone is filtered whose header `kind` is a
+        "header.kind = 'b' and note != 'x'": True,
+        "header.kind = 'a' and note != 'x'": False,
+        "header.kind = 'b' or note != 'x'": False,
+        "not (header.kind = 'a' or note is null)": True,
+        "header.kind = 'b' and not note is null": True,
+        "note is not null": False,
+        "note in ('x')": False,
+        "header.kind = note": False,
+        "header.kind = 'b'": True,
+    }
+    found = {}
+    for text in cases:
+        made = dataset(
+            source=dataset().source.model_dump() | {"filter": text},
+            value={"fields": {"note": "string"}},
+            identity={"business_key": ["header.kind"]},
+        )
+        row = decode(envelope(spark, [record("one", None, headers=[("kind", "a")])]), made).head()
+        found[text] = row["_filtered"]  # type: ignore[index]
+    assert found == cases
+
+
 def test_a_key_that_cannot_be_read_is_not_filtered_by_what_it_says_and_hinders_only_who_asks_for_it(
     spark: SparkSession, dataset: MakeDataset
 ) -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.catalog import StateTable
+from onefold.catalog import StateTable, generations_of
 from onefold.cli import erase as command
 from onefold.cli.erase import erase_keys, meant
 from onefold.cli.rebuild import rebuild
@@ -40,6 +40,7 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of
 from onefold.spark.result import StepResult, result_key
+from onefold.upsert.generation import begin_rebuild, to_rebuild
 from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
 
 MakeDataset = Callable[..., Dataset]
@@ -261,6 +262,24 @@ def test_what_waits_or_is_at_work_is_refused_by_name_before_anything_is_written(
         erase(session, lake, made)
     assert erasing.erasures_of(lake, made.name) == []
     assert not list(lake.storage.list(Lake.erased(made.source_id)))
+
+
+def test_a_generation_that_was_never_published_is_refused_while_it_is_made_and_goes_as_a_whole_behind_it(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1)]))
+    begun = to_rebuild(lake, accounts(dataset, quality=QUALITY, target={"table": made.target.table, "buckets": 3}))
+    begin_rebuild(lake, begun)
+    for plan in taken_plans(lake, made.name):
+        assert run_batch(lake, begun, plan, InSession(lake, session), rebuilding=True).published
+    assert sorted(generations_of(lake, made)) == sorted([made.generation, begun.generation])
+    with pytest.raises(UsageError, match="a rebuild is under way"):
+        erase(session, lake, made)
+    assert rebuild(lake, made, InSession(lake, session)).changed == (), "the change was taken back"
+    erase(session, lake, made)
+    assert files_with(lake, *PERSON) == []
+    assert generations_of(lake, made) == [made.generation]
 
 
 def test_keys_that_were_forgotten_together_are_erased_apart_while_their_verdicts_tell_whose_is_what(

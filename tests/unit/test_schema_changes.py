@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
 
-from onefold.catalog import RECORD_PROPERTY, ROOT, StateTable, open_catalog, state_name
+from onefold.catalog import RECORD_PROPERTY, ROOT, MainMovedError, StateTable, open_catalog, state_name
 from onefold.dataset import Dataset, load_dataset
-from onefold.dataset.shapes import Shape, field_changes, mark_of, origins_of
+from onefold.dataset.shapes import Shape, Standing, field_changes, mark_of, origins_of
 from onefold.dataset.types import parse_type
 from onefold.errors import ChangedDatasetError, InvalidDatasetError
 from onefold.lake import Lake
@@ -27,6 +27,7 @@ from onefold.upsert.generation import (
     settle,
     to_rebuild,
 )
+from onefold.upsert.state import change_fields
 
 MakeDataset = Callable[..., Dataset]
 BEGAN = {"id": "string", "n": "int", "price": "decimal(4,2)?", "note": "string", "parts": "list<int>?"}
@@ -297,6 +298,27 @@ def test_columns_keep_their_ids_and_a_second_driver_finds_them_changed(lake: Lak
     other.carry_record()
     assert other.current
     assert other.main.record == ROOT
+
+
+def test_where_a_batch_is_published_before_the_fields_are_carried_they_are_carried_behind_it(
+    lake: Lake, stands: Dataset, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its snapshot has the fields as they were."""
+    carry, tries = StateTable.carry_record, list[StateTable]()
+
+    def beaten(table: StateTable) -> None:
+        tries.append(table)
+        if len(tries) == 1:
+            raise MainMovedError("a batch was published")
+        carry(table)
+
+    monkeypatch.setattr(StateTable, "carry_record", beaten)
+    wider = dataset(value={"fields": {"id": "string", "n": "long", "price": "decimal(9,2)?"}})
+    wider = wider.standing_as(Standing(stands.generation, wider.origins, "", 0))
+    change_fields(lake, wider)
+    assert (len(tries), StateTable(lake, wider).current) == (2, True)
+    change_fields(lake, wider)
+    assert len(tries) == 2
 
 
 def test_a_column_that_is_as_it_should_be_is_left_alone(lake: Lake, stands: Dataset) -> None:

@@ -109,7 +109,7 @@ def key_of(text: str, dataset: Dataset) -> dict[str, Any]:
         UsageError: it is no JSON object.
     """
     try:
-        parts = json.loads(text)
+        parts = json.loads(text, parse_float=str)  # a decimal is what was typed
     except json.JSONDecodeError:
         raise UsageError(f"--key {text!r} is not JSON. {_wanted(dataset)}") from None
     if not isinstance(parts, dict):

@@ -66,9 +66,9 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A string, a boolean, or a number as its text."""
+    """A string, a boolean, or a number as its text; None: a condition of which nothing is known."""
 
-    value: str | bool
+    value: str | bool | None
     number: bool = False
 
 

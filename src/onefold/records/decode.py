@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.expressions import parse, paths
+from onefold.dataset.expressions import Expression, Junction, Literal, Negation, parse, paths
 from onefold.records import envelope as E
 from onefold.records.expressions import KEY_VARIANT, Compiled, compile_expression
 from onefold.records.fields import REJECTED_TYPE, rejected, rejection, scratch, typed
@@ -91,8 +91,21 @@ def _filtered(dataset: Dataset) -> Compiled:
     unwanted = ~F.coalesce(wanted.value, never)
     if all(path.root != "value" for path in paths(parse(text))):
         return Compiled(unwanted, wanted.failed)
-    # A null value answers no question about its fields: a tombstone is not filtered by them.
-    return Compiled(unwanted & ~F.col(TOMBSTONE), wanted.failed & ~F.col(TOMBSTONE))
+    of_tombstone = compile_expression(_unasked(parse(text)))
+    unwanted = F.when(F.col(TOMBSTONE), ~F.coalesce(of_tombstone.value, F.lit(True))).otherwise(unwanted)
+    return Compiled(unwanted, wanted.failed & ~F.col(TOMBSTONE))
+
+
+def _unasked(condition: Expression) -> Expression:
+    """A condition as a null value answers it: of its fields nothing is known, so the rest of it decides or nothing."""
+    match condition:
+        case Junction(operator, terms):
+            return Junction(operator, tuple(map(_unasked, terms)))
+        case Negation(term):
+            return Negation(_unasked(term))
+        case _:
+            asks = any(path.root == "value" for path in paths(condition))
+            return Literal(None) if asks else condition
 
 
 def _failed(given: Compiled, place: str, text: str | None) -> Column:

@@ -54,7 +54,7 @@ def compile_expression(expression: Expression) -> Compiled:
             # One that no timestamp can hold is no version, and none that another could be.
             return Compiled(value, F.col(E.TIMESTAMP).isNotNull() & value.isNull() if root == "timestamp" else never)
         case Literal(literal, number):
-            column = F.lit(literal)
+            column = F.lit(literal) if literal is not None else F.lit(None).cast("boolean")
             return Compiled(column.cast(number_type(str(literal)).sql) if number else column, never)
         case Call(function, argument):
             inner = compile_expression(argument)

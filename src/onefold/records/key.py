@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, localcontext
 from typing import Any
@@ -15,6 +16,12 @@ from onefold.errors import UsageError
 _BEGINS = {"hour": (13, ":00:00"), "day": (10, ""), "month": (7, "-01"), "year": (4, "-01-01")}
 """How much of an instant's text a period has, and what its beginning has behind that."""
 
+_OF_TEXT: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "trim": lambda text: text.strip(" "),
+}
+
 
 def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
     """SHA-256 over the parts of a key, given by the names of `dataset.key_names`.
@@ -24,6 +31,11 @@ def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
     """
     if not dataset.key_names:
         raise UsageError(f"{dataset.name} has no key but the position (see `onefold verdicts`)")
+    if twice := {name for name in dataset.key_names if dataset.key_names.count(name) > 1}:
+        raise UsageError(
+            f"{dataset.name}: two parts of its key are called {', '.join(sorted(twice))}, so no key can be said. Ask "
+            "by a position."
+        )
     if set(key) != set(dataset.key_names):
         wanted = ", ".join(f'"{name}": …' for name in dict.fromkeys(dataset.key_names))
         raise UsageError(f"the key of {dataset.name} is {{{wanted}}}")
@@ -68,9 +80,17 @@ def _parts(dataset: Dataset, key: dict[str, Any]) -> list[str]:
 def _part(dataset: Dataset, value: Any, tree: Expression, name: str) -> str:
     """A part's text; of a period, that of its beginning, whatever instant of it is given."""
     if tree != dataset.within or not isinstance(tree, Call):
-        return _text(value, dataset.type_of(tree), name)
+        return _as_called(_text(value, dataset.type_of(tree), name), tree)
     length, rest = _BEGINS[tree.function]
     return _text(value, FieldType("timestamp"), name)[:length] + rest
+
+
+def _as_called(text: str, tree: Expression) -> str:
+    """Text behind the functions of a part that change it: who says a key may say it as a record has it."""
+    if not isinstance(tree, Call):
+        return text
+    text = _as_called(text, tree.argument)
+    return _OF_TEXT[tree.function](text) if tree.function in _OF_TEXT else text
 
 
 def _text(value: Any, kind: FieldType | None, name: str) -> str:

@@ -45,14 +45,14 @@ def _mark(
     if not known:
         return rows.withColumn(mark, F.lit(False))
     columns = {**types, "block": "long", "start": "long", "end": "long"}
-    schema = ", ".join(f"within_{name} {kind}" for name, kind in columns.items())
+    schema = ", ".join(f"_range_{name} {kind}" for name, kind in columns.items())
     ranges = rows.sparkSession.createDataFrame(list(_in_blocks(known)), schema)
-    inside = (at >= F.col("within_start")) & (at < F.col("within_end"))
-    inside = inside & (F.shiftright(at.cast("long"), _BLOCK) == F.col("within_block"))
+    inside = (at >= F.col("_range_start")) & (at < F.col("_range_end"))
+    inside = inside & (F.shiftright(at.cast("long"), _BLOCK) == F.col("_range_block"))
     for name in types:
-        inside = inside & (by[name] == F.col(f"within_{name}"))
+        inside = inside & (by[name] == F.col(f"_range_{name}"))
     joined = rows.join(F.broadcast(ranges), inside, "left")
-    return joined.withColumn(mark, F.col("within_start").isNotNull()).drop(*ranges.columns)
+    return joined.withColumn(mark, F.col("_range_start").isNotNull()).drop(*ranges.columns)
 
 
 def _in_blocks(known: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
