@@ -15,7 +15,7 @@ from pathlib import Path
 TOPIC = "web.page_views"
 PARTITIONS = 3
 RESENT = 0.18  # of the views, sent once more within the next RESENT_WITHIN views
-RESENT_WITHIN = 20_000
+RESENT_WITHIN = 20_000  # and within a tenth of them at most
 READ_TWICE = 0.02  # of a partition, where two file ranges overlap
 START = datetime(2026, 3, 1, tzinfo=UTC)
 STEP_MILLIS = 400
@@ -55,7 +55,8 @@ def _partitions(views: int, rng: random.Random) -> list[list[tuple[int, int, str
     """Timestamp, key and escaped payload of each record, in the order of each partition's log."""
     # (when it is sent, counted in views; which view), a fraction apart so that copies come after
     sent = [(float(view), view) for view in range(views)]
-    sent += [(view + 0.5 + rng.randrange(RESENT_WITHIN), view) for view in range(views) if rng.random() < RESENT]
+    within = max(1, min(RESENT_WITHIN, views // 10))
+    sent += [(view + 0.5 + rng.randrange(within), view) for view in range(views) if rng.random() < RESENT]
     sent.sort()
     users, payloads = _views(views, rng)
     base = int(START.timestamp()) * 1000
