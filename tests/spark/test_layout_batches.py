@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.lake import Lake
+from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
 from tests.spark import layouts as L
 from tests.spark.layouts import Sent
@@ -65,6 +66,46 @@ def test_an_exact_layout_is_folded_by_position(
     )
     assert green(session, lake, raised, tmp_path / "new") == {"applied": {"insert": 4}}
     assert rows(lake, raised) == L.shown(NEW)
+
+
+@pytest.mark.parametrize("kind", ["json", "json.gz", "avro", "parquet"])
+def test_tombstones_that_connect_writes_apart_delete(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, kind: str
+) -> None:
+    source = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}}
+    version = {"from": "long(header.m)"}
+    apply = {"mode": "upsert", "key": ["key"], "version": version, "delete_when": "tombstone"}
+    made = dataset(
+        "entries", source=source, value={"fields": L.FIELDS}, identity={"message_id": "header.m"}, apply=apply
+    )
+    L.put_connect(tmp_path / "one", [L.Sent(0, n, f"k{n}", "1.00", message="1") for n in range(3)], kind)
+    for ending, data in L.CONNECT[kind]([L.Sent(0, n, f"k{n}", message="2") for n in (0, 1)]).items():
+        if ".keys" in ending or ".headers" in ending:
+            L.put(tmp_path / "two", f"topics/t/tombstone/t+0+{3:010d}{ending}", data)
+    assert green(session, lake, made, tmp_path / "one") == {"applied": {"insert": 3}}
+    assert green(session, lake, made, tmp_path / "two") == {"applied": {"delete": 2}}
+    assert [row["id"] for row in rows_of(lake, made)] == ["k2"]
+    assert prove(session, lake, made).holds
+
+
+def test_a_record_that_gets_its_key_later_is_used_then(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """The object of its values alone was filtered; with the headers beside it, it is another (L1)."""
+    source = {"exports": {"path": str(tmp_path), "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}}
+    made = dataset(
+        "entries",
+        source=source | {"filter": "header.m = '1'"},
+        value={"fields": L.FIELDS},
+        identity={"business_key": ["id"]},
+    )
+    name = L.put_connect(tmp_path, [L.Sent(0, n, f"k{n}", "1.00", message="1") for n in range(3)], "json")
+    kept = (tmp_path / f"{name}.headers.json").read_bytes()
+    (tmp_path / f"{name}.headers.json").unlink()
+    assert green(session, lake, made, tmp_path) == {"filtered": {"filter": 3}}
+    (tmp_path / f"{name}.headers.json").write_bytes(kept)
+    assert green(session, lake, made, tmp_path) == {"applied": {"insert": 3}}
+    assert prove(session, lake, made).holds
 
 
 @pytest.mark.parametrize("kind", ["json", "avro", "parquet"])

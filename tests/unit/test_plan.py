@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,8 +17,8 @@ import pytest
 from onefold.dataset import Dataset
 from onefold.errors import ExportChangedError, LandedBytesMissingError, NothingToReadError, StepMissingError
 from onefold.lake import Lake
-from onefold.landing.exports import base_of, position_of, role_of
 from onefold.landing.land import check_bytes, land_batch, manifest_of, plan_batch
+from onefold.landing.names import base_of, position_of, role_of
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
 from onefold.landing.source import AT_ONCE
 from onefold.storage import LocalStorage, ObjectInfo, Storage
@@ -199,6 +200,50 @@ def test_values_and_their_companions_are_planned_together_or_not_yet(
     assert names(plan_batch(lake, settling)) == ["t+0+5.json", "t+0+5.keys.avro", "t+0+9.json", "t+0+9.keys.json"]
 
 
+def land(lake: Lake, dataset: Dataset) -> str:
+    """Plan and land; the batch."""
+    batch = plan_batch(lake, dataset).batch
+    land_batch(lake, dataset, batch)
+    return batch
+
+
+def connect(dataset: MakeDataset, exports: Path) -> Dataset:
+    source = {"path": str(exports), "layout": "connect", "origin": {"cluster": "c"}, "holes": "none"}
+    return dataset(source={"exports": source}, identity={"business_key": ["id"]})
+
+
+def test_values_whose_companions_come_later_are_landed_with_them_again(
+    lake: Lake, exports: Path, dataset: MakeDataset
+) -> None:
+    """A record is its value, its key and its headers: so it is not covered by what had no key (L1)."""
+    made = connect(dataset, exports)
+    put(exports, "t+0+0.json")
+    first = manifest_of(lake, made, land(lake, made))
+    put(exports, "t+0+0.keys.json", '"a"\n')
+    second = manifest_of(lake, made, land(lake, made))
+    assert [one.name for one in second.objects] == ["t+0+0.json", "t+0+0.keys.json"]
+    assert first.digests.keys() == second.digests.keys() == {"t+0+0.json"}
+    assert first.digests != second.digests
+    put(exports, "t+0+0.headers.json", '{"headers": []}\n')
+    assert len(manifest_of(lake, made, land(lake, made)).digests.items() - first.digests.items()) == 1
+    assert plan_batch(lake, made).empty
+
+
+def test_companions_without_their_values_are_named_and_wait(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    made = connect(dataset, exports)
+    for name in ("t+0+0.json", "t+0+5.keys.json", "t+0+9.headers.avro", "t/tombstone/t+0+7.headers.json"):
+        put(exports, name)
+    plan = plan_batch(lake, made)
+    assert isinstance(plan, ObjectsPlan)
+    assert names(plan) == ["t+0+0.json"]
+    [told] = plan.notes
+    left = "t+0+5.keys.json, t+0+9.headers.avro, t/tombstone/t+0+7.headers.json"
+    assert told.startswith(f"keys or headers whose values are not there are left out: {left}. ")
+    land_batch(lake, made, plan.batch)
+    put(exports, "t+0+5.json")
+    assert names(plan_batch(lake, made)) == ["t+0+5.json", "t+0+5.keys.json"]
+
+
 def test_objects_that_cannot_be_read_under_their_names_are_told_and_the_rest_is_planned(
     lake: Lake, exports: Path, dataset: MakeDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +297,9 @@ def test_what_is_not_of_the_layout_is_named(lake: Lake, exports: Path, dataset: 
         ("kcat", "b.parquet", None), ("connect", "t+0+0000000012.json", "values"),
         ("connect", "x/t.a-b+12+0.keys.json", "keys"), ("connect", "t+0+7.headers.json.gz", "headers"),
         ("connect", "t+0+7.avro", "values"), ("connect", "t+0+7.keys.avro", "keys"),
+        ("connect", "topics/t/tombstone/t+0+7.keys.avro", "values"),
+        ("connect", "topics/t/tombstone/t+0+7.headers.json", "headers"),
+        ("connect", "a.tombstone/t+0+7.keys.json", "keys"),
         ("connect", "t+0+7.snappy.parquet", "values"), ("connect", "t+0+7.headers.gz.parquet", "headers"),
         ("connect", "t+0+7.avro.gz", None), ("connect", "t+0+7.snappy.avro", None),
         ("aiven", "a/t-0-12", "values"), ("aiven", "t-a-0-12.gz", "values"), ("aiven", "t-0-12.jsonl.gz", "values"),
@@ -306,6 +354,24 @@ def test_a_dry_run_writes_nothing(lake: Lake, exports: Path, dataset: MakeDatase
 
 
 # Landing
+
+
+def test_the_same_objects_brought_to_another_place_are_landed_from_there(
+    lake: Lake, exports: Path, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    """As the error says whose export is gone; once they are landed, whatever place is named finds them."""
+    kept = put(exports, "a.jsonl")
+    first = plan_batch(lake, dataset(), export=str(exports))
+    other = tmp_path / "other"
+    shutil.copytree(exports, other)
+    kept.unlink()
+    with pytest.raises(ExportChangedError, match="is gone"):
+        land_batch(lake, dataset(), first.batch)
+    again = plan_batch(lake, dataset(), export=str(other))
+    assert again.batch == first.batch
+    manifest = land_batch(lake, dataset(), again.batch)
+    put(exports, "a.jsonl")
+    assert land_batch(lake, dataset(), plan_batch(lake, dataset(), export=str(exports)).batch) == manifest
 
 
 def test_landing_copies_bytes_unchanged_below_a_manifest(lake: Lake, exports: Path, dataset: MakeDataset) -> None:

@@ -14,9 +14,9 @@ from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import NothingToReadError
 from onefold.lake import Lake
 from onefold.landing import undecided
-from onefold.landing.exports import is_ignored, position_of
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Cleared, Manifest
+from onefold.landing.names import is_ignored, position_of
 from onefold.landing.offsets import Coverage
 from onefold.landing.plan import ObjectsPlan
 from onefold.maintenance.landings import clear_landing

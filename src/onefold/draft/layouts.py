@@ -16,7 +16,7 @@ from onefold.formats.aiven import read_line
 from onefold.formats.kafka import Row, rows_from_end
 from onefold.formats.shapes import FormatError
 from onefold.formats.sink import LARGEST, headers_of, is_lines, key_of_line, keys_of, value_of_line, values_of
-from onefold.landing.exports import base_of, position_of
+from onefold.landing.names import base_of, is_tombstones, position_of
 from onefold.landing.record import Record
 from onefold.storage import ObjectInfo, Storage
 from onefold.storage.objects import Seekable
@@ -97,10 +97,11 @@ def _of_aiven(one: ObjectInfo) -> Callable[[bytes], Record | None]:
 
 def _of_connect(store: Storage, one: ObjectInfo, there: Companions) -> Reading:
     base = base_of(one.key)
-    found = {"values": one} | {role: there[base, role] for role in ("keys", "headers") if (base, role) in there}
+    own = "keys" if is_tombstones("connect", one.key) else "values"
+    found = {own: one} | {role: there[base, role] for role in ("keys", "headers") if (base, role) in there}
     for role, other in found.items():
         if other.size > LARGEST:
-            what = "it has" if role == "values" else f"its {role}, {other.key}, have"
+            what = "it has" if other is one else f"its {role}, {other.key}, have"
             why = f"{what} {other.size:,} bytes, and `onefold run` takes at most {LARGEST:,}, too"
             return Reading(iter(()), from_end=False, left_out=why)
     return Reading(_connected(store, one, found), from_end=False)
@@ -116,7 +117,7 @@ def _connected(store: Storage, one: ObjectInfo, found: dict[str, ObjectInfo]) ->
             yield None
             continue
         parts = dict(zip(told, row, strict=True))
-        value, key, headers = parts["values"], parts.get("keys"), _headers(parts.get("headers"))
+        value, key, headers = parts.get("values"), parts.get("keys"), _headers(parts.get("headers"))
         yield Record(topic, partition, start + index, None, key, value, headers)
 
 
@@ -144,7 +145,8 @@ def _told(store: Storage, one: ObjectInfo, role: str) -> Iterator[bytes | None]:
         else:
             yield from _WHOLE[role](one.key, memoryview(store.read(one.key) or b""))[1]
     except FormatError as error:
-        raise error if role == "values" else FormatError(f"its {role}, {one.key}: {error}") from error
+        own = role == "values" or is_tombstones("connect", one.key)
+        raise error if own else FormatError(f"its {role}, {one.key}: {error}") from error
 
 
 def _headers(line: bytes | None) -> tuple[tuple[str, str | None], ...]:

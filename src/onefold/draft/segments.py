@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from onefold.draft.sample import Item
-from onefold.landing.exports import position_of
+from onefold.landing.names import position_of
 from onefold.landing.offsets import Range, minus
 from onefold.landing.record import Record
 from onefold.landing.segments import Marker, Scan, scan

@@ -11,65 +11,16 @@ from onefold.dataset import Dataset
 from onefold.errors import ExportChangedError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.manifest import LandedObject
+from onefold.landing.names import base_of, is_ignored, position_of, role_of
 from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, RangesPlan, taken_plans
 from onefold.landing.source import AT_ONCE, Landed
 from onefold.landing.undecided import land_segments
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
 
-_FORMATS = r"(?:\.json(?:\.gz)?|\.avro|(?:\.(?:snappy|gz|zstd|lz4|br))?\.parquet)$"
-"""How objects of Kafka Connect's S3 sink end, by format and compression."""
-_NAMES = {
-    "kcat": re.compile(r"\.(jsonl|ndjson|json|kcat)(\.gz)?$"),
-    "connect": re.compile(
-        rf"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?{_FORMATS}"
-    ),
-    "aiven": re.compile(r"(?:^|/)(?P<topic>[^/]+)-(?P<partition>\d+)-(?P<start>\d+)(?:\.jsonl?)?(?:\.gz)?$"),
-    "parquet": re.compile(r"\.parquet$"),
-    # On a broker's disk `orders-0/00000000000000000042.log`; in tiered storage with a topic's and a segment's id.
-    "segments": re.compile(
-        r"(?:^|/)(?P<topic>[a-zA-Z0-9._-]{1,249}?)-(?:(?P<partition>\d+)|[a-zA-Z0-9_-]{22}/(?P<tiered>\d+))"
-        r"/(?P<start>\d{20})(?:-[a-zA-Z0-9_-]{22})?\.log$"
-    ),
-}
-"""What objects of a layout are called."""
-_BESIDE = re.compile(
-    r"(?:^|/)(?:\d{20}(?:-[a-zA-Z0-9_-]{22})?\.(?:index|timeindex|txnindex|snapshot|indexes|rsm-manifest)"
-    r"|leader-epoch-checkpoint|partition\.metadata)$"
-)
-"""What a broker keeps beside its segments; they say all of it themselves."""
-
 _NAMED = 5
 """Objects that cannot be read that are named, of those that are counted."""
 _SMALLEST = 100
 """Bytes of a small record, with which a number of records becomes a number of bytes."""
-
-
-def base_of(name: str) -> str:
-    """What an object of values shares with its companions, whose formats may be others."""
-    return re.sub(rf"(?:\.keys|\.headers)?{_FORMATS}", "", name)
-
-
-def position_of(name: str, layout: str = "connect") -> tuple[str, int, int] | None:
-    """Topic, partition and first offset of an object, by its name; None: the layout's names do not say it."""
-    found = _NAMES[layout].search(name)
-    told = found.groupdict() if found else {}
-    if "topic" not in told:
-        return None
-    return told["topic"], int(told["partition"] or told["tiered"]), int(told["start"])
-
-
-def is_ignored(layout: str, name: str) -> bool:
-    """Whether an object is not of a layout, nor what belongs beside it."""
-    return role_of(layout, name) is None and not (layout == "segments" and _BESIDE.search(name))
-
-
-def role_of(layout: str, name: str) -> Literal["values", "keys", "headers"] | None:
-    """What an object of an export is, by its name; None: not of this layout."""
-    found = _NAMES[layout].search(name)
-    if not found:
-        return None
-    role = found.groupdict().get("role") or ""
-    return {".keys": "keys", ".headers": "headers"}.get(role, "values")  # type: ignore[return-value]
 
 
 class ExportSource:
@@ -94,6 +45,10 @@ class ExportSource:
         found = [info for info in listed if not info.unreachable]
         notes = self._left_out([info for info in listed if info.unreachable and role_of(self.layout, info.key)])
         wanted = [(info, role) for info in found if (role := role_of(self.layout, info.key))]
+        whole = {self._group(info.key) for info, role in wanted if role == "values"}
+        alone = sorted(info.key for info, _ in wanted if self._group(info.key) not in whole)
+        wanted = [(info, role) for info, role in wanted if self._group(info.key) in whole]
+        notes += self._without_values(alone)
         if not wanted:
             problem = f"no objects of layout {self.layout}" if listed else "does not exist or is empty"
             problem = notes[0] if notes else problem
@@ -101,8 +56,8 @@ class ExportSource:
         if not self.folder and not everything:
             planned, settled = self._planned(), self._settled()
             young = {self._group(info.key) for info, _ in wanted if info.modified > settled}
-            wanted = [(info, role) for info, role in wanted if self._pin(info, role) not in planned]
-            wanted = [(info, role) for info, role in wanted if self._group(info.key) not in young]
+            new = {self._group(info.key) for info, role in wanted if self._pin(info, role) not in planned}
+            wanted = [(info, role) for info, role in wanted if self._group(info.key) in new - young]
         return ObjectsPlan(
             source=self.dataset.source_id,
             interval=interval,
@@ -121,6 +76,15 @@ class ExportSource:
         more = f" and {len(unreachable) - _NAMED} more" if len(unreachable) > _NAMED else ""
         advice = "Bring them under sound names: the next run reads them"
         return [f"objects that cannot be read are left out: {named}{more}. {advice}"]
+
+    @staticmethod
+    def _without_values(alone: list[str]) -> list[str]:
+        """That companions wait for what they belong to."""
+        if not alone:
+            return []
+        more = f" and {len(alone) - _NAMED} more" if len(alone) > _NAMED else ""
+        named = f"{', '.join(alone[:_NAMED])}{more}"
+        return [f"keys or headers whose values are not there are left out: {named}. A run reads them with their values"]
 
     def newest(self, count: int) -> ObjectsPlan:
         """The objects written last that hold about `count` records, with their companions.
@@ -179,7 +143,7 @@ class ExportSource:
         return dict(zip(("topic", "partition", "start"), found, strict=True)) if found else {}
 
     def _group(self, name: str) -> str:
-        """What an object is read together with: values landed without their companions would never get them."""
+        """What an object is read together with: values landed without their companions are landed with them again."""
         return base_of(name) if self.layout == "connect" else name
 
     @staticmethod

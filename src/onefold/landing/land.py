@@ -11,9 +11,10 @@ from onefold.dataset import Dataset
 from onefold.errors import LandedBytesMissingError, LandingClearedError, StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
-from onefold.landing.exports import ExportSource, base_of
+from onefold.landing.exports import ExportSource
 from onefold.landing.live import LiveSource, Read
 from onefold.landing.manifest import Accepted, Cleared, Forgets, LandedObject, Manifest, Replays
+from onefold.landing.names import base_of
 from onefold.landing.plan import (
     ForgetPlan,
     GapPlan,
@@ -28,6 +29,7 @@ from onefold.landing.plan import (
     plan_of,
     put_plan,
     read_plan,
+    replace_plan,
     take_plan,
 )
 from onefold.landing.source import AT_ONCE, Landed, Source
@@ -57,6 +59,8 @@ def plan_batch(
     if dry_run or (plan.empty and not interval):
         return plan
     standing = stored or put_plan(lake, plan)
+    if export and standing != plan and not lake.storage.stat(Lake.manifest(plan.source, plan.batch)):
+        standing = replace_plan(lake, plan)  # the same objects, brought to another place: the first may be gone
     if interval:
         take_plan(lake, dataset.name, standing)
     elif run and not stored:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 
 from onefold.dataset.source import Origin
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.names import base_of
 from onefold.landing.offsets import HoleKind, Range, TopicPartition
 from onefold.landing.transactions import Transactions
 
@@ -35,6 +36,11 @@ class LandedObject(BaseModel):
         """Names the object's records wherever the object lies: what it is of, and its bytes."""
         words = f"{self.topic}+{self.partition}+{self.start}:{self.sha256}"
         return hashlib.sha256(words.encode()).hexdigest()[:32]
+
+
+def _with(digest: str, companions: Sequence[str]) -> str:
+    words = "+".join([digest, *sorted(companions)])
+    return hashlib.sha256(words.encode()).hexdigest()[:32] if companions else digest
 
 
 class Hole(BaseModel):
@@ -163,8 +169,12 @@ class Manifest(BaseModel):
 
     @property
     def digests(self) -> dict[str, str]:
-        """What names the records of each object of values, by its name."""
-        return {one.name: one.digest for one in self.of_role("values")}
+        """What names the records of each object of values, by its name: its bytes and those of its companions."""
+        beside: dict[str, list[str]] = {}
+        for one in self.objects:
+            if one.role != "values":
+                beside.setdefault(base_of(one.name), []).append(f"{one.role}:{one.sha256}")
+        return {one.name: _with(one.digest, beside.get(base_of(one.name), ())) for one in self.of_role("values")}
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""

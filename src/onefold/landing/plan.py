@@ -229,6 +229,12 @@ def put_plan(lake: Lake, plan: Plan) -> Plan:
     return standing
 
 
+def replace_plan(lake: Lake, plan: Plan) -> Plan:
+    """Write a plan over one that names the same, elsewhere, and is not landed yet."""
+    lake.storage.write(plan_key(plan.source, plan_name(plan)), plan.model_dump_json(indent=1).encode())
+    return plan
+
+
 def plan_name(plan: Plan) -> str:
     """The name under which a plan is stored: its interval's, or its batch's."""
     return plan.interval.name if plan.interval else plan.batch

@@ -86,7 +86,7 @@ def _claims(
     taken: Coverage,
     marks: dict[str, Mark],
 ) -> DataFrame:
-    digests = {one.name: one.digest for one in manifest.of_role("values")}
+    digests = manifest.digests
     forgotten, lines = forgotten_records(marks, {key: one.present for key, one in covered.partitions.items()}, manifest)
     out = TakenOut(
         partitions={key: one.present for key, one in taken.partitions.items()},

@@ -2,7 +2,8 @@
 
 An object's name holds topic, partition and the first offset: `<topic>+<partition>+<start>.json`, with
 companions `….keys.json` and `….headers.json`. A record's offset is inferred as start + line - 1, which is
-wrong behind a hole: positions of this layout are inexact.
+wrong behind a hole: positions of this layout are inexact. Records without a value may lie apart, as keys in a folder
+`tombstone`.
 
 Objects are read one by one in Python, each by its own schema: the only place where a record's number in its object is
 known for sure. Spark splits Avro files and does not count in them; lines of a whole text cost memory by the square.
@@ -11,7 +12,7 @@ known for sure. Spark splits Avro files and does not count in them; lines of a w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +25,8 @@ from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro
 from onefold.formats.shapes import FormatError
 from onefold.formats.sink import LARGEST, headers_of, keys_of, values_of
-from onefold.landing.exports import base_of
 from onefold.landing.manifest import LandedObject
+from onefold.landing.names import base_of, is_tombstones
 from onefold.records import envelope as E
 from onefold.records.landed import complaint, literal
 
@@ -134,11 +135,15 @@ def _records(one: dict[str, Any], fields: Mapping[str, FieldType]) -> Iterator[p
     same = {name: one[name].as_py() for name in ("name", "topic", "part", "start")}
     reading = same["name"]
     try:
-        count, values = values_of(reading, _bytes_of(one["values_data"]), fields)
+        companions: dict[str, Iterator[bytes | None]] = {"keys": iter(()), "headers": iter(())}
+        values: Iterator[bytes | None]
+        if is_tombstones("connect", reading):
+            count, companions["keys"] = keys_of(reading, _bytes_of(one["values_data"]))
+            values = repeat(None, count)
+        else:
+            count, values = values_of(reading, _bytes_of(one["values_data"]), fields)
         counts: set[int] = {count}
-        companions: dict[str, Iterator[bytes | None]] = {}
         for role, of in (("keys", keys_of), ("headers", headers_of)):
-            companions[role] = iter(())
             if one[f"{role}_data"].is_valid:
                 reading = one[f"{role}_name"].as_py()
                 there, companions[role] = of(reading, _bytes_of(one[f"{role}_data"]))

@@ -50,7 +50,7 @@ def account_for(
     a `log_gap`. Offsets of damaged batches are explained by nothing but another batch that has them.
     """
     if not dataset.source.exact:
-        digests = {one.name: one.digest for one in manifest.of_role("values")}
+        digests = manifest.digests
         objects = {digests[name]: records for name, records in staged.objects.items()}
         refused = {digests[name]: _not_used(manifest, staged, name) for name in staged.objects}
         return Coverage(objects=objects, refused={name: lines for name, lines in refused.items() if lines}), []
@@ -189,6 +189,6 @@ def covered_ranges(staged: Staged, before: Coverage) -> list[tuple[TopicPartitio
 
 def covered_objects(staged: Staged, manifest: Manifest, before: Coverage) -> dict[str, list[Range]]:
     """The batch's objects that the table has processed already (inexact layouts), by name: all but these lines."""
-    digests = {one.name: one.digest for one in manifest.of_role("values")}
+    digests = manifest.digests
     known = {name: digests.get(name, "") for name in staged.objects}
     return {name: before.refused.get(digest, []) for name, digest in known.items() if digest in before.objects}
