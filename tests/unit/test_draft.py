@@ -491,3 +491,37 @@ def test_no_value_of_a_record_stands_in_the_file() -> None:
     records = [record(i, {"id": f"secret-{i}", "n": 4_711}, b"hidden-%d" % i, message_id=f"mid-{i}") for i in range(3)]
     told = text_of(drafted(records))
     assert not [word for word in ("secret", "hidden", "mid-", "4711", "4_711") if word in told]
+
+
+def test_a_field_repeats_the_key_only_where_it_says_what_the_key_says() -> None:
+    """Neither a boolean, which no key has, nor a field that is there once."""
+    for first in ({"active": True}, {"once": None}):
+        values = [{**first, "id": f"a-{n % 3}", "status": f"s{n}", "version": n} for n in range(12)]
+        if "once" in first:
+            values = [{**({"once": "a-0"} if not n else {}), **one} for n, one in enumerate(values)]
+            values = [{name: of for name, of in one.items() if of is not None} for one in values]
+        draft = drafted(record(n, one, str(one["id"]).encode()) for n, one in enumerate(values))
+        assert entry(draft, "apply.key")[0] == "[id]", text_of(draft)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [{"tenant": {"id": n % 2}, "id": n % 4} for n in range(12)],
+        [{"tenant": "t" if n % 2 else None, "id": n % 4} for n in range(12)],
+        [{"ID": n % 2, "id": n % 4} for n in range(12)],
+        [{"eu": n % 2 == 0, "id": n % 4} for n in range(12)],
+    ],
+)
+def test_a_key_of_which_a_part_cannot_be_named_keys_no_rows(parts: list[dict[str, Any]], tmp_path: Path) -> None:
+    """Rows keyed by the other part would be rows of several keys, and a tombstone of one would delete the other's."""
+    records = [record(n, {"status": f"s{n}"}, key, v=str(n)) for n, key in enumerate(parts)]
+    draft = drafted([*records, record(12, None, parts[0], v="12")])
+    assert loaded(draft, tmp_path).apply.mode == "append"
+    assert "the key cannot key a row" in notes(draft)
+
+
+def test_a_part_of_the_key_that_is_the_same_everywhere_is_no_hindrance(tmp_path: Path) -> None:
+    keys = [{"tenant": {"id": 1}, "id": n % 4} for n in range(12)]
+    records = [record(n, {"status": f"s{n}"}, key) for n, key in enumerate(keys)]
+    assert loaded(drafted([*records, record(12, None, keys[0])]), tmp_path).apply.key == ["key.id"]

@@ -39,6 +39,8 @@ class Log:
 
     key: list[Column]
     """Parts of the Kafka key that an expression can name."""
+    unnamed: tuple[str, ...]
+    """Parts of it that differ and that none can."""
     headers: list[Column]
     fields: list[Column]
     """Required scalar fields of the values, null in tombstones."""
@@ -71,8 +73,8 @@ def draft_apply(log: Log, events: str) -> Upsert | Append:
             return Append(f"each record has a {events} of its own", (note,))
         reason = f"{told}{growth.expression} grows: rows that change"
         return _upsert(reason, columns, "", growth.expression, str(growth), 0)
-    if not found and (own := _own(log.key)):
-        return Append(f"the key cannot key a row: {own}, and no field says the same")
+    if not found and (unfit := _unfit(log)):
+        return Append(f"the key cannot key a row: {unfit}, and no field says the same")
     return Append("no tombstones, and no key that comes again with a growing version: each message is a row")
 
 
@@ -85,8 +87,8 @@ def _deleting(log: Log, tombstones: int) -> Upsert | Append:
             (f"{counted(tombstones, 'tombstone')}, whose key cannot be read: they will be rejected (null_value)",),
         )
     keys = together(columns)
-    if own := _own(columns):
-        told = f"{counted(tombstones, 'tombstone')}: the key cannot key a row ({own}), so they can delete none; they "
+    if unfit := _unfit(log):
+        told = f"{counted(tombstones, 'tombstone')}: the key cannot key a row ({unfit}), so they can delete none; they "
         return _by_fields(log, columns, reason, f"{told}will be rejected (null_value)")
     growth = find_version(log.headers, keys, log.partitions, log.contents)
     if growth:
@@ -142,22 +144,25 @@ def _keys(log: Log) -> list[list[Column]]:
     whole = [column for column in log.key if column.mostly]
     if whole:
         fields = _as_fields(log, whole)
-        return [] if _own(whole) and not fields else [fields or whole]
+        return [] if _unfit(log) and not fields else [fields or whole]
     ids = [column for column in log.fields if snake(column.name).endswith("id") and column.mostly]
     return [[column] for column in sorted(ids, key=lambda column: snake(column.name) != "id")]
 
 
-def _own(columns: Sequence[Column]) -> str:
+def _unfit(log: Log) -> str:
     """What keeps parts of the key from being columns of the table; or nothing."""
-    own = next((column.name for column in columns if column.mostly and is_own(column.name)), None)
-    return f"its part {own} has the name of a column that tables have of their own" if own else ""
+    own = next((column.name for column in log.key if column.mostly and is_own(column.name)), None)
+    if own:
+        return f"its part {own} has the name of a column that tables have of their own"
+    named = ", ".join(log.unnamed)
+    return f"its part {named} is not in every key as text or a number that an expression can name" if named else ""
 
 
 def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
     """The fields that hold the same as the parts of the key; none unless each part has one."""
-    found = []
-    for part in columns:
-        same = (one for one in log.fields if _same(part.cells, one.cells))
+    found: list[Column] = []
+    for part in columns if not log.unnamed else ():
+        same = (one for one in log.fields if _same(part.cells, one.cells, log.nulls))
         field = min(same, key=lambda one: one.name != part.name, default=None)
         if field is None:
             return []
@@ -165,8 +170,11 @@ def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
     return found
 
 
-def _same(left: Sequence[Cell], right: Sequence[Cell]) -> bool:
-    return all(str(one) == str(other) for one, other in zip(left, right, strict=True) if other is not None)
+def _same(part: Sequence[Cell], field: Sequence[Cell], nulls: Sequence[bool]) -> bool:
+    """Whether a field says what a part of the key does, wherever there is a value."""
+    rows = zip(part, field, nulls, strict=True)
+    there = [(one, other) for one, other, null in rows if one is not None and not null]
+    return bool(there) and all(other is not None and str(one) == str(other) for one, other in there)
 
 
 def _others(columns: Sequence[Column], taken: Sequence[Column]) -> list[Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onefold.draft.apply import Append, Log, Upsert, draft_apply
-from onefold.draft.evidence import Column, header_columns, key_columns, together, value_columns, weigh
+from onefold.draft.evidence import Column, header_columns, key_columns, together, unnamed_parts, value_columns, weigh
 from onefold.draft.fields import contents_of, draft_fields
 from onefold.draft.identity import Found, find_business_key, find_message_id, producer_headers, resent
 from onefold.draft.sample import Sample
@@ -47,6 +47,7 @@ class Choices:
         headers = [one for one in self.headers if not self.producer or one.name not in self.producer]
         log = Log(
             key=key_columns(messages, self.opened.key_format),
+            unnamed=unnamed_parts(messages, self.opened.key_format),
             headers=headers,
             fields=self._value_columns(messages),
             partitions=[(one.record.topic, one.record.partition) for one in messages],

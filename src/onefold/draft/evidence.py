@@ -107,6 +107,17 @@ def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
     ]
 
 
+def unnamed_parts(messages: Sequence[Message], key_format: str) -> tuple[str, ...]:
+    """The parts of JSON keys that differ and that no column has (almost) everywhere: rows keyed by the others would be
+    rows of several Kafka keys."""
+    if key_format != "json":
+        return ()
+    named = {column.name for column in key_columns(messages, key_format) if column.mostly}
+    parts = _in_order(name for one in messages for name in one.key or {})
+    keys = [one.key for one in messages if one.key]
+    return tuple(name for name in parts if name not in named and len({repr(key.get(name)) for key in keys}) > 1)
+
+
 def of_value(name: str) -> str:
     """The expression of a field: its bare name, unless that means something else."""
     return name if readable(name, Path("value", name)) and name.lower() not in _SPECIAL else f"value.{name}"
