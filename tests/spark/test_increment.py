@@ -19,6 +19,7 @@ from onefold.errors import SumOverflowError
 from onefold.lake import CATALOG, Lake
 from onefold.landing.land import plan_batch
 from onefold.maintenance.tables import expire
+from onefold.publish.forget import forget
 from onefold.quality.sums import sum_faults
 from onefold.report.changes import changes_of
 from onefold.report.ledger import explain_sum, rows_of
@@ -131,6 +132,25 @@ def test_a_message_is_added_once_and_a_smaller_one_takes_its_place(
     assert {(row["offset"], row["verdict"]) for row in of_a} == {
         (10, "applied"), (11, "duplicate"), (12, "applied"), (12, "duplicate"), (20, "duplicate"), (21, "conflict")
     }  # fmt: skip
+
+
+def test_a_sum_is_asked_for_by_its_key_as_a_record_has_it(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    fields = {"delta": "long", "price": "decimal(9,2)", "at": "timestamp", "day": "date"}
+    by = {"mode": "increment", "key": ["lower(key.id)", "price", "at", "day"], "add": {"stock": "delta"}}
+    identity = {"message_id": "header.m"}
+    shop = dataset("shop", key={"format": "json"}, value={"fields": fields}, identity=identity, apply=by)
+    value = {"delta": 2, "price": "1.50", "at": "2026-03-02T01:00:00+01:00", "day": "2026-03-02"}
+    assert run(session, lake, shop, export(tmp_path / "1", [Sent(0, 0, 1, "ABC", 0, "m", value)])).red is None
+    [row] = rows_of(lake, shop)
+    assert row["id"] == "abc"
+    for key in (
+        {"id": "ABC", "price": "1.5", "at": "2026-03-02", "day": "2026-03-02"},
+        {"id": "abc", "price": "1.50", "at": "2026-03-02T00:00:00Z", "day": "2026-03-02"},
+    ):
+        assert [one["verdict"] for one in explain_sum(lake, shop, key)] == ["applied"]
+        assert forget(lake, shop, [key], None, "mia", "asked to", dry_run=True)[1].keys == 1
 
 
 def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(

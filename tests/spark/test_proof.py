@@ -108,6 +108,18 @@ def test_a_share_of_the_keys_finds_what_is_wrong_among_them(
     assert drawn == [one.key for one in whole.shown][: len(drawn)], "drawn by digests, the smallest first"
 
 
+def test_a_row_that_stands_twice_is_named(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """As a DELETE that was missed would leave it, both of them right."""
+    made = accounts(dataset)
+    run(session, lake, made, export(tmp_path / "1", FIRST))
+    tampered(session, lake, made, "INSERT INTO {t} SELECT * FROM {t} WHERE id = 'b'")
+    found = prove(session, lake, made)
+    assert (found.differences, found.holds) == ({"repeated": 2}, False)
+    assert kinds(found) == {"b repeated": ("t-0@1", "t-0@1")}
+
+
 def test_decisions_and_what_is_not_covered_count_as_they_do_for_the_table(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +178,12 @@ def test_sums_and_chains_are_proved_by_what_they_are_made_of(
     assert prove(session, lake, stock).differences == {"other_sum": 1}
     tampered(session, lake, stock, "UPDATE {t} SET n = n + 1 WHERE id = 'a' AND n = 2 AND _state = 'entry'")
     assert prove(session, lake, stock).differences == {"other_content": 1}, "the sum is that of the entries now"
+
+    tampered(session, lake, stock, "UPDATE {t} SET n = n - 1 WHERE id = 'a' AND n = 3 AND _state = 'entry'")
+    tampered(session, lake, stock, "UPDATE {t} SET in_all = in_all - 1 WHERE id = 'a' AND _state = 'live'")
+    assert prove(session, lake, stock).differences == {}
+    tampered(session, lake, stock, "UPDATE {t} SET id = 'z' WHERE id = 'a' AND _state = 'live'")
+    assert prove(session, lake, stock).differences == {"other_sum": 1}, "it is under another key"
 
     version = {"from": "long(header.v)", "guard": "contiguous"}
     chained = dataset("chained", apply={"mode": "upsert", "key": ["key.id"], "version": version}, **given)

@@ -16,10 +16,11 @@ from onefold.records.canonical import content_as_of, same_content
 from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, mark_links
 from onefold.upsert.state import read_state
+from onefold.upsert.sums import sum_key
 
 WRONG = "_wrong"
 """Why a row is wrong (`onefold.proof.documents.KINDS`); null: it is right."""
-_CONTENT, _LINKED = "_content", "_linked"
+_CONTENT, _LINKED, _OTHER, _TIMES = "_content", "_linked", "_other", "_rows"
 _STANDS = "stands_"
 """Prefix of what the table has."""
 
@@ -87,14 +88,20 @@ def compared(
         .when(F.col(U.STATE).isNull(), "extra")
         .when(~reduce(Column.__and__, same), "other_record")
         .when(~reduce(Column.__and__, content), "other_content")
+        .when(F.count("*").over(Window.partitionBy(*_by(dataset))) > 1, "repeated")
     )
     known = [F.coalesce(F.col(name), F.col(_STANDS + name)).cast("string").alias(name) for name in columns]
     return both.select(C.KEY, C.ORDER, F.col(_STANDS + C.ORDER), *known, wrong.alias(WRONG))
 
 
 def wrong_sums(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFrame:
-    """Mode increment: the keys of sums that are not those of the table's entries."""
-    return unmoved(dataset, [(read_state(session, dataset, snapshot), 1)])
+    """Mode increment: the keys of sums that are not those of the table's entries, stand twice, or say another key."""
+    state = read_state(session, dataset, snapshot)
+    times = F.count("*").over(Window.partitionBy(C.KEY))
+    sums = state.where(F.col(U.STATE) == U.LIVE)
+    told = sums.select(C.KEY, sum_key(dataset).alias(_OTHER), times.alias(_TIMES))
+    misplaced = told.where((F.col(_OTHER) != F.col(C.KEY)) | (F.col(_TIMES) > 1)).select(C.KEY)
+    return unmoved(dataset, [(state, 1)]).unionByName(misplaced).distinct()
 
 
 def _drawn(share: float) -> Column:

@@ -13,7 +13,8 @@ KINDS = {
     "extra": "no landed record makes this row",
     "other_record": "another record should stand for the key",
     "other_content": "the row's columns are not those of its record",
-    "other_sum": "the sum is not that of its messages",
+    "repeated": "the key has the row more than once",
+    "other_sum": "the sum is not that of its messages, is there twice, or under another key",
 }
 """The ways in which a row can be wrong."""
 

@@ -63,8 +63,34 @@ def _digest(texts: list[str]) -> bytes:
 
 def digest_of_sum(dataset: Dataset, key: dict[str, Any]) -> bytes:
     """Mode increment: the key digest of the sum that messages are added to (`onefold.upsert.sums.sum_key`)."""
-    kinds = {next(iter(paths(tree))).column: dataset.type_of(tree) for tree in map(parse, dataset.apply.key or ())}
-    return _digest(["sum", *(_text(key[name], kinds[name], name) for name in dataset.row_key_names)])
+    return _digest(["sum", *(text for text, _ in _of_sum(dataset, key).values())])
+
+
+def values_of_sum(dataset: Dataset, key: dict[str, Any]) -> dict[str, Any]:
+    """Mode increment: the values that the sum of a typed key, and its messages, have in the key's columns."""
+    return {name: _value(text, kind) for name, (text, kind) in _of_sum(dataset, key).items()}
+
+
+def _of_sum(dataset: Dataset, key: dict[str, Any]) -> dict[str, tuple[str, FieldType | None]]:
+    trees = {next(iter(paths(tree))).column: tree for tree in map(parse, dataset.apply.key or ())}
+    kinds = {name: dataset.type_of(trees[name]) for name in dataset.row_key_names}
+    return {name: (_as_called(_text(key[name], kind, name), trees[name]), kind) for name, kind in kinds.items()}
+
+
+def _value(text: str, kind: FieldType | None) -> Any:
+    match kind and kind.name:
+        case "int" | "long":
+            return int(text)
+        case "decimal":
+            return Decimal(text)
+        case "date":
+            return date.fromisoformat(text)
+        case "timestamp":
+            return datetime.fromisoformat(text).replace(tzinfo=UTC)
+        case "boolean":
+            return text == "true"
+        case _:
+            return text
 
 
 def period_of_key(dataset: Dataset, key: dict[str, Any]) -> str | None:

@@ -21,6 +21,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, TopicPartition, merged
 from onefold.landing.plan import DECIDED, read_plan, taken_plans
 from onefold.quality.documents import GateResult
+from onefold.records.key import values_of_sum
 from onefold.report.decisions import in_force
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
@@ -184,8 +185,8 @@ def explain_sum(lake: Lake, dataset: Dataset, key: dict[str, Any]) -> list[dict[
     if table is None:
         return []
     wanted = equal(U.STATE, U.ENTRY)
-    for name, value in key.items():
-        wanted = And(wanted, equal(name, str(value)))
+    for name, value in values_of_sum(dataset, key).items():
+        wanted = And(wanted, equal(name, value))
     entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=table.main.snapshot)
     digests = entries.to_arrow()["_key"].to_pylist()
     if not digests:
