@@ -37,7 +37,7 @@ def run(
         RepeatedKeysError: a key stands more than once; nothing was cleared away.
     """
     del batch, attempt
-    check_generation(lake, dataset, rebuilding=True)
+    check_generation(lake, dataset)
     proved = prove_unique(session, lake, dataset)
     done = maintain(session, lake, dataset, keep or Keep(), dry_run=dry_run)
     return done.model_copy(update={"rows_proved": proved, "reused": find_reused(session, lake, dataset)})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from onefold.cli.run import BatchRun, run_batch, unfinished
+from onefold.cli.run import BatchRun, land_decided, run_batch, unfinished
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
@@ -154,6 +154,7 @@ class Project:
         """What `onefold run` does, in the tests' own session."""
         dataset = self.dataset(name)
         check_generation(self.lake, dataset)
+        land_decided(self.lake, dataset)
         begun = [] if export else unfinished(self.lake, dataset)
         plans = [*begun, plan_batch(self.lake, dataset, export=str(export) if export else None)]
         launcher: Any = Here(session, self.lake)

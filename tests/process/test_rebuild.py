@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onefold.catalog import find_state
+from onefold.catalog import drop_table, find_state
 from onefold.cli.rebuild import Rebuilt, rebuild
 from onefold.cli.run import unfinished
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
@@ -149,6 +149,42 @@ def test_killed_it_goes_on_where_it_was(two_batches: Project, session: SparkSess
     assert done.swapped
     assert rows(project) == view(session) == sorted([*new, ("e", 5)])
     assert project.run(session) == []
+
+
+def test_a_change_that_is_taken_back_behind_the_swap_leads_readers_back(
+    two_batches: Project, session: SparkSession
+) -> None:
+    project = two_batches
+    before = view(session)
+    project.write_dataset("things", WIDER)
+    assert project.onefold("rebuild", "things", fault="after_swap").code == -signal.SIGKILL
+    wide = project.dataset()
+    assert view(session) != before
+    project.write_dataset("things", THINGS)
+    assert tidied(project, session, OVER) == [], "readers see its rows"
+    assert rebuilt(project, session) == Rebuilt([], (), False)
+    assert view(session) == before
+    assert tidied(project, session, OVER) == [wide.generation]
+    assert view(session) == before == rows(project)
+
+
+def test_what_was_folded_and_is_gone_again_is_not_led_to(two_batches: Project, session: SparkSession) -> None:
+    project = two_batches
+    before = view(session)
+    project.write_dataset("things", WIDER)
+    launcher: Any = Here(session, project.lake)
+    steps: list[str] = []
+
+    def say(step: str) -> None:
+        steps.append(step)
+        if steps.count("land") == 2:  # as an erasure did that had looked before the rebuild began
+            drop_table(project.lake, f"shop.things__state_{project.dataset().generation}")
+
+    with pytest.raises(UsageError, match=r"another process has taken away what was folded .*run it again"):
+        rebuild(project.lake, project.dataset(), launcher, say)
+    assert view(session) == before
+    assert rebuilt(project, session).swapped
+    assert view(session) == [("a", 1), ("b", 2), ("d", 4)]
 
 
 def test_L1_a_file_that_goes_back_is_folded_anew_and_what_was_decided_meanwhile_holds(

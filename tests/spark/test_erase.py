@@ -20,7 +20,7 @@ from onefold.cli.erase import erase_keys, meant
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
-from onefold.errors import UsageError
+from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import ERASE_POINTS
 from onefold.formats.avro import read_avro
 from onefold.lake import STAGING, Lake
@@ -280,6 +280,21 @@ def test_a_generation_that_was_never_published_is_refused_while_it_is_made_and_g
     erase(session, lake, made)
     assert files_with(lake, *PERSON) == []
     assert generations_of(lake, made) == [made.generation]
+
+
+def test_a_rebuild_that_begins_meanwhile_keeps_its_table(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    run(session, lake, made, export(folder / "1", [ann(0, 1), bob(1, 1)]))
+    begun = to_rebuild(lake, accounts(dataset, quality=QUALITY, target={"table": made.target.table, "buckets": 3}))
+
+    def say(step: str) -> None:
+        if step == "forget":
+            begin_rebuild(lake, begun)
+
+    with pytest.raises(ErasureDisturbedError, match="a rebuild has begun meanwhile"):
+        erase_keys(lake, made, [KEY], "mia", "asked to", InSession(lake, session), say)
 
 
 def test_keys_that_were_forgotten_together_are_erased_apart_while_their_verdicts_tell_whose_is_what(

@@ -18,10 +18,13 @@ from onefold import __version__
 from onefold.cli import main
 from onefold.cli.app import app
 from onefold.cli.console import with_ranges
-from onefold.dataset import find_dataset
+from onefold.cli.process import InProcess
+from onefold.dataset import Dataset, find_dataset
 from onefold.decisions import Skip, record
 from onefold.draft import text_of
+from onefold.errors import RepeatedKeysError
 from onefold.lake import Lake
+from onefold.maintenance.keep import Maintained
 from onefold.settings import load_settings
 from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
 
@@ -478,3 +481,33 @@ def test_a_dataset_that_changed_is_left_out_where_all_are_looked_at(onefold: One
     assert re.search(r"accounts: the dataset has changed in buckets: .* The dataset was left out\.", told), told
     alone = onefold("decisions", "accounts", "--json")
     assert (alone.code, alone.out) == (2, "")
+    begin_rebuild(Lake(load_settings()), to_rebuild(Lake(load_settings()), find_dataset(own, "accounts")))
+    assert onefold("maintain", "accounts", "--json").code == 2, "what readers see is not proved by the rebuild's table"
+
+
+def test_a_dataset_that_fails_keeps_no_other_one_from_being_maintained_or_sampled(
+    onefold: Onefold, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("accounts", "orders"):
+        (own / f"{name}.yaml").write_text((PROJECT / "datasets" / f"{name}.yaml").read_text())
+
+    def asked(dataset: Dataset) -> None:
+        if dataset.name == "accounts":
+            raise RepeatedKeysError("accounts", "t", 2, ("a",))
+
+    def maintain(_: InProcess, dataset: Dataset, *rest: Any, **more: Any) -> Maintained:
+        asked(dataset)
+        return Maintained(dataset=dataset.name, branches=[], tables=[], generations=[])
+
+    def sample(_: InProcess, dataset: Dataset, count: int) -> list[Any]:
+        asked(dataset)
+        return [{"verdict": "applied"}] * count
+
+    monkeypatch.setattr(InProcess, "maintain", maintain)
+    monkeypatch.setattr(InProcess, "sample", sample)
+    done = onefold("maintain", "--json")
+    assert (done.code, [row["dataset"] for row in done.json]) == (3, ["orders"])
+    assert "error: accounts: 2 keys stand more than once" in " ".join(done.err.split())
+    sampled = onefold("validate", "--sample", "1", "--json")
+    assert (sampled.code, [row["sample"] for row in sampled.json]) == (3, [None, [{"verdict": "applied"}]])
+    assert "error: accounts: 2 keys stand more than once" in " ".join(sampled.err.split())

@@ -14,7 +14,7 @@ import pytest
 
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.cli import app
-from onefold.cli.run import unfinished
+from onefold.cli.run import land_decided, unfinished
 from onefold.dataset import Dataset
 from onefold.decisions import AcceptGap, log_of, standing
 from onefold.errors import UsageError
@@ -167,6 +167,9 @@ def test_killed_anywhere_the_same_command_ends_it_once(
         lake, "accounts", GapPlan(source=made.source_id, dataset="accounts", key={"id": "a"}, version=6).batch
     )
     assert len(there) == (point != "before_decision")
+    if there:
+        land_decided(lake, made)
+        assert [one.batch for one in unfinished(lake, made)] == [there[0].batch], "any run ends it, too"
     found = accept(lake, made)
     assert [one.batch for one in unfinished(lake, made)] == [found.batch]
     assert len(log_of(lake, "accounts", found.batch)) == 1

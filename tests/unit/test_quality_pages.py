@@ -693,6 +693,13 @@ def test_what_people_decide_of_earlier_batches_makes_no_dataset_fresh(batch: str
     assert stand(history(decided), [], 0, NINE).newest is None
 
 
+def test_what_the_table_holds_is_what_the_batch_left_that_was_published_last() -> None:
+    """A backfill of an earlier interval may bring what the later one waited for."""
+    later, earlier = entry(24, held=5, committed=NINE), entry(0, held=0, committed=NINE + HOUR)
+
+    assert stand(history(later, earlier), [], 0, NINE).held == 0
+
+
 def test_the_pages_say_when_a_batch_was_published_not_when_its_report_was_written(lake: Lake, client: Client) -> None:
     now = datetime.now(UTC)
     for days in (30, 20):

@@ -48,7 +48,8 @@ def validate(
         except OnefoldError as error:
             problem, told = str(error), {"mode": None, "identity": None, "generation": None}
         rows.append({"dataset": file.stem, "ok": not problem, **told, "problem": problem})
-    samples = _samples(Lake(settings), [row["dataset"] for row in rows if row["ok"]], sample) if sample > 0 else {}
+    wanted = [row["dataset"] for row in rows if row["ok"]] if sample > 0 else []
+    samples, failed = _samples(Lake(settings), wanted, sample)
     if as_json:
         print_json([{**row, **({"sample": samples.get(row["dataset"])} if sample else {})} for row in rows])
     else:
@@ -57,19 +58,25 @@ def validate(
             print_rows(f"{name}: the newest records", found, "no records")
     if not all(row["ok"] for row in rows):
         raise typer.Exit(2)
+    if failed:
+        raise typer.Exit(failed[0].exit_code)
 
 
-def _samples(lake: Lake, names: list[str], count: int) -> dict[str, list[dict[str, Any]]]:
+def _samples(lake: Lake, names: list[str], count: int) -> tuple[dict[str, list[dict[str, Any]]], list[OnefoldError]]:
     from onefold.cli.process import InProcess
 
     spark = InProcess(lake)
     try:
         with NOTES.status("reading the newest records") as status:
-            found = {}
+            found, failed = {}, list[OnefoldError]()
             for name in names:
                 status.update(f"{name}: reading the newest records")
-                found[name] = spark.sample(find_dataset(lake.settings.datasets_folder, name), count)
-            return found
+                try:
+                    found[name] = spark.sample(find_dataset(lake.settings.datasets_folder, name), count)
+                except OnefoldError as error:
+                    note(f"error: {error}")
+                    failed.append(error)
+            return found, failed
     finally:
         spark.close()
 
@@ -87,7 +94,7 @@ def run(
 ) -> None:
     """Plan, land, dedup, upsert, gate, publish and report: everything new, intervals, or an export folder."""
     from onefold.cli.intervals import intervals_between
-    from onefold.cli.run import unfinished
+    from onefold.cli.run import land_decided, unfinished
     from onefold.landing.land import plan_batch
     from onefold.upsert.generation import check_generation
 
@@ -96,6 +103,8 @@ def run(
         raise UsageError("--export and --from/--to exclude each other")
     check_generation(lake, dataset)
     intervals = intervals_between(dataset, start, end) if start or end else [None]
+    if not dry_run:
+        land_decided(lake, dataset)
     begun = [] if export or start or end else unfinished(lake, dataset)
     plans = [*begun, *(plan_batch(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)]
     wanted = [plan for plan in plans if not plan.empty]

@@ -81,7 +81,7 @@ def find_settled(
     wrong: list[InvalidDatasetError | ChangedDatasetError] = [*invalid]
     for dataset in (settle(lake, one) for one in valid):
         try:
-            check_generation(lake, dataset, rebuilding=True)
+            check_generation(lake, dataset)
         except ChangedDatasetError as changed:
             wrong.append(changed)
         else:

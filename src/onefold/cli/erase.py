@@ -180,6 +180,8 @@ def erase_keys(
     with hold(lake, dataset.target.table, lambda: say("waiting for another batch")) as got:
         if not got:
             raise ErasureDisturbedError(dataset.name, "another batch holds its table")
+        if erasing.is_rebuilt(lake, dataset):
+            raise ErasureDisturbedError(dataset.name, "a rebuild has begun meanwhile")
         if batch := erasing.waiting(lake, dataset, digests):
             raise ErasureDisturbedError(dataset.name, f"batch {batch} has begun meanwhile, and is not published")
         say("tables")

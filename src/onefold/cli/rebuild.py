@@ -20,7 +20,7 @@ from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Plan, taken_plans
 from onefold.upsert.commit_record import CommitRecord, chain
-from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild, to_rebuild
+from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild, is_given_up, to_rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,10 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
     """
     landed_plans(lake, dataset)
     dataset = to_rebuild(lake, dataset)
+    from onefold.upsert.state import swap_views
+
+    if is_given_up(lake, dataset):
+        swap_views(spark.session, dataset)  # readers may have been led on by it
     changed = begin_rebuild(lake, dataset)
     if not changed:
         return Rebuilt([], (), False)
@@ -77,10 +81,14 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
         ends.append(end)
         if end.error and plan.batch in seen_today:
             return Rebuilt(ends, changed, False)
+    gone = {end.batch for end in ends if end.published} - _folded(lake, dataset)
+    if gone:
+        raise UsageError(
+            f"{dataset.name}: another process has taken away what was folded ({', '.join(sorted(gone))}). Readers stay "
+            f"where they are; run it again: onefold rebuild {dataset.name}"
+        )
     say("swap")
     fault_point("before_swap")
-    from onefold.upsert.state import swap_views
-
     swap_views(spark.session, dataset)
     fault_point("after_swap")
     end_rebuild(lake, dataset)
@@ -94,6 +102,11 @@ def _as_they_come(lake: Lake, dataset: Dataset) -> Iterator[Plan]:
         for plan in new:
             done.add(plan.batch)
             yield plan
+
+
+def _folded(lake: Lake, dataset: Dataset) -> set[str]:
+    table = find_state(lake, dataset)
+    return {one.batch for one in chain(lake, dataset, table.main.record)} if table else set()
 
 
 def _published(lake: Lake, dataset: Dataset) -> set[str]:

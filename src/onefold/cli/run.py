@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from onefold.catalog import find_state
 from onefold.cli.batches import Say
 from onefold.cli.process import InProcess
 from onefold.dataset import Dataset
-from onefold.errors import GateRedError, OneBatchError, OnefoldError
+from onefold.decisions import OWN_BATCH, every_decision
+from onefold.errors import GateRedError, OneBatchError, OnefoldError, StepMissingError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
-from onefold.landing.plan import Plan, taken_plans
+from onefold.landing.plan import Plan, find_plan, taken_plans
 from onefold.publish import Published, publish_batch
 from onefold.publish.lease import lease
 from onefold.publish.publish import find_published
@@ -37,6 +39,17 @@ class BatchRun:
     def error(self) -> OnefoldError | None:
         """Why it is not published."""
         return self.red or self.failed
+
+
+def land_decided(lake: Lake, dataset: Dataset) -> None:
+    """Make batches of what was decided (a replay, an accepted gap, keys to be forgotten) by processes that ended before
+    they had; `unfinished` has them then."""
+    for one in every_decision(lake, dataset.name):
+        if isinstance(one, OWN_BATCH):
+            with suppress(StepMissingError):  # of a source that it does not read any more
+                plan = find_plan(lake, dataset, one.batch)
+                if not lake.storage.stat(Lake.manifest(plan.source, one.batch)):
+                    land_batch(lake, dataset, one.batch)
 
 
 def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:

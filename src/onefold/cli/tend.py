@@ -13,7 +13,7 @@ from onefold.cli.batches import Say, ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide import Who, user
 from onefold.dataset import dataset_files
-from onefold.errors import NotProvedError, NotRecoveredError, UsageError
+from onefold.errors import NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.landing.preview import planned
 from onefold.settings import load_settings
@@ -147,12 +147,16 @@ def maintain(
     keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations, "landing": landing})
     wanted, wrong = find_settled(lake, names or ())
     spark = InProcess(lake)
-    done = []
+    done, failed = [], list[OnefoldError]()
     try:
         with NOTES.status("maintain") as status:
             for dataset in wanted:
                 status.update(f"maintain {dataset.name}")
-                done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
+                try:
+                    done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
+                except OnefoldError as error:
+                    note(f"error: {error}")
+                    failed.append(error)
     finally:
         spark.close()
     answer("would go" if dry_run else "maintained", done, as_json, _counted)
@@ -167,6 +171,8 @@ def maintain(
     unread = sorted({file for row in done for file in row["unread"]})
     if unread:
         note(f"landed bytes were kept: nobody can tell what these dataset files read: {', '.join(unread)}")
+    if failed:
+        raise typer.Exit(failed[0].exit_code)
     leave_out(wrong)
     if unread:
         raise typer.Exit(2)

@@ -28,7 +28,7 @@ from onefold.landing.offsets import Range, TopicPartition
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.spark.tables import commits_name
 from onefold.upsert import columns as U
-from onefold.upsert.state import branch_table, verdict_name
+from onefold.upsert.state import branch_table, ensure_views, verdict_name
 
 _POSITION = ("cluster", "topic", "incarnation", "partition")
 _VIEW = "onefold_erased"
@@ -54,6 +54,7 @@ def erase_from_tables(
     table = find_state(lake, dataset)
     if table is None:
         return []
+    ensure_views(session, lake, dataset)  # no reader is left on a table that goes
     for branch in table.branches():
         table.drop_branch(branch)
     dropped = _drop_others(lake, dataset)

@@ -12,6 +12,7 @@ from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.plan import taken_plans
 from onefold.landing.undecided import waiting
 from onefold.upsert.commit_record import chain
+from onefold.upsert.generation import settle
 
 
 def failed_landings(lake: Lake, source: str, age: timedelta) -> list[str]:
@@ -63,7 +64,8 @@ def clearable(lake: Lake, sources: Iterable[str], age: timedelta | None) -> tupl
     every, wrong = find_valid(lake.settings.datasets_folder)
     if wrong:
         return [], [one.file for one in wrong]
-    return [one for source in sources for one in old_landings(lake, source, readers_of(lake, source, every), age)], []
+    known = [settle(lake, one) for one in every]
+    return [one for source in sources for one in old_landings(lake, source, readers_of(lake, source, known), age)], []
 
 
 def clear_landing(lake: Lake, manifest: Manifest) -> None:

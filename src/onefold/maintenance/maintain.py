@@ -17,7 +17,7 @@ from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, r
 from onefold.spark.tables import drop
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import Generation, Retired, begun_rebuild
-from onefold.upsert.state import verdict_name
+from onefold.upsert.state import ensure_views, verdict_name
 
 
 def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *, dry_run: bool = False) -> Maintained:
@@ -46,6 +46,8 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
     table = find_state(lake, dataset)
     if table is None:
         return Maintained(dataset=dataset.name, branches=[], tables=[], generations=[])
+    if not dry_run:
+        ensure_views(session, lake, dataset)  # no reader is left on a table that goes
     waited = [document for pair in waiting(lake, dataset, table) for document in pair if document]
     needed = {name for one in waited for name in _names(one)}
     attempts = {one.attempt for one in waited if isinstance(one, Upserted)}

@@ -152,8 +152,9 @@ class SparkLauncher(SparkSubmitOperator):
         if step == "maintain":
             return False
         from onefold.spark.driver import all_small  # it opens tables; a DAG is parsed without
+        from onefold.upsert.generation import settle
 
-        dataset = find_dataset(lake.settings.datasets_folder, self.dataset)
+        dataset = settle(lake, find_dataset(lake.settings.datasets_folder, self.dataset))
         return all_small(lake, dataset, [find_plan(lake, dataset, batch)])
 
     def on_kill(self) -> None:

@@ -31,7 +31,7 @@ from onefold.publish.replay import Position
 from onefold.records.key import agree
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import Generation, Rebuild, check_generation
+from onefold.upsert.generation import Generation, begun_rebuild, check_generation
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 _IN: Any = In  # its own signature is not what mypy sees of a pydantic model
@@ -54,6 +54,12 @@ class Erasure(BaseModel):
     objects: int | None = Field(default=None, description="Landed objects that were written anew, by what ended it")
 
 
+def is_rebuilt(lake: Lake, dataset: Dataset) -> bool:
+    """Whether a rebuild has begun and not ended: what is not the published generation's is still needed."""
+    published = lake.get(Lake.generation(dataset), Generation)
+    return bool(published and begun_rebuild(lake, dataset, published))
+
+
 def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[bytes]:
     """The digests of keys that can be erased now.
 
@@ -69,8 +75,7 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
         )
     for source in sources(lake, dataset):
         check_erasable(lake, source)
-    published, rebuild = lake.get(Lake.generation(dataset), Generation), lake.get(Lake.rebuild(dataset), Rebuild)
-    if published and rebuild and rebuild.generation != published.generation:
+    if is_rebuilt(lake, dataset):
         raise UsageError(
             f"{dataset.name}: a rebuild is under way. Nothing was erased. End it: onefold rebuild {dataset.name}"
         )

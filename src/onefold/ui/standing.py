@@ -142,8 +142,8 @@ class Standing:
 
     @property
     def held(self) -> int | None:
-        """Records that the table holds; None: its mode holds none."""
-        return self._published[0].entry.held if self._published else None
+        """Records that the table holds, as the batch left it that was published last; None: its mode holds none."""
+        return max((one.entry for one in self._published), key=lambda one: one.made).held if self._published else None
 
     @cached_property
     def rejected(self) -> int:

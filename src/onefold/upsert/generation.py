@@ -222,9 +222,17 @@ def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
             "change of target.table back, or give the dataset a new name."
         )
     back = published.generation == dataset.generation
-    if not back or begun_rebuild(lake, dataset, published):  # a change that was taken back is folded no further
+    if not back or is_given_up(lake, dataset):
         lake.put(Lake.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
     return () if back else _changed(lake, published, dataset)
+
+
+def is_given_up(lake: Lake, dataset: Dataset) -> bool:
+    """Whether a rebuild was begun with another file, and the dataset is the published one again."""
+    published = lake.get(Lake.generation(dataset), Generation)
+    if published is None or published.generation != dataset.generation:
+        return False
+    return bool(begun_rebuild(lake, dataset, published))
 
 
 def end_rebuild(lake: Lake, dataset: Dataset) -> None:

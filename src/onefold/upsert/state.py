@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -114,10 +113,9 @@ def ensure_views(session: SparkSession, lake: Lake, dataset: Dataset) -> None:
         return
     begun = begun_rebuild(lake, dataset, published) if published else ""
     for view, query in _views(dataset).items():
-        stands = _query_of(session, view)
-        if stands is None:
-            session.sql(f"CREATE VIEW IF NOT EXISTS {view} AS {query}")
-        elif not stands.endswith(query) and not (begun and state_name(dataset, begun) in stands):
+        session.sql(f"CREATE VIEW IF NOT EXISTS {view} AS {query}")
+        stands = str(session.sql(f"SHOW CREATE TABLE {view}").collect()[0][0]).strip()
+        if not stands.endswith(query) and not (begun and state_name(dataset, begun) in stands):
             session.sql(f"CREATE OR REPLACE VIEW {view} AS {query}")
 
 
@@ -128,14 +126,6 @@ def swap_views(session: SparkSession, dataset: Dataset) -> None:
     """
     for view, query in _views(dataset).items():
         session.sql(f"CREATE OR REPLACE VIEW {view} AS {query}")
-
-
-def _query_of(session: SparkSession, view: str) -> str | None:
-    """What a view was made as; None: there is none."""
-    try:
-        return str(session.sql(f"SHOW CREATE TABLE {view}").collect()[0][0]).strip()
-    except AnalysisException:
-        return None
 
 
 def _views(dataset: Dataset) -> dict[str, str]:
