@@ -38,6 +38,7 @@ def airflow_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",  # a test changes files sooner than in 30 seconds
             "AIRFLOW__API_AUTH__JWT_SECRET": "0" * 128,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "ONEFOLD_HOME": str(PROJECT),
