@@ -26,10 +26,10 @@ from onefold.records.key import digest_of_key
 from onefold.report.ledger import explain, records_of, rows_of
 from onefold.spark.result import StepResult, result_key
 from onefold.upsert.documents import upserted_of
-from onefold.upsert.generation import fix_generation
+from onefold.upsert.generation import fix_generation, settle
 from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job
-from tests.process.project import ACCOUNTS, Here, Project, account
+from tests.process.project import ACCOUNTS, THINGS, Here, Project, account, thing
 from tests.spark.pipeline import InSession
 
 if TYPE_CHECKING:
@@ -256,6 +256,21 @@ def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(
     assert set(tidy(project, session, clear).landings) == published
     assert landed(project) == {red}, "a person may still release it"
     assert (tidy(project, session, clear).landings, rows(project)) == ([], wanted)
+
+
+def test_landed_bytes_go_though_fields_were_changed_in_place(tmp_path: Path, session_on: Any) -> None:
+    made = Project(tmp_path)
+    session = session_on(made.lake)
+    made.put("things/0.jsonl", [thing(0, "a", 1)])
+    [first] = made.run(session)
+    made.write_dataset("things", THINGS.replace("n: long,", 'n: long, more: "string?",'))
+    made.put("things/1.jsonl", [thing(1, "b", 2)])
+    changed = settle(made.lake, made.dataset())
+    assert changed.shape
+    plan = plan_batch(made.lake, changed)
+    assert run_batch(made.lake, changed, plan, Here(session, made.lake)).published  # type: ignore[arg-type]
+    found = maintain(session, made.lake, changed, replace(CLEAR, landing=NOTHING), dry_run=True)
+    assert set(found.landings) == {first.batch, plan.batch}
 
 
 def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_anew(

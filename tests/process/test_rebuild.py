@@ -129,9 +129,15 @@ def test_readers_are_led_to_what_is_published_whatever_was_tried_before(
     assert [run.red for run in project.run(session)] == [None]
     assert view(session) == rows(project) == [("a", 1), ("b", 2)]
     assert session.table("onefold.shop.things__quarantine").count() == 0
+    made = {info.key for info in project.lake.storage.list("warehouse/shop/things/")}
+    project.put("things/1.jsonl", [thing(2, "c", 3)])
+    assert [run.red for run in project.run(session)] == [None]
+    assert made
+    assert made == {info.key for info in project.lake.storage.list("warehouse/shop/things/")}, "a right view stays"
+    assert view(session) == [("a", 1), ("b", 2), ("c", 3)]
     assert find_state(project.lake, strict), "it is young"
     assert tidied(project, session, OVER) == [strict.generation]
-    assert (find_state(project.lake, strict), view(session)) == (None, [("a", 1), ("b", 2)])
+    assert (find_state(project.lake, strict), view(session)) == (None, [("a", 1), ("b", 2), ("c", 3)])
 
 
 @pytest.mark.parametrize("point", [pytest.param("after_merge", marks=pytest.mark.nightly), "after_swap"])

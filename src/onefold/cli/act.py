@@ -49,7 +49,7 @@ def validate(
             problem, told = str(error), {"mode": None, "identity": None, "generation": None}
         rows.append({"dataset": file.stem, "ok": not problem, **told, "problem": problem})
     wanted = [row["dataset"] for row in rows if row["ok"]] if sample > 0 else []
-    samples, failed = _samples(Lake(settings), wanted, sample)
+    samples, failed = _samples(Lake(settings), wanted, sample) if wanted else ({}, [])
     if as_json:
         print_json([{**row, **({"sample": samples.get(row["dataset"])} if sample else {})} for row in rows])
     else:
