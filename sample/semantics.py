@@ -18,11 +18,11 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from onefold.cli.process import InProcess
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.in_process import InProcess, InSession
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings
@@ -49,7 +49,7 @@ class Counted:
 class Lesson:
     """What the page's blocks use: topics, clients that pass through a lossy proxy, exports, and Onefold itself."""
 
-    def __init__(self, lake: Lake, steps: InProcess, broker: Broker, proxy: LossyProxy) -> None:
+    def __init__(self, lake: Lake, steps: InSession, broker: Broker, proxy: LossyProxy) -> None:
         kafka = {"kafka_default": {"bootstrap.servers": broker.bootstrap}}
         self.lake = Lake(lake.settings.model_copy(update={"kafka": kafka}))
         self.steps, self.folder = steps, lake.settings.path("exports")
@@ -150,7 +150,7 @@ def _record(message: Message) -> kcat.Record:
 
 
 @contextmanager
-def lesson(lake: Lake, steps: InProcess) -> Iterator[Lesson]:
+def lesson(lake: Lake, steps: InSession) -> Iterator[Lesson]:
     """A broker of its own behind a proxy, for as long as the context lasts."""
     with LossyProxy() as proxy, Broker(advertise=proxy.port) as broker:
         proxy.target = broker.behind

@@ -15,16 +15,15 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 
 from onefold.dataset import Dataset
 from onefold.lake import Lake
-from onefold.settings import Settings
-from tests.jvm import INTERPRETED
+from tests.support.launchers import lake_in, session_on, shared_session, small_session_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sample.broker import Broker
-    from tests.disk import Disk
-    from tests.postgres import Postgres
-    from tests.rest_server import RestServer
+    from tests.support.disk import Disk
+    from tests.support.postgres import Postgres
+    from tests.support.rest_server import RestServer
 
 PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
@@ -34,14 +33,6 @@ FIRST = (*NEEDS_SESSION, "dags", "process", "integration", "unit")
 files fill the time of a process that has nothing else to do."""
 IN_TURN = ("process", "integration")
 """Folders whose files a run without time begins with another one each time: none is always left out."""
-SMALL = {
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "2g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
-}
-"""For some hundred rows: no more tasks than cores."""
-
 # Cases stand side by side in one Spark job and the smallest that fails is shown: nothing is left to shrink.
 settings.register_profile(
     "onefold",
@@ -112,62 +103,40 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one SparkSession of the test run, with the product's own settings and a lake of its own."""
-    from onefold.spark.session import open_session
-
-    folder = tmp_path_factory.mktemp("spark")
-    os.environ.setdefault("ONEFOLD_JARS", str(PROJECT / ".jars"))
-    places = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "unused")}
-    session = open_session(_lake(folder, SMALL | places), "onefold tests")
-    yield session
-    session.stop()
+def spark() -> SparkSession:
+    """The one SparkSession of the test process; tests share it, and none stops it."""
+    return shared_session()
 
 
-@pytest.fixture(scope="session")
-def session_on(spark: SparkSession) -> Callable[[Lake], SparkSession]:
+@pytest.fixture(scope="session", name="session_on")
+def make_session_on(spark: SparkSession) -> Callable[[Lake], SparkSession]:
     """Makes a session in the same JVM whose catalog is a lake's."""
-    from onefold.spark.settings import session_settings
-
-    def make(lake: Lake) -> SparkSession:
-        session = spark.newSession()
-        for name, value in session_settings(lake).items():
-            if name.startswith("spark.sql.catalog."):
-                session.conf.set(name, value)
-        return session
-
-    return make
+    del spark
+    return session_on
 
 
-@pytest.fixture(scope="session")
-def lake_in() -> Callable[[Path], Lake]:
+@pytest.fixture(scope="session", name="lake_in")
+def make_lake_in() -> Callable[[Path], Lake]:
     """Makes an empty lake in a folder; relative paths of datasets start there too."""
-    return _lake
+    return lake_in
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """An empty lake."""
-    return _lake(tmp_path)
+    return lake_in(tmp_path)
 
 
 @pytest.fixture
-def session(session_on: Callable[[Lake], SparkSession], lake: Lake) -> SparkSession:
+def session(lake: Lake) -> SparkSession:
     """A session on the `lake` of this test, for small batches."""
-    made = session_on(lake)
-    for name, value in INTERPRETED.items():
-        made.conf.set(name, value)
-    return made
-
-
-def _lake(folder: Path, conf: dict[str, str] = SMALL) -> Lake:
-    return Lake(Settings(home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf))
+    return small_session_on(lake)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Disk]:
     """A folder that is a disk of its own, of 2 MB."""
-    from tests.disk import mounted
+    from tests.support.disk import mounted
 
     with mounted(tmp_path / "disk", 2 << 20) as disk:
         yield disk
@@ -201,7 +170,7 @@ def dataset() -> Callable[..., Dataset]:
 def postgres() -> Iterator[Postgres]:
     """A real Postgres server for the whole session; tests use databases of their own."""
     from deploy.stack.postgres import usable
-    from tests.postgres import Postgres
+    from tests.support.postgres import Postgres
 
     if not usable():
         pytest.skip("no Postgres server on this machine (Debian's package is postgresql)")
@@ -212,7 +181,7 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
     """A real REST catalog server for the whole session, for lakes in folders."""
-    from tests.rest_server import RestServer
+    from tests.support.rest_server import RestServer
 
     with RestServer(tmp_path_factory.mktemp("rest")) as started:
         yield started

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.jvm import short_lived
+from tests.support.jvm import short_lived
 
 PROJECT = Path(__file__).parents[2]
-PROBE = Path(__file__).with_name("probe.py")
+PROBE = PROJECT / "tests" / "support" / "airflow_probe.py"
 Probe = Callable[..., Any]
 
 

@@ -14,9 +14,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sample.broker import Broker
-from tests.dags.services import DAY, TASKS, Services, create_topic, midnight, produce, started, until
-from tests.oracle import Decoded, Rules, live
-from tests.postgres import Postgres
+from tests.support.airflow_services import DAY, TASKS, Services, create_topic, midnight, produce, started, until
+from tests.support.oracle import Decoded, Rules, live
+from tests.support.postgres import Postgres
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(3600)]
 

@@ -15,7 +15,7 @@ from onefold.decisions import log_of
 from onefold.lake import STAGING
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
-from tests.process.project import THINGS, Project, line, thing
+from tests.support.project import THINGS, Project, line, thing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefixtures("airflow_database")]
 STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")

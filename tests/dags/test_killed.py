@@ -17,8 +17,8 @@ from onefold.publish.lease import hold
 from onefold.settings import Settings
 from onefold.spark.result import APPLICATION
 from sample.broker import Broker
-from tests.dags.services import TASKS, Services, create_topic, midnight, produce, started, until
-from tests.postgres import Postgres
+from tests.support.airflow_services import TASKS, Services, create_topic, midnight, produce, started, until
+from tests.support.postgres import Postgres
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(3600)]
 

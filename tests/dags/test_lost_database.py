@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sample.broker import Broker
-from tests.dags.services import DAY, create_topic, midnight, produce, started, until
+from tests.support.airflow_services import DAY, create_topic, midnight, produce, started, until
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.nightly, pytest.mark.timeout(1800)]
 

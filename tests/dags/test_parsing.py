@@ -128,7 +128,9 @@ def test_a_backfill_waits_behind_the_schedule_and_within_a_run_what_is_first_goe
 
 
 def test_a_dag_that_is_read_again_is_no_new_version(probe: Any) -> None:
-    notify = '{"mail": {"class": "tests.dags.notifier.FileNotifier", "path": "told", "subject": "", "body": ""}}'
+    notify = (
+        '{"mail": {"class": "tests.support.airflow_notifier.FileNotifier", "path": "told", "subject": "", "body": ""}}'
+    )
 
     for found in (probe("addresses"), probe("addresses", ONEFOLD_NOTIFY=notify)):
         assert (found["dags"], found["addresses"]) == (len(NAMES) + 2, [])

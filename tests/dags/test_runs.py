@@ -52,7 +52,7 @@ def run(probe: Any, home: Path) -> Callable[..., Any]:
 def notifier(told: Path) -> dict[str, str]:
     """One that writes to a file."""
     words = {"subject": "{{ onefold.subject }}", "body": "{{ onefold.html }}"}
-    return {"class": "tests.dags.notifier.FileNotifier", "path": str(told), **words}
+    return {"class": "tests.support.airflow_notifier.FileNotifier", "path": str(told), **words}
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_missing_spark_connection_is_named_before_anything_starts_and_not_trie
     run: Callable[..., Any], home: Path
 ) -> None:
     told = home / "told.jsonl"
-    notify = json.dumps({"away": {"class": "tests.dags.notifier.Gone"}, "file": notifier(told)})
+    notify = json.dumps({"away": {"class": "tests.support.airflow_notifier.Gone"}, "file": notifier(told)})
     found = run("accounts", AIRFLOW_CONN_SPARK_DEFAULT=None, ONEFOLD_NOTIFY=notify)
 
     assert found["state"] == "failed"

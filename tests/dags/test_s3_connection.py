@@ -13,12 +13,12 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.batches import Export, values
 from tests.dags.conftest import Probe
-from tests.integration.cluster import Cluster
-from tests.integration.s3_faults import Faulty
-from tests.integration.s3_servers import moto
-from tests.process.project import THINGS, Project
+from tests.support.batches import Export, values
+from tests.support.cluster import Cluster
+from tests.support.project import THINGS, Project
+from tests.support.s3_faults import Faulty
+from tests.support.s3_servers import moto
 
 pytestmark = [
     pytest.mark.airflow,

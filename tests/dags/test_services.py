@@ -15,8 +15,8 @@ from playwright.sync_api import Locator
 from onefold.orchestration.api import Api
 from onefold.orchestration.services import USER
 from sample.broker import Broker
-from tests.dags.browser import visitor
-from tests.dags.services import DAY, TASKS, Services, create_topic, midnight, produce, started, until
+from tests.support.airflow_services import DAY, TASKS, Services, create_topic, midnight, produce, started, until
+from tests.support.browser import visitor
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.timeout(1800)]
 

@@ -38,12 +38,12 @@ from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
 from sample.broker import Broker
-from tests.certificates import certificate_in
-from tests.disk import Disk
-from tests.integration.line import Line
-from tests.integration.logs import Client, kinds, read, wait_for_end
-from tests.integration.topics import Topics, ranges
-from tests.process.project import SETTINGS, Project
+from tests.support.certificates import certificate_in
+from tests.support.disk import Disk
+from tests.support.line import Line
+from tests.support.logs import Client, kinds, read, wait_for_end
+from tests.support.project import SETTINGS, Project
+from tests.support.topics import Topics, ranges
 
 pytestmark = pytest.mark.kafka
 PASSWORD = "correct-horse"

@@ -24,8 +24,8 @@ from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
 from onefold.settings import Settings
 from onefold.storage import Claims, S3Storage
-from tests.integration.s3_faults import Fault, Faulty
-from tests.integration.s3_servers import environment, moto
+from tests.support.s3_faults import Fault, Faulty
+from tests.support.s3_servers import environment, moto
 
 pytestmark = [pytest.mark.s3, pytest.mark.process]
 KEYS = [f"plans/{number}" for number in range(25)]

@@ -20,10 +20,10 @@ from onefold.errors import DataLossError
 from onefold.lake import Lake
 from onefold.landing.plan import plan_of
 from onefold.landing.record_batches import HEADER, header_at
+from onefold.operations.in_process import InSession
 from onefold.report.ledger import rows_of
 from sample.broker import Broker
-from tests.integration.topics import Topics, at, between
-from tests.spark.pipeline import InSession
+from tests.support.topics import Topics, at, between
 
 pytestmark = pytest.mark.kafka
 

@@ -40,7 +40,7 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import RangesPlan
 from onefold.landing.raw import RawLog
 from sample.broker import Broker
-from tests.process.project import Project
+from tests.support.project import Project
 
 pytestmark = pytest.mark.kafka
 DAILY = {"cron": "0 0 * * *", "start": "2026-01-01T00:00:00Z"}

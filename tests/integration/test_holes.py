@@ -24,8 +24,8 @@ from onefold.landing.offsets import Range
 from onefold.landing.raw import Answer, RawLog
 from onefold.landing.standing import Standing
 from sample.broker import Broker
-from tests.integration.logs import Client, end_of, kinds, read, seen, wait_for_end
-from tests.integration.topics import Topics
+from tests.support.logs import Client, end_of, kinds, read, seen, wait_for_end
+from tests.support.topics import Topics
 
 pytestmark = pytest.mark.kafka
 

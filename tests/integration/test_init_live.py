@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sample.broker import Broker
-from tests.process.project import Project
+from tests.support.project import Project
 
 pytestmark = pytest.mark.kafka
 

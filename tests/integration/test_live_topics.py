@@ -32,13 +32,13 @@ from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Range, merged
 from onefold.landing.plan import Interval, RangesPlan
+from onefold.operations.in_process import InSession
 from onefold.records.topics import write_topics
 from onefold.report.ledger import offsets_of, rows_of
 from sample.broker import Broker
-from tests.integration.logs import wait_for_end
-from tests.integration.reader import what_is_there
-from tests.integration.topics import Position, Topics, at, between, ranges
-from tests.process.project import Here
+from tests.support.logs import wait_for_end
+from tests.support.reader import what_is_there
+from tests.support.topics import Position, Topics, at, between, ranges
 
 pytestmark = pytest.mark.kafka
 Make = Callable[..., Topics]
@@ -196,7 +196,7 @@ def test_transactions_are_read_when_they_are_committed_and_their_markers_are_hol
 
 
 def launcher(t: Topics) -> Any:
-    return Here(t.session, t.lake)
+    return InSession(t.lake, t.session)
 
 
 def test_a_topic_created_anew_is_another_incarnation(topics: Make) -> None:

@@ -22,15 +22,15 @@ from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import find_plan
+from onefold.operations.in_process import InSession
 from onefold.report.ledger import rows_of, verdicts_of
 from onefold.settings import Settings
 from sample.broker import Broker
-from tests import oracle
-from tests.integration.cluster import Cluster
-from tests.jvm import INTERPRETED, short_lived
-from tests.process.project import Here
-from tests.property.generate import rules_of
-from tests.spark.pipeline import Sent
+from tests.support import oracle
+from tests.support.cluster import Cluster
+from tests.support.generate import rules_of
+from tests.support.jvm import INTERPRETED, short_lived
+from tests.support.pipeline import Sent
 
 pytestmark = [pytest.mark.kafka, pytest.mark.process, pytest.mark.timeout(1200)]
 PROJECT = Path(__file__).parents[2]
@@ -165,7 +165,7 @@ def decoded(ran: Planned, sent: list[Sent]) -> list[oracle.Decoded]:
 def on_one_host(log: Log, session_on: Callable[[Lake], SparkSession]) -> Planned:
     """Folded by this process, of which nothing is lost."""
     ran = log.lakes["one host"]
-    session: Any = Here(session_on(ran.lake), ran.lake)
+    session = InSession(ran.lake, session_on(ran.lake))
     for batch in ran.batches:
         assert run_batch(ran.lake, ran.dataset, find_plan(ran.lake, ran.dataset, batch), session).published
     return ran
@@ -199,7 +199,7 @@ def lose(how: str, ran: Planned, batches: list[str], folder: Path) -> None:
             "ONEFOLD_SPARK_CONF": json.dumps(CONF | {"spark.eventLog.dir": told.as_uri()}),
         }
         done = subprocess.run(
-            [sys.executable, "-m", "tests.integration.losses", how, "accounts", *batches],
+            [sys.executable, "-m", "tests.support.losses", how, "accounts", *batches],
             cwd=PROJECT,
             env=os.environ | short_lived() | settings,
             capture_output=True,

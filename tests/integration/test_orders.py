@@ -15,11 +15,11 @@ from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import load_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.in_process import InSession
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
 from sample import orders
 from sample.stage import stage
 from sample.story import LostAcknowledgements, Transaction
-from tests.process.project import Here
 
 SHIPPED = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def test_orders_hold_the_highest_revision_of_each_over_both_topics(lake: Lake, s
         expectations = SHIPPED / "expectations"
         lake = Lake(lake.settings.model_copy(update={"kafka": kafka, "expectations": expectations}))
         dataset = load_dataset(SHIPPED / "datasets" / "orders.yaml")
-        launcher: Any = Here(session, lake)
+        launcher = InSession(lake, session)
         runs: list[BatchRun] = []
         for chapter in orders.story():
             ends = topics.play(chapter)

@@ -20,14 +20,14 @@ from onefold.dedup.documents import Session
 from onefold.diagnosis import Facts, diagnose, gather
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.in_process import InSession
 from onefold.records.batches import parse
 from onefold.report import causes
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
-from tests.integration import senders
-from tests.integration.senders import BATCH, Killed, Line, Sender
-from tests.spark.pipeline import InSession
 from tests.spark.test_sequences import Sent, expected
+from tests.support import senders
+from tests.support.senders import BATCH, Killed, Line, Sender
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

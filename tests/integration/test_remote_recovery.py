@@ -16,10 +16,10 @@ import pytest
 from onefold.catalog import StateTable
 from onefold.lake import Lake
 from onefold.settings import Settings
-from tests.integration.s3_servers import environment, moto
-from tests.jvm import short_lived
-from tests.postgres import Postgres
-from tests.process.project import ACCOUNTS, PROJECT, SETTINGS, Project, account
+from tests.support.jvm import short_lived
+from tests.support.postgres import Postgres
+from tests.support.project import ACCOUNTS, PROJECT, SETTINGS, Project, account
+from tests.support.s3_servers import environment, moto
 
 pytestmark = [pytest.mark.nightly, pytest.mark.s3, pytest.mark.process, pytest.mark.timeout(2400)]
 Objects = dict[str, bytes]
@@ -61,7 +61,7 @@ def arrive(project: Project, *folders: str) -> list[dict[str, Any]]:
     """Send folders through the lake, in a process of its own."""
     keep = {name: value for name, value in os.environ.items() if not name.startswith("ONEFOLD_")}
     own = {"ONEFOLD_HOME": str(project.home), "ONEFOLD_JARS": str(PROJECT / ".jars")}
-    words = [sys.executable, "-m", "tests.arrivals", *(f"accounts={folder}" for folder in folders)]
+    words = [sys.executable, "-m", "tests.support.arrivals", *(f"accounts={folder}" for folder in folders)]
     given = keep | short_lived() | own
     done = subprocess.run(words, cwd=PROJECT, env=given, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr

@@ -33,8 +33,8 @@ from onefold.storage.access import PROPERTY
 from onefold.storage.iceberg import BucketIO
 from onefold.storage.objects import PreconditionFailedError, Seekable, Storage
 from onefold.storage.s3 import WHOLE
-from tests.batches import Export, values
-from tests.integration.s3_servers import SERVERS, environment
+from tests.support.batches import Export, values
+from tests.support.s3_servers import SERVERS, environment
 
 pytestmark = pytest.mark.s3
 PART = 5 << 20

@@ -21,13 +21,13 @@ from onefold.lake import Lake
 from onefold.settings import Settings
 from onefold.storage import LocalStorage, S3Storage
 from onefold.storage.s3 import WHOLE
-from tests.batches import Export, values
-from tests.certificates import certificate_in
-from tests.integration.cluster import Cluster
-from tests.integration.s3_faults import Faulty, Request
-from tests.integration.s3_servers import environment, moto
-from tests.jvm import short_lived
-from tests.process.project import PROJECT, THINGS, Project, thing
+from tests.support.batches import Export, values
+from tests.support.certificates import certificate_in
+from tests.support.cluster import Cluster
+from tests.support.jvm import short_lived
+from tests.support.project import PROJECT, THINGS, Project, thing
+from tests.support.s3_faults import Faulty, Request
+from tests.support.s3_servers import environment, moto
 
 pytestmark = [pytest.mark.s3, pytest.mark.process]
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/onefold"
@@ -76,7 +76,7 @@ def run(home: Path, own: dict[str, Any]) -> None:
     settings["ONEFOLD_JARS"] = str(PROJECT / ".jars")
     words = ["things=s3://exports/topics/things/", "logs=s3://exports/topics/logs/", "maintain=things"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.arrivals", *words],
+        [sys.executable, "-m", "tests.support.arrivals", *words],
         cwd=PROJECT,
         env=os.environ | short_lived() | settings,
         capture_output=True,

@@ -15,8 +15,8 @@ from botocore.config import Config
 from onefold.errors import LakeUnavailableError
 from onefold.storage import LocalStorage, ObjectInfo, S3Storage
 from onefold.storage.s3 import BROKEN, CONFLICTS, WHOLE
-from tests.integration.s3_faults import Fault, Faulty
-from tests.integration.s3_servers import SERVERS, environment
+from tests.support.s3_faults import Fault, Faulty
+from tests.support.s3_servers import SERVERS, environment
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -26,11 +26,11 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.offsets import minus, size
+from onefold.operations.in_process import InSession
 from onefold.records import envelope as E
 from onefold.records.read import count_landed, read_records
 from onefold.report.ledger import offsets_of, rows_of
 from sample.broker import Broker
-from tests.spark.pipeline import InSession
 
 pytestmark = pytest.mark.kafka
 

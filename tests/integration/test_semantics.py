@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from onefold.lake import Lake
+from onefold.operations.in_process import InSession
 from sample.semantics import PAGE, Counted, lesson, teach
-from tests.spark.pipeline import InSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,7 +26,7 @@ from deploy.stack.spark import ran_on, told_by
 from deploy.stack.stack import Stack
 from sample import orders
 from sample.broker import HOST, free_ports
-from tests.jvm import short_lived
+from tests.support.jvm import short_lived
 
 pytestmark = [
     pytest.mark.kafka, pytest.mark.s3, pytest.mark.airflow, pytest.mark.process, pytest.mark.timeout(1500),

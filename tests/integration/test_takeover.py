@@ -24,13 +24,13 @@ from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
+from onefold.operations.in_process import InSession
 from onefold.report.document import describe
 from onefold.report.ledger import rows_of, verdicts_of
 from sample.proxy import WRITE_MARKERS
-from tests.integration.logs import kinds
-from tests.integration.senders import BATCH, Line, Sender, ids, until
-from tests.integration.topics import Topics, ranges
-from tests.spark.pipeline import InSession
+from tests.support.logs import kinds
+from tests.support.senders import BATCH, Line, Sender, ids, until
+from tests.support.topics import Topics, ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,7 +34,7 @@ from onefold.landing.plan import Interval, RangesPlan
 from onefold.records.topics import write_topics
 from onefold.upsert.coverage import account_for
 from sample.broker import Broker
-from tests.integration.topics import Topics, at
+from tests.support.topics import Topics, at
 
 pytestmark = pytest.mark.kafka
 HISTORIES = int(os.environ.get("ONEFOLD_TEST_HISTORIES", "6"))

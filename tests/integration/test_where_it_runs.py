@@ -27,12 +27,12 @@ from onefold.maintenance.recovery import find_lost
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings
 from onefold.storage import s3_of_spark
-from tests.integration.cluster import Cluster, python_without_onefold
-from tests.integration.s3_faults import Faulty
-from tests.integration.s3_servers import SERVERS, environment
-from tests.jvm import short_lived
-from tests.process.project import SETTINGS
-from tests.rest_server import RestServer
+from tests.support.cluster import Cluster, python_without_onefold
+from tests.support.jvm import short_lived
+from tests.support.project import SETTINGS
+from tests.support.rest_server import RestServer
+from tests.support.s3_faults import Faulty
+from tests.support.s3_servers import SERVERS, environment
 
 pytestmark = [pytest.mark.s3, pytest.mark.process]
 PROJECT = Path(__file__).parents[2]
@@ -90,7 +90,7 @@ def run(home: Path, lake: str, **more: str) -> Ran:
     settings = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": lake, "ONEFOLD_JARS": str(PROJECT / ".jars")}
     words = [*(f"{name}={folder}" for name, folder in (*WAY, AGAIN, RED)), "maintain=accounts"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.arrivals", *words],
+        [sys.executable, "-m", "tests.support.arrivals", *words],
         cwd=PROJECT,
         env=os.environ | short_lived() | settings | more,
         capture_output=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onefold.lake import Lake
-from tests.process.project import Project
+from tests.support.project import Project
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from onefold.catalog import open_catalog
 from onefold.lake import STAGING
 from onefold.report.ledger import records_of, rows_of, verdicts_of
-from tests.process.project import THINGS, Project, line, thing
+from tests.support.project import THINGS, Project, line, thing
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 

@@ -14,10 +14,11 @@ from onefold.cli.rebuild import rebuild
 from onefold.errors import ChangedDatasetError, ChangesUnknownError
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
+from onefold.operations.in_process import InSession
 from onefold.publish.rollback import roll_back
 from onefold.report.changes import changes_of
 from onefold.report.ledger import records_of, rows_of
-from tests.process.project import ACCOUNTS, Here, Project, account
+from tests.support.project import ACCOUNTS, Project, account
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -224,7 +225,7 @@ def test_everything_is_read_anew_after_a_rebuild(project: Project, session: Spar
     project.write_dataset("accounts", PAID.replace("paid:", "gift:"))
     with pytest.raises(ChangedDatasetError):
         changes_of(project.lake, project.dataset("accounts"), newest)
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     assert rebuild(project.lake, project.dataset("accounts"), launcher).swapped
     assert newest in published(project), "a batch keeps its name"
     refused(project, newest, "the table was rebuilt")

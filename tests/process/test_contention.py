@@ -18,11 +18,11 @@ from onefold.catalog import StateTable
 from onefold.lake import Lake
 from onefold.report.ledger import records_of, rows_of, verdicts_of
 from onefold.settings import Settings
-from tests.jvm import short_lived
-from tests.process.project import ACCOUNTS, PROJECT, Project, account
+from tests.support.jvm import short_lived
+from tests.support.project import ACCOUNTS, PROJECT, Project, account
 
 if TYPE_CHECKING:
-    from tests.postgres import Postgres
+    from tests.support.postgres import Postgres
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(7200)]
 BATCHES = int(os.environ.get("ONEFOLD_TEST_BATCHES", "4"))
@@ -50,7 +50,7 @@ def write_exports(project: Project, batches: int) -> list[str]:
 def start(project: Project, catalog: str, folders: list[str]) -> subprocess.Popen[str]:
     own = {"ONEFOLD_HOME": str(project.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "ONEFOLD_CATALOG": catalog}
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.arrivals", *(f"accounts={folder}" for folder in folders)],
+        [sys.executable, "-m", "tests.support.arrivals", *(f"accounts={folder}" for folder in folders)],
         cwd=PROJECT,
         env=os.environ | short_lived() | own,
         stdout=subprocess.PIPE,

@@ -11,7 +11,7 @@ import pytest
 from onefold.catalog import find_state
 from onefold.faults import RUN_POINTS
 from onefold.report.ledger import batches_of, records_of, rows_of, verdicts_of
-from tests.process.project import Project, at_night, line
+from tests.support.project import Project, at_night, line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def test_killed_there_and_run_again_it_ends_as_undisturbed(
         assert [one.red for one in project.run(session)] == [None]
     before = rows(project)
     put_batch(project, number)
-    killed = project.onefold("run", "things", fault=point)
+    killed = project.process("run", "things", fault=point)
     assert killed.code == -signal.SIGKILL, killed
     moved = RUN_POINTS.index(point) >= RUN_POINTS.index("after_commit")
     assert rows(project) == (expected(number) if moved else before), "readers see all of it or nothing"

@@ -11,9 +11,10 @@ from onefold.cli.run import run_batch
 from onefold.decisions import log_of
 from onefold.faults import DECISION_POINTS, DISCARD_POINTS
 from onefold.landing.plan import find_plan
+from onefold.operations.in_process import InSession
 from onefold.publish import decide
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
-from tests.process.project import THINGS, Here, Project, at_night, thing
+from tests.support.project import THINGS, Project, at_night, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ def test_killed_there_the_same_command_ends_it_once(project: Project, session: S
     batch = ended.batch
     words = [command, "things", batch, "--reason", "why not", "--who", "mia"]
     words += ["--waive", RATE] if command == "release" else []
-    killed = project.onefold(*words, fault=point)
+    killed = project.process(*words, fault=point)
     assert killed.code == -signal.SIGKILL, killed
     assert len(log_of(lake, "things", batch)) == (point != "before_decision")
 
@@ -70,7 +71,7 @@ def test_killed_there_the_same_command_ends_it_once(project: Project, session: S
         made = _again(project, command, batch)
         assert made.by == "mia"
         if command != "discard":
-            launcher: Any = Here(session, lake)
+            launcher = InSession(lake, session)
             assert run_batch(lake, dataset, find_plan(lake, dataset, batch), launcher).published
     assert len(log_of(lake, "things", batch)) == 1
     assert rows(project) == expected(number), "all of it, or nothing"

@@ -16,6 +16,7 @@ from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleG
 from onefold.lake import STAGING, Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish import decide, publish_batch
 from onefold.publish.rollback import roll_back
@@ -23,7 +24,7 @@ from onefold.quality.documents import GateResult
 from onefold.report.decisions import decisions_of
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
-from tests.process.project import THINGS, Here, Project, line, thing
+from tests.support.project import THINGS, Project, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,7 @@ def red(project: Project, session: SparkSession, name: str = "1", *lines: bytes)
 
 def carry_out(project: Project, session: SparkSession, batch: str) -> BatchRun:
     """What the commands do behind the record."""
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     dataset = project.dataset()
     return run_batch(project.lake, dataset, find_plan(project.lake, dataset, batch), launcher, rebuilding=True)
 
@@ -126,7 +127,7 @@ def test_released_it_is_published_and_says_by_whom(strict: Project, session: Spa
 
 def test_another_value_behind_a_rebase_stays_red(strict: Project, session: SparkSession) -> None:
     """c twice is 0.5; once another batch has brought c, every record of this one is a duplicate."""
-    lake, dataset, here = strict.lake, strict.dataset(), Here(session, strict.lake)
+    lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)
     batch = red(strict, session)
     decide.release(lake, dataset, batch, [RATE], "mia", "a known retry")
     upserted = here.run("upsert", dataset, batch, "cafe01")
@@ -135,11 +136,8 @@ def test_another_value_behind_a_rebase_stays_red(strict: Project, session: Spark
     assert other.published
     main = main_of(strict)
 
-    def launch(step: str, batch: str, attempt: str) -> dict[str, object]:
-        return here.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
-
     with pytest.raises(GateRedError, match=r"duplicate rate: found 1, wanted at most 0\.4"):
-        publish_batch(lake, dataset, batch, upserted.attempt, launch)
+        publish_batch(lake, dataset, batch, upserted.attempt, here)
     assert main_of(strict) == main
     assert unfinished(lake, dataset) == [], "it was judged under the decision: only another one helps"
     with pytest.raises(UsageError, match=r"duplicate rate found 1\."):
@@ -248,7 +246,7 @@ def test_what_was_decided_before_counts_for_nothing_behind_a_discard(strict: Pro
 
 
 def test_an_attempt_from_before_a_decision_is_not_published(strict: Project, session: SparkSession) -> None:
-    lake, dataset, here = strict.lake, strict.dataset(), Here(session, strict.lake)
+    lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)
     batch = red(strict, session)
     strict.write_dataset("things", THINGS)
     upserted = here.run("upsert", dataset, batch, "cafe02")
@@ -262,7 +260,7 @@ def test_an_attempt_from_before_a_decision_is_not_published(strict: Project, ses
 def test_what_is_published_while_it_is_discarded_stays_as_it_is(
     strict: Project, session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake, dataset, here = strict.lake, strict.dataset(), Here(session, strict.lake)
+    lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)
     batch = red(strict, session)
     strict.write_dataset("things", THINGS)
     upserted = here.run("upsert", dataset, batch, "cafe03")
@@ -334,7 +332,7 @@ WIDER = STRICT.replace("{message_id: id}", "{message_id: id, business_key: [id]}
 
 def rebuilt(project: Project, session: SparkSession, text: str) -> None:
     project.write_dataset("things", text)
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     done = rebuild(project.lake, project.dataset(), launcher)
     assert done.swapped, [end.red for end in done.batches]
 
@@ -403,7 +401,7 @@ def test_a_rebuild_obeys_a_release_only_with_its_values(strict: Project, session
     assert records_of(lake, strict.dataset())[0].decision
     # By n instead of id, both records of c are in conflict with b: another check.
     strict.write_dataset("things", STRICT.replace("{message_id: id}", "{business_key: [n]}"))
-    launcher: Any = Here(session, lake)
+    launcher = InSession(lake, session)
     done = rebuild(lake, strict.dataset(), launcher)
     assert not done.swapped
     assert done.batches[-1].red
@@ -431,7 +429,7 @@ def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_sk
     assert rows(strict) == [("a", 1), ("b", 2), ("f", 6)]
     strict.write_dataset("things", STRICT + "# another meaning\n")
     strict.write_dataset("things", STRICT.replace("holes: none", "holes: compacted"))
-    launcher: Any = Here(session, lake)
+    launcher = InSession(lake, session)
     done = rebuild(lake, strict.dataset(), launcher)
     assert (done.swapped, [bool(one.failed) for one in done.batches].count(True)) == (True, 1)
 

@@ -13,7 +13,7 @@ from onefold.lake import Lake
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings
 from sample import orders
-from tests.process.project import PROJECT, Project
+from tests.support.project import PROJECT, Project
 
 pytestmark = [pytest.mark.process, pytest.mark.kafka, pytest.mark.timeout(1200)]
 VIEWS = 10_000

@@ -10,7 +10,7 @@ import pytest
 
 from onefold.diagnosis import diagnose, gather
 from onefold.lake import Lake
-from tests.process.project import Project, thing
+from tests.support.project import Project, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

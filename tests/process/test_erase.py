@@ -9,7 +9,7 @@ import pytest
 
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
-from tests.process.project import THINGS, Project, thing
+from tests.support.project import THINGS, Project, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ def test_killed_with_both_objects_there_the_same_command_ends_it(project: Projec
     assert (refused.code, "say --yes" in " ".join(refused.err.split())) == (2, True)
     assert decisions_of(project.lake, project.dataset()) == []
 
-    killed = project.onefold(*WORDS, "--yes", fault="before_old_objects")
+    killed = project.process(*WORDS, "--yes", fault="before_old_objects")
     assert killed.code == -signal.SIGKILL, killed
     assert len(landed(project)) == 1
     assert [row["id"] for row in rows_of(project.lake, project.dataset())] == ["bob"]

@@ -9,7 +9,7 @@ import pytest
 
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
-from tests.process.project import Project, thing
+from tests.support.project import Project, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ def test_killed_before_its_commit_the_next_run_ends_it_once(project: Project, se
     assert (shown.code, [row["state"] for row in shown.json]) == (0, ["not recorded"])
     assert "1 key (1 live)" in " ".join(shown.err.split())
 
-    killed = project.onefold("forget", "things", "--key", KEY, "--reason", "asked to", fault="before_commit")
+    killed = project.process("forget", "things", "--key", KEY, "--reason", "asked to", fault="before_commit")
     assert killed.code == -signal.SIGKILL, killed
     assert ids(project) == ["ann", "bob"]
     [ended] = [one for one in project.run(session) if one.batch.startswith("forget_")]

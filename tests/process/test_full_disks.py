@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,12 +13,12 @@ from onefold.cli.run import run_batch
 from onefold.errors import LakeUnavailableError, OnefoldError
 from onefold.lake import new_attempt
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations.in_process import InSession
 from onefold.publish import publish_batch
 from onefold.report.ledger import records_of, rows_of
 from onefold.upsert.documents import upserted_of
-from tests.disk import ROOM, Disk
-from tests.process.project import ACCOUNTS, Project, account
-from tests.spark.pipeline import InSession
+from tests.support.disk import ROOM, Disk
+from tests.support.project import ACCOUNTS, Project, account
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,9 +68,6 @@ def test_each_step_fails_with_a_sentence_on_a_full_disk_and_ends_right_with_room
     batch = plan.batch
     land_batch(lake, dataset, batch)
 
-    def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
-        return spark.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
-
     def attempt() -> str:
         return upserted_of(lake, dataset, batch).attempt
 
@@ -78,7 +75,7 @@ def test_each_step_fails_with_a_sentence_on_a_full_disk_and_ends_right_with_room
         "dedup": lambda: spark.run("dedup", dataset, batch),
         "upsert": lambda: spark.run("upsert", dataset, batch, new_attempt()),
         "gate": lambda: spark.run("gate", dataset, batch, attempt()),
-        "publish": lambda: publish_batch(lake, dataset, batch, attempt(), launch),
+        "publish": lambda: publish_batch(lake, dataset, batch, attempt(), spark),
     }
     with small_disk.filled(0), pytest.raises(LakeUnavailableError, match=FULL):
         StateTable(lake, dataset).cut_branch("attempt_0", main.snapshot)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.project import PROJECT, Project
+from tests.support.project import PROJECT, Project
 
 pytestmark = pytest.mark.process
 EXPORTS = PROJECT / "sample" / "exports"

@@ -20,6 +20,7 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.maintain import maintain
+from onefold.operations.in_process import InSession
 from onefold.publish import publish_batch
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
@@ -29,8 +30,7 @@ from onefold.upsert.documents import upserted_of
 from onefold.upsert.generation import fix_generation, settle
 from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job
-from tests.process.project import ACCOUNTS, THINGS, Here, Project, account, thing
-from tests.spark.pipeline import InSession
+from tests.support.project import ACCOUNTS, THINGS, Project, account, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +110,7 @@ def test_every_batch_again_changes_nothing(project: Project, session: SparkSessi
     before, head = rows(project), StateTable(project.lake, project.dataset("accounts")).main.snapshot
     for record in records_of(project.lake, project.dataset("accounts")):
         plan = find_plan(project.lake, project.dataset("accounts"), record.batch)
-        launcher: Any = Here(session, project.lake)
+        launcher = InSession(project.lake, session)
         end = run_batch(project.lake, project.dataset("accounts"), plan, launcher)
         assert end.published
         assert end.published.already
@@ -139,7 +139,7 @@ def test_a_compaction_is_no_foreign_commit(project: Project, session: SparkSessi
 def test_a_batch_that_meets_a_compaction_behind_its_gate_is_published_all_the_same(
     project: Project, session: SparkSession
 ) -> None:
-    dataset, launcher = project.dataset("accounts"), Here(session, project.lake)
+    dataset, launcher = project.dataset("accounts"), InSession(project.lake, session)
     put(project, BATCHES + 1)
     batch = plan_batch(project.lake, dataset).batch
     land_batch(project.lake, dataset, batch)
@@ -149,10 +149,7 @@ def test_a_batch_that_meets_a_compaction_behind_its_gate_is_published_all_the_sa
     assert tidy(project, session).files_rewritten > 0
     assert StateTable(project.lake, dataset).main.snapshot != first.base, "it was published under the batch's feet"
 
-    def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
-        return launcher.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
-
-    done = publish_batch(project.lake, dataset, batch, first.attempt, launch)
+    done = publish_batch(project.lake, dataset, batch, first.attempt, launcher)
     assert (done.already, done.attempt != first.attempt) == (False, True)
     assert rows(project) == {f"k-{key}": BATCHES + 1 for key in range(10) if key != BATCHES + 1}
 
@@ -193,7 +190,7 @@ def judged(project: Project) -> set[str]:
 def test_verdicts_of_attempts_that_are_over_go(project: Project, session: SparkSession) -> None:
     """The red batch is judged twice more: of its attempts the newest waits, the others count for nothing."""
     dataset = project.dataset("accounts")
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     published = {record.attempt for record in records_of(project.lake, dataset)}
     [red] = landed(project) - {record.batch for record in records_of(project.lake, dataset)}
     told = explain(project.lake, dataset, digest_of_key(dataset, {"id": "k-1"}))
@@ -268,7 +265,7 @@ def test_landed_bytes_go_though_fields_were_changed_in_place(tmp_path: Path, ses
     changed = settle(made.lake, made.dataset())
     assert changed.shape
     plan = plan_batch(made.lake, changed)
-    assert run_batch(made.lake, changed, plan, Here(session, made.lake)).published  # type: ignore[arg-type]
+    assert run_batch(made.lake, changed, plan, InSession(made.lake, session)).published  # type: ignore[arg-type]
     found = maintain(session, made.lake, changed, replace(CLEAR, landing=NOTHING), dry_run=True)
     assert set(found.landings) == {first.batch, plan.batch}
 
@@ -278,7 +275,7 @@ def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_an
 ) -> None:
     dataset, wanted = project.dataset("accounts"), rows(project)
     newest, before, *_ = (record.batch for record in records_of(project.lake, dataset))
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     again = run_batch(project.lake, dataset, find_plan(project.lake, dataset, newest), launcher)
     assert again.published
     assert again.published.already

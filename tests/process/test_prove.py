@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onefold.catalog import RECORD_PROPERTY, StateTable
-from tests.process.project import ACCOUNTS, Project, account
+from tests.support.project import ACCOUNTS, Project, account
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 

@@ -11,10 +11,11 @@ import pytest
 from onefold.cli.rebuild import rebuild
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
+from onefold.operations.in_process import InSession
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import records_of, rows_of
 from onefold.report.quarantine import quarantine_of
-from tests.process.project import ACCOUNTS, Here, Project, account
+from tests.support.project import ACCOUNTS, Project, account
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +145,7 @@ def test_it_follows_a_rollback_and_what_runs_again(project: Project, session: Sp
 
 def test_a_rebuild_has_its_own(project: Project, session: SparkSession) -> None:
     project.write_dataset("accounts", STRICTER)
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     done = rebuild(project.lake, project.dataset("accounts"), launcher)
     assert done.swapped
     # What was applied before lacks the field; the batch that was red is green now.

@@ -15,7 +15,7 @@ from onefold.lake import Lake
 from onefold.report.changes import changes_of
 from onefold.report.ledger import rows_of
 from onefold.report.quarantine import quarantine_of
-from tests.process.project import PROJECT, Project
+from tests.support.project import PROJECT, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

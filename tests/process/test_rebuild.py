@@ -17,12 +17,13 @@ from onefold.faults import ROLLBACK_POINTS
 from onefold.lake import Lake
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
+from onefold.operations.in_process import InSession
 from onefold.publish.decide import skip
 from onefold.publish.rollback import roll_back
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
 from onefold.upsert.generation import Generation, settle
-from tests.process.project import THINGS, Here, Project, thing
+from tests.support.project import THINGS, Project, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ def rows(project: Project) -> list[tuple[str, int]]:
 
 
 def rebuilt(project: Project, session: SparkSession) -> Rebuilt:
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     return rebuild(project.lake, project.dataset(), launcher)
 
 
@@ -144,7 +145,7 @@ def test_readers_are_led_to_what_is_published_whatever_was_tried_before(
 def test_killed_it_goes_on_where_it_was(two_batches: Project, session: SparkSession, point: str) -> None:
     project = two_batches
     project.write_dataset("things", WIDER)
-    assert project.onefold("rebuild", "things", fault=point).code == -signal.SIGKILL
+    assert project.process("rebuild", "things", fault=point).code == -signal.SIGKILL
     new = [("a", 1), ("b", 2), ("d", 4)]
     assert view(session) == (new if point == "after_swap" else [("a", 1), ("b", 2), ("c", 2), ("d", 4)])
     project.write_dataset("things", THINGS)
@@ -163,7 +164,7 @@ def test_a_change_that_is_taken_back_behind_the_swap_leads_readers_back(
     project = two_batches
     before = view(session)
     project.write_dataset("things", WIDER)
-    assert project.onefold("rebuild", "things", fault="after_swap").code == -signal.SIGKILL
+    assert project.process("rebuild", "things", fault="after_swap").code == -signal.SIGKILL
     wide = project.dataset()
     assert view(session) != before
     project.write_dataset("things", THINGS)
@@ -178,7 +179,7 @@ def test_what_was_folded_and_is_gone_again_is_not_led_to(two_batches: Project, s
     project = two_batches
     before = view(session)
     project.write_dataset("things", WIDER)
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     steps: list[str] = []
 
     def say(step: str) -> None:
@@ -208,7 +209,7 @@ def test_L1_a_file_that_goes_back_is_folded_anew_and_what_was_decided_meanwhile_
     left = [("a", 1), ("b", 2)]
     assert view(session) == left
     project.write_dataset("things", THINGS)
-    assert project.onefold("rebuild", "things", fault="before_swap").code == -signal.SIGKILL
+    assert project.process("rebuild", "things", fault="before_swap").code == -signal.SIGKILL
     assert view(session) == left
     assert project.onefold("show", "things").code == 2, "the table that is being made is not what readers see"
     assert rebuilt(project, session).swapped
@@ -252,7 +253,7 @@ def test_a_rollback_that_is_killed_is_on_record_and_the_same_command_ends_it(
     project, dataset = two_batches, two_batches.dataset()
     newest, first = (record.batch for record in records_of(project.lake, dataset))
     for number, (point, rows_seen) in enumerate(zip(ROLLBACK_POINTS, (4, 2), strict=True), start=1):
-        assert project.onefold("rollback", "things", "--to", first, fault=point).code == -signal.SIGKILL
+        assert project.process("rollback", "things", "--to", first, fault=point).code == -signal.SIGKILL
         assert len(view(session)) == rows_seen
         assert len(list(project.lake.storage.list("datasets/things/decisions"))) == number
     assert project.onefold("rollback", "things", "--to", first, "--json").json["undone"] == []

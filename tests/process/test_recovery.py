@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,10 +12,11 @@ from onefold.catalog import StateTable, open_catalog
 from onefold.cli.run import run_batch
 from onefold.landing.plan import find_plan
 from onefold.maintenance.recovery import find_lost, register
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
 from onefold.upsert.state import ensure_views
-from tests.process.project import ACCOUNTS, Here, Project, account
+from tests.support.project import ACCOUNTS, Project, account
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ def check_again(project: Project, session: SparkSession) -> None:
     """The table is what was landed, and every batch again changes nothing."""
     dataset, before = project.dataset("accounts"), rows(project)
     assert prove(session, project.lake, dataset).holds
-    launcher: Any = Here(session, project.lake)
+    launcher = InSession(project.lake, session)
     for record in records_of(project.lake, dataset):
         end = run_batch(project.lake, dataset, find_plan(project.lake, dataset, record.batch), launcher)
         assert end.published

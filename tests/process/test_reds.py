@@ -17,7 +17,7 @@ from onefold.quality.documents import Check, GateResult
 from onefold.report.ledger import batches_of, rows_of, verdicts_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import verdict_table
-from tests.process.project import THINGS, Project, line, thing
+from tests.support.project import THINGS, Project, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

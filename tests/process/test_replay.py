@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onefold.report.ledger import records_of, rows_of
-from tests.process.project import ACCOUNTS, PROJECT, Project, account
+from tests.support.project import ACCOUNTS, PROJECT, Project, account
 
 pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 READ = 'text = F.col(E.VALUE_BYTES).cast("string")\n    usable'
@@ -38,7 +38,7 @@ def test_killed_it_is_pressed_again_and_pressed_once_more_it_does_nothing(
     [first] = project.onefold("run", "accounts", "--json").json
     words = ("replay", "accounts", "--batch", first["batch"], "--reason", "decoder 2", "--who", "mia")
     monkeypatch.setenv("PYTHONPATH", str(mended))
-    assert project.onefold(*words, fault="after_merge").code == -signal.SIGKILL
+    assert project.process(*words, fault="after_merge").code == -signal.SIGKILL
 
     done = project.onefold(*words, "--json")
     assert done.code == 0, done

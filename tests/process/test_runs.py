@@ -11,8 +11,9 @@ import pytest
 from onefold.catalog import StateTable
 from onefold.errors import LandedBytesMissingError
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations.in_process import InSession
 from onefold.report.ledger import records_of, rows_of, verdicts_of
-from tests.process.project import THINGS, Here, Project, line, thing
+from tests.support.project import THINGS, Project, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,7 +164,7 @@ def test_landed_bytes_that_are_gone_end_with_4(shared: Project) -> None:
 def test_landed_bytes_that_are_others_are_folded_into_nothing(project: Project, session: SparkSession) -> None:
     """Of the same size, and a valid record."""
     project.put("things/0.jsonl", [thing(0, "a", 1)])
-    dataset, lake, here = project.dataset(), project.lake, Here(session, project.lake)
+    dataset, lake, here = project.dataset(), project.lake, InSession(project.lake, session)
     batch = plan_batch(lake, dataset).batch
     [one] = land_batch(lake, dataset, batch).objects
     landed = Path(lake.where(one.key))

@@ -10,7 +10,7 @@ import pytest
 from onefold.dedup.sample import sample
 from onefold.errors import NothingToReadError
 from onefold.landing.exports import ExportSource
-from tests.process.project import Project, line, thing
+from tests.support.project import Project, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

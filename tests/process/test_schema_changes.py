@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onefold.upsert.generation import open_dataset
-from tests.process.project import THINGS, Project, line
+from tests.support.project import THINGS, Project, line
 
 pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 FIELDS = '{id: string, n: long, price: "decimal(10,2)?", at: "timestamp?"}'

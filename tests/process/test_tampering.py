@@ -11,10 +11,11 @@ import pytest
 from onefold.catalog import MAIN, StateTable, find_state
 from onefold.errors import ForeignCommitError, GateRedError, StaleGateError, StepMissingError
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations.in_process import InSession
 from onefold.publish import decide, publish_batch
 from onefold.quality.documents import GateResult
 from onefold.upsert.documents import Upserted
-from tests.process.project import Here, Project, line, thing
+from tests.support.project import Project, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,7 @@ def upserted(begun: Project, session: SparkSession) -> Upserted:
     """A second batch on its branch: id a is lowered by an earlier record, c is new."""
     number = next(NUMBERS)
     begun.put(f"things/{number}.jsonl", [thing(10, "a", 1, ts=1), thing(11, "c", 3), line(12, "no json")])
-    dataset, here = begun.dataset(), Here(session, begun.lake)
+    dataset, here = begun.dataset(), InSession(begun.lake, session)
     batch = plan_batch(begun.lake, dataset).batch
     land_batch(begun.lake, dataset, batch)
     here.run("dedup", dataset, batch)
@@ -123,7 +124,7 @@ def test_a_merge_gone_wrong_is_red(
     merged = upserted.model_copy(update={"head": head})  # as if the merge itself had done it
     lake.put(lake.attempt(dataset, upserted.batch, upserted.attempt, "upsert"), merged)
     with pytest.raises(GateRedError):
-        Here(session, lake).run("gate", dataset, upserted.batch, upserted.attempt)
+        InSession(lake, session).run("gate", dataset, upserted.batch, upserted.attempt)
     gate = lake.get(lake.attempt(dataset, upserted.batch, upserted.attempt, "gate"), GateResult)
     assert gate is not None
     red = [check for check in gate.checks if check.red]
@@ -140,7 +141,7 @@ def test_a_branch_that_moved_behind_the_gate_is_not_published(
     begun: Project, session: SparkSession, upserted: Upserted
 ) -> None:
     dataset, lake = begun.dataset(), begun.lake
-    assert Here(session, lake).run("gate", dataset, upserted.batch, upserted.attempt).green
+    assert InSession(lake, session).run("gate", dataset, upserted.batch, upserted.attempt).green
     state = StateTable(lake, dataset)
     _append_again(session, f"onefold.{'.'.join(state.identifier)}.branch_{upserted.branch}")
     main = main_of(begun)
@@ -153,7 +154,7 @@ def test_a_gate_that_judged_something_else_is_stale(begun: Project, session: Spa
     dataset, lake, batch = begun.dataset(), begun.lake, upserted.batch
     with pytest.raises(StepMissingError, match="a gate"):
         publish_batch(lake, dataset, batch, upserted.attempt, Never)
-    gate = Here(session, lake).run("gate", dataset, batch, upserted.attempt)
+    gate = InSession(lake, session).run("gate", dataset, batch, upserted.attempt)
     assert gate.green
     done, judged = (lake.attempt(dataset, batch, upserted.attempt, step) for step in ("upsert", "gate"))
     for other in ({"staging": "onefold.onefold_staging.other"}, {"head": 1}, {"base": 1}, {"branch": "other"}):
@@ -168,7 +169,7 @@ def test_a_gate_that_judged_something_else_is_stale(begun: Project, session: Spa
 
 def test_a_foreign_commit_stops_everything(begun: Project, session: SparkSession, upserted: Upserted) -> None:
     dataset, lake = begun.dataset(), begun.lake
-    Here(session, lake).run("gate", dataset, upserted.batch, upserted.attempt)
+    InSession(lake, session).run("gate", dataset, upserted.batch, upserted.attempt)
     table = f"onefold.{'.'.join(StateTable(lake, dataset).identifier)}"
     session.table(table).where("id = 'b'").writeTo(table).append()
     main = main_of(begun)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.jvm import INTERPRETED
+from tests.support.jvm import INTERPRETED
 
 
 @pytest.fixture(scope="session")

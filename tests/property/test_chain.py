@@ -15,9 +15,9 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.positions import INCONSISTENT
 from onefold.upsert import columns as U
-from tests import oracle
-from tests.property.fold import Table, fold, key_of, order_of
-from tests.property.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
+from tests.support import oracle
+from tests.support.fold import Table, fold, key_of, order_of
+from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
 
 VERDICTS = {
     "applied": {"insert", "update", "replace", "delete", "folded"},

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.upsert import columns as U
-from tests import oracle
-from tests.oracle import Decoded
-from tests.property.fold import Gap, Table, fold, key_of, order_of
-from tests.property.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
+from tests.support import oracle
+from tests.support.fold import Gap, Table, fold, key_of, order_of
+from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
+from tests.support.oracle import Decoded
 
 Drawn = tuple[list[Arrival], dict[tuple[str, int], Gap]]
 

@@ -1,6 +1,6 @@
 """The laws, for both modes, every deciding level and every tie, over hundreds of small tables at a time.
 
-The functions under test are the pure ones (`judge_batch`, `judge`); the oracle is `tests.oracle`.
+The functions under test are the pure ones (`judge_batch`, `judge`); the oracle is `tests.support.oracle`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from onefold.dedup.positions import INCONSISTENT, fold_positions
 from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
-from tests import oracle
-from tests.oracle import Decoded, Rules
-from tests.property.fold import CASE, CONTENT, Row, Table, fold, identified, key_of, multiset, order_of
-from tests.property.generate import (
+from tests.support import oracle
+from tests.support.fold import CASE, CONTENT, Row, Table, fold, identified, key_of, multiset, order_of
+from tests.support.generate import (
     KINDS,
     Arrival,
     arrivals,
@@ -34,6 +33,7 @@ from tests.property.generate import (
     varied,
     with_second_contents,
 )
+from tests.support.oracle import Decoded, Rules
 
 Cases = list[tuple[list[int], int]]
 MakeDataset = Callable[..., Dataset]

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.upsert import columns as U
-from tests import oracle
-from tests.oracle import Decoded, Rules, Verdict, same_at
-from tests.property.fold import Row, Table, fold, key_of, order_of
-from tests.property.generate import KINDS, Arrival, rules_of
+from tests.support import oracle
+from tests.support.fold import Row, Table, fold, key_of, order_of
+from tests.support.generate import KINDS, Arrival, rules_of
+from tests.support.oracle import Decoded, Rules, Verdict, same_at
 
 SPLITS = tuple(
     split

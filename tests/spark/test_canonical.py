@@ -20,7 +20,7 @@ from onefold.errors import UsageError
 from onefold.records.canonical import content_hash
 from onefold.records.decode import decode
 from onefold.records.key import digest_of_key
-from tests.spark.envelopes import envelope, record
+from tests.support.envelopes import envelope, record
 
 MakeDataset = Callable[..., Dataset]
 FIELDS = {

@@ -18,6 +18,7 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import find_plan
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish.decide import release
 from onefold.publish.gaps import accept_gap
@@ -27,11 +28,11 @@ from onefold.report.decisions import decisions_of
 from onefold.report.held import held_of
 from onefold.report.ledger import explain, records_of, rows_of
 from onefold.upsert.state import state_table
-from tests import oracle
-from tests.property.generate import rules_of
-from tests.spark import layouts as L
-from tests.spark.pipeline import InSession, Sent, export, run
-from tests.spark.plans import last_statement, statements
+from tests.support import layouts as L
+from tests.support import oracle
+from tests.support.generate import rules_of
+from tests.support.pipeline import Sent, export, run
+from tests.support.plans import last_statement, statements
 
 LOG = [
     Sent(0, 0, 10, "a", 1, "1", {"owner": "A1"}),

@@ -17,12 +17,13 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.maintenance.landings import clear_landing
 from onefold.maintenance.maintain import maintain
+from onefold.operations.in_process import InSession
 from onefold.publish import publish_batch
 from onefold.quality.documents import GateResult
 from onefold.report import report_batch
 from spark_jobs import upsert
-from tests.arrivals import AT_ONCE
-from tests.spark.pipeline import InSession, Sent, accounts, export, mend, run
+from tests.support.arrivals import AT_ONCE
+from tests.support.pipeline import Sent, accounts, export, mend, run
 
 
 def sent(offset: int) -> Sent:

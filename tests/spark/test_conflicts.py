@@ -17,7 +17,7 @@ from onefold.records.key import digest_of_key
 from onefold.report.document import describe
 from onefold.report.ledger import equal, verdict_rows, verdicts_of
 from onefold.upsert.documents import Upserted
-from tests.spark.pipeline import Sent, accounts, export, run
+from tests.support.pipeline import Sent, accounts, export, run
 
 MakeDataset = Callable[..., Dataset]
 

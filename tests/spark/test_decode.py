@@ -16,7 +16,7 @@ from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, decode
 from onefold.records.expressions import compile_expression
-from tests.spark.envelopes import envelope, record
+from tests.support.envelopes import envelope, record
 
 FIELDS = {
     "s": "string?",

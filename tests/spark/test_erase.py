@@ -30,6 +30,7 @@ from onefold.landing.manifest import LandedObject, Manifest
 from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import RangesPlan, find_plan, put_plan, take_plan, taken_plans
 from onefold.maintenance import erase as tables
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish import erase as erasing
 from onefold.publish.forget import forget
@@ -41,7 +42,7 @@ from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of
 from onefold.spark.result import StepResult, result_key
 from onefold.upsert.generation import begin_rebuild, to_rebuild
-from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
+from tests.support.pipeline import Sent, accounts, entries, export, run
 
 MakeDataset = Callable[..., Dataset]
 QUALITY = {"max_rejected_rate": 1.0, "min_records": 0, "max_conflicts": 1000}

@@ -19,8 +19,8 @@ from onefold.report.document import Report, describe
 from onefold.report.ledger import And, equal, explain, explain_position, one_of, open_catalog, records_of
 from onefold.upsert.state import verdict_name
 from sample import kcat
-from tests.spark.files import away, state_files, verdict_files
-from tests.spark.pipeline import run
+from tests.support.files import away, state_files, verdict_files
+from tests.support.pipeline import run
 
 MakeDataset = Callable[..., Dataset]
 

@@ -20,6 +20,7 @@ from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish import decide, publish_batch
 from onefold.publish.forget import Found, forget
@@ -28,8 +29,8 @@ from onefold.quality.documents import GateResult
 from onefold.report.decisions import decisions_of
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
-from tests.spark import layouts as L
-from tests.spark.pipeline import InSession, Sent, accounts, export, run
+from tests.support import layouts as L
+from tests.support.pipeline import Sent, accounts, export, run
 
 MakeDataset = Callable[..., Dataset]
 QUALITY = {"max_rejected_rate": 0.0, "min_records": 0}
@@ -156,11 +157,7 @@ def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
     carry_out(session, lake, made, "a")
     roll_back(lake, made, first.batch, "mia", "wrong")
 
-    def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
-        done: dict[str, Any] = steps.run(step, made, batch, attempt).model_dump()
-        return done
-
-    published = publish_batch(lake, made, waiting, judged.attempt, launch)
+    published = publish_batch(lake, made, waiting, judged.attempt, steps)
     assert published.attempt != judged.attempt
     assert owners(lake, made) == {"a": "new", "b": "bea"}
     send(made, (3, "c", 1, "cas"))  # it would take out the row of a forgotten key

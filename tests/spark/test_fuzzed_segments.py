@@ -16,8 +16,8 @@ from onefold.dedup.documents import staged_of
 from onefold.errors import DataLossError
 from onefold.lake import Lake
 from onefold.spark.flat import read_flat
-from tests.batches import CODECS, Export, values
-from tests.spark.pipeline import run
+from tests.support.batches import CODECS, Export, values
+from tests.support.pipeline import run
 
 SEGMENTS = 40
 KINDS = ("flipped", "written over", "put in", "cut out", "cut off", "behind it", "junk")

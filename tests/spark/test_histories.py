@@ -44,6 +44,7 @@ from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import Plan, find_plan
 from onefold.maintenance.keep import Keep
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish import decide
 from onefold.publish.forget import forget
@@ -54,8 +55,8 @@ from onefold.report.ledger import rows_of
 from onefold.upsert import narrow
 from onefold.upsert.generation import settle
 from onefold.upsert.state import state_table
-from tests import oracle
-from tests.spark.pipeline import InSession, Sent, export, mend
+from tests.support import oracle
+from tests.support.pipeline import Sent, export, mend
 
 HISTORIES = int(os.environ.get("ONEFOLD_TEST_HISTORIES", "100"))
 STEPS = 7

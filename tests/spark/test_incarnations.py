@@ -14,10 +14,11 @@ from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations.in_process import InSession
 from onefold.records.key import digest_of_key
 from onefold.report.document import describe
 from onefold.report.ledger import explain, explain_position
-from tests.spark.pipeline import InSession, Sent, entries, export
+from tests.support.pipeline import Sent, entries, export
 
 MakeDataset = Callable[..., Dataset]
 

@@ -19,14 +19,15 @@ from onefold.errors import SumOverflowError
 from onefold.lake import CATALOG, Lake
 from onefold.landing.land import plan_batch
 from onefold.maintenance.tables import expire
+from onefold.operations.in_process import InSession
 from onefold.publish.forget import forget
 from onefold.quality.sums import sum_faults
 from onefold.report.changes import changes_of
 from onefold.report.ledger import explain_sum, rows_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import state_table
-from tests.spark.pipeline import InSession, Sent, export, run
-from tests.spark.plans import Executed, last_statement, statements
+from tests.support.pipeline import Sent, export, run
+from tests.support.plans import Executed, last_statement, statements
 
 Kinds = dict[str, str]
 

@@ -18,10 +18,10 @@ from onefold.upsert import columns as U
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.narrow import LARGE, MOST, worthwhile
-from tests.oracle import Decoded
-from tests.property.fold import CASE, CONTENT, identified, state
-from tests.property.generate import CHAINS
-from tests.spark.literal import append, rec, upsert
+from tests.support.fold import CASE, CONTENT, identified, state
+from tests.support.generate import CHAINS
+from tests.support.literal import append, rec, upsert
+from tests.support.oracle import Decoded
 
 MakeDataset = Callable[..., Dataset]
 Expected = tuple[Decoded, str, str, str, int | None, bool, str | None]

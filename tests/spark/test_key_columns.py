@@ -14,7 +14,7 @@ from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.quality.facts import key_columns
 from onefold.report.ledger import rows_of
-from tests.spark.pipeline import Sent, export, run
+from tests.support.pipeline import Sent, export, run
 
 MakeDataset = Callable[..., Dataset]
 FIELDS = {"id": "string", "m": "string", "at": "timestamp", "of": "struct<id: string>"}

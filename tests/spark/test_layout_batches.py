@@ -14,9 +14,9 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
-from tests.spark import layouts as L
-from tests.spark.layouts import Sent
-from tests.spark.pipeline import run
+from tests.support import layouts as L
+from tests.support.layouts import Sent
+from tests.support.pipeline import run
 
 FIRST = [Sent(0, 10 + n, f"a{n}", f"{n}.10", at=n, message=f"m{n}") for n in range(4)]
 NEW = [Sent(0, 10 + n, f"new{n}", "9.99", at=100 + n, message=f"new{n}") for n in range(4)]

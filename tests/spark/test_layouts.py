@@ -23,8 +23,8 @@ from onefold.records import envelope as E
 from onefold.records.decode import REJECTED, decode
 from onefold.records.read import count_landed, read_records
 from spark_jobs import dedup
-from tests.spark import layouts as L
-from tests.spark.layouts import Sent
+from tests.support import layouts as L
+from tests.support.layouts import Sent
 
 FIRST = [Sent(0, 10 + n, f"a{n}", f"{n}.10", at=n, message=f"m{n}") for n in range(4)]
 SECOND = [Sent(1, n, f"b{n}", None, at=20 + n, message=f"n{n}") for n in range(3)]

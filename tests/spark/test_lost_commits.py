@@ -14,10 +14,11 @@ from onefold.dataset import Dataset
 from onefold.errors import CommitOutcomeUnknownError
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
-from tests.integration.s3_faults import Fault, Faulty
-from tests.spark.pipeline import InSession, Sent, accounts, export
+from tests.support.pipeline import Sent, accounts, export
+from tests.support.s3_faults import Fault, Faulty
 
 FIRST = [Sent(0, n, 10 + n, f"k{n}", 1, f"m{n}", {"owner": "A"}) for n in range(3)]
 SECOND = [Sent(0, 3 + n, 20 + n, f"k{n}", 2, f"n{n}", {"owner": "B"}) for n in range(2)]

@@ -17,7 +17,7 @@ from onefold.dataset.types import FieldType, parse_type
 from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.records.decode import REJECTED, decode
-from tests.spark.envelopes import envelope, record
+from tests.support.envelopes import envelope, record
 
 MakeDataset = Callable[..., Dataset]
 LINES = "list<struct<sku: string, price: decimal(9,2)?, tags: list<string>?>>"

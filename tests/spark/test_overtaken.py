@@ -15,8 +15,9 @@ from onefold.dataset import Dataset
 from onefold.errors import ContentionError
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.in_process import InSession
 from onefold.report.ledger import records_of, rows_of
-from tests.spark.pipeline import InSession, Sent, accounts, export, run
+from tests.support.pipeline import Sent, accounts, export, run
 
 
 class Overtaken(InSession):

@@ -18,9 +18,9 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.offsets import TopicPartition
 from onefold.report.ledger import records_of, rows_of
-from tests import oracle
-from tests.property.generate import rules_of
-from tests.spark.pipeline import Sent, accounts, entries, export, run
+from tests.support import oracle
+from tests.support.generate import rules_of
+from tests.support.pipeline import Sent, accounts, entries, export, run
 
 ACCOUNTS = [
     Sent(0, 0, 10, "a", 1, "1", {"owner": "A", "credit": "1.00"}),

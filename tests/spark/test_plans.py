@@ -16,8 +16,8 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.upsert import columns as U
 from spark_jobs import dedup
-from tests.spark.pipeline import Sent, accounts, export, run
-from tests.spark.plans import Executed, last_statement, statements
+from tests.support.pipeline import Sent, accounts, export, run
+from tests.support.plans import Executed, last_statement, statements
 
 BUCKETS = 8
 PRODUCER = {f"{C.PRODUCER}_{part}" for part in ("name", "epoch", "sequence")}

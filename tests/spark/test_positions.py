@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from onefold.dedup import columns as C
 from onefold.dedup.positions import offsets_of
 from onefold.landing.offsets import TopicPartition
-from tests.property.fold import ORDER_TYPE
+from tests.support.fold import ORDER_TYPE
 
 BITS = 32768
 """Offsets in one row of what Spark sends; its borders are where an error would be."""

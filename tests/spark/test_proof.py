@@ -18,6 +18,7 @@ from onefold.dataset.columns import FLAT_ORDER
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.plan import find_plan
+from onefold.operations.in_process import InSession
 from onefold.proof.documents import Proof
 from onefold.proof.prove import prove
 from onefold.publish import decide
@@ -25,8 +26,8 @@ from onefold.publish.replay import plan_replay, replay
 from onefold.records import envelope as E
 from onefold.records.decode import decode
 from onefold.upsert.state import state_table
-from tests.spark import layouts as L
-from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
+from tests.support import layouts as L
+from tests.support.pipeline import Sent, accounts, entries, export, run
 
 FIRST = [
     Sent(0, 0, 10, "a", 1, "1", {"owner": "A"}),

@@ -22,10 +22,10 @@ from onefold.landing.offsets import TopicPartition
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
 from sample import page_views
-from tests import oracle
 from tests.conftest import PROJECT
-from tests.oracle import Decoded, Rules, Verdict
-from tests.spark.pipeline import run
+from tests.support import oracle
+from tests.support.oracle import Decoded, Rules, Verdict
+from tests.support.pipeline import run
 
 Where = tuple[str, int]
 ARRIVALS = {
@@ -222,7 +222,7 @@ def recounted(told: Iterable[tuple[Where, Told]]) -> dict[Where, Counter[Told]]:
 def test_the_report_of_an_upsert_is_that_of_plain_python_in_each_partition(
     session: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    """The whole sample at once, every verdict by `tests.oracle` from the lines as kcat printed them."""
+    """The whole sample at once, every verdict by `tests.support.oracle` from the lines as kcat printed them."""
     lake = Lake(lake.settings.model_copy(update={"home": PROJECT, "lake": str(tmp_path / "lake")}))
     dataset = find_dataset(lake.settings.datasets_folder, "accounts")
     done = run(session, lake, dataset, PROJECT / "sample/exports/kcat")

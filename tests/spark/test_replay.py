@@ -20,6 +20,7 @@ from onefold.decisions import log_of
 from onefold.lake import Lake
 from onefold.landing.offsets import Range, TopicPartition
 from onefold.landing.plan import find_plan
+from onefold.operations.in_process import InSession
 from onefold.publish.replay import Position, plan_replay, replay
 from onefold.publish.rollback import roll_back
 from onefold.records import envelope as E
@@ -27,11 +28,11 @@ from onefold.records.within import mark_lines, mark_positions
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, explain_position, offsets_of, records_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of
-from tests import oracle
-from tests.spark import layouts as L
-from tests.spark.envelopes import envelope, record
-from tests.spark.pipeline import InSession, Sent, accounts, entries, export, run
-from tests.spark.pipeline import mend as install
+from tests.support import layouts as L
+from tests.support import oracle
+from tests.support.envelopes import envelope, record
+from tests.support.pipeline import Sent, accounts, entries, export, run
+from tests.support.pipeline import mend as install
 
 BROKEN = b"~"
 """What a producer's serializer put before its values, and the decoder did not know until it was mended."""
@@ -39,7 +40,7 @@ BROKEN = b"~"
 
 @pytest.fixture
 def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """`tests.spark.pipeline.mend`, for one test."""
+    """`tests.support.pipeline.mend`, for one test."""
     return partial(install, monkeypatch)
 
 

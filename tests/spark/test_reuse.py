@@ -20,10 +20,10 @@ from onefold.report.document import describe
 from onefold.report.ledger import verdicts_of
 from onefold.report.page import render
 from spark_jobs import maintain as maintain_job
-from tests.oracle import Decoded, same_at
-from tests.property.fold import identified
-from tests.spark.literal import PRODUCER, append, rec, upsert
-from tests.spark.pipeline import Sent, accounts, entries, export, run
+from tests.support.fold import identified
+from tests.support.literal import PRODUCER, append, rec, upsert
+from tests.support.oracle import Decoded, same_at
+from tests.support.pipeline import Sent, accounts, entries, export, run
 
 MakeDataset = Callable[..., Dataset]
 LEVELS = ("producer", "message_id")

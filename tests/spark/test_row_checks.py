@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.quality.gate import row_checks
 from onefold.upsert import columns as U
-from tests.spark.pipeline import accounts, entries
+from tests.support.pipeline import accounts, entries
 
 MakeDataset = Callable[..., Dataset]
 FIELDS = {"id": "string", "part": "int", "at": "timestamp"}

@@ -18,6 +18,7 @@ from onefold.dataset.types import FieldType
 from onefold.errors import ChangedDatasetError, StepMissingError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish import publish_batch
 from onefold.publish.replay import plan_replay, replay
@@ -27,8 +28,8 @@ from onefold.records.decode import REJECTED, decode
 from onefold.report.changes import changes_of
 from onefold.report.ledger import records_of, rows_of
 from onefold.upsert.generation import settle
-from tests.spark.envelopes import envelope, record
-from tests.spark.pipeline import InSession, Sent, export, run
+from tests.support.envelopes import envelope, record
+from tests.support.pipeline import Sent, export, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,13 +201,10 @@ def test_a_batch_of_the_old_file_is_not_published_behind_the_change(
     made.file({"id": "string", "note": "string?"})
     made.fold(sent(2, "c", note="y"))
 
-    def launch(step: str, batch: str, number: str) -> dict[str, Any]:
-        return dict(spark.run(step, made.dataset, batch, number).model_dump())
-
     with pytest.raises(ChangedDatasetError, match="use that one"):
-        publish_batch(made.lake, old, plan.batch, attempt, launch)
+        publish_batch(made.lake, old, plan.batch, attempt, spark)
     with pytest.raises(StepMissingError, match="dedup"):  # its staging has no such field
-        publish_batch(made.lake, made.dataset, plan.batch, attempt, launch)
+        publish_batch(made.lake, made.dataset, plan.batch, attempt, spark)
     assert made.rows() == [{"id": "a", "note": None}, {"id": "c", "note": "y"}]
     assert made.again(tmp_path / "slow").published
     assert made.rows()[1] == {"id": "b", "note": "x"}

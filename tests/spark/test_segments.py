@@ -20,8 +20,8 @@ from onefold.records.read import count_landed, read_records
 from onefold.records.segments import tasks_for
 from onefold.report.document import describe
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
-from tests.batches import Export, batch, marker, values
-from tests.spark.pipeline import run
+from tests.support.batches import Export, batch, marker, values
+from tests.support.pipeline import run
 
 Segment = tuple[int, Sequence[bytes]]
 """First offset, batches."""

@@ -15,13 +15,14 @@ from onefold.dedup.documents import TakenOut
 from onefold.dedup.taken_out import take_out
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations.in_process import InSession
 from onefold.publish import decide
 from onefold.publish.publish import Published
 from onefold.records import envelope as E
 from onefold.report.ledger import records_of, rows_of
-from tests.spark import layouts as L
-from tests.spark.envelopes import envelope, record
-from tests.spark.pipeline import InSession, Sent, accounts, export, run
+from tests.support import layouts as L
+from tests.support.envelopes import envelope, record
+from tests.support.pipeline import Sent, accounts, export, run
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from onefold.dedup import columns as C
 from onefold.dedup.positions import fold_positions, has_inconsistent_positions
 from onefold.dedup.survivors import choose_survivors, judge_batch
 from onefold.records import envelope as E
-from tests.oracle import Decoded
-from tests.property.fold import CASE, CONTENT, identified, order_of
-from tests.property.generate import KINDS
-from tests.spark.literal import append, rec, upsert
+from tests.support.fold import CASE, CONTENT, identified, order_of
+from tests.support.generate import KINDS
+from tests.support.literal import append, rec, upsert
+from tests.support.oracle import Decoded
 
 MakeDataset = Callable[..., Dataset]
 Expected = tuple[Decoded, str | None, str | None, int | None]

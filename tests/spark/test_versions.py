@@ -13,8 +13,9 @@ from onefold.dataset import Dataset
 from onefold.errors import GateRedError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations.in_process import InSession
 from onefold.report.ledger import rows_of
-from tests.spark.pipeline import InSession, Sent, export, run
+from tests.support.pipeline import Sent, export, run
 
 
 def test_the_first_part_that_differs_decides(

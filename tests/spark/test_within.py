@@ -21,10 +21,10 @@ from onefold.records.decode import decode
 from onefold.records.key import digest_of_key, period_of_key
 from onefold.report.changes import changes_of
 from onefold.report.ledger import explain, explain_position, records_of, rows_of
-from tests.spark.envelopes import envelope, record
-from tests.spark.files import away, state_files, verdict_files
-from tests.spark.pipeline import Sent, export, run
-from tests.spark.plans import Executed, last_statement, statements
+from tests.support.envelopes import envelope, record
+from tests.support.files import away, state_files, verdict_files
+from tests.support.pipeline import Sent, export, run
+from tests.support.plans import Executed, last_statement, statements
 
 DAYS = (1, 2, 3, 4, 5)
 

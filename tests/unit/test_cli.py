@@ -10,21 +10,21 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import pytest
 
 from onefold import __version__
-from onefold.cli import main
-from onefold.cli.app import app
+from onefold.cli.app import app, run_command
 from onefold.cli.console import with_ranges
-from onefold.cli.process import InProcess
 from onefold.dataset import Dataset, find_dataset
 from onefold.decisions import Skip, record
 from onefold.draft import text_of
 from onefold.errors import RepeatedKeysError
 from onefold.lake import Lake
-from onefold.maintenance.keep import Maintained
+from onefold.maintenance.keep import Keep, Maintained
+from onefold.operations.in_process import InProcess
+from onefold.operations.launcher import OpenLauncher
 from onefold.settings import load_settings
 from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
 
@@ -59,14 +59,20 @@ def onefold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     for folder in ("datasets", "expectations"):
         (tmp_path / folder).symlink_to(PROJECT / folder)
 
-    def run(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["onefold", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        return Done(int(ended.value.code or 0), told.out, told.err)
+    def run(*words: str, open_launcher: OpenLauncher = NoSpark) -> Done:
+        code = run_command(words, open_launcher)
+        printed = capsys.readouterr()
+        return Done(code, printed.out, printed.err)
 
     return run
+
+
+class NoSpark(InProcess):
+    """A launcher of commands that start no Spark."""
+
+    @property
+    def session(self) -> Never:
+        raise AssertionError("this command starts Spark")
 
 
 @pytest.fixture
@@ -485,29 +491,29 @@ def test_a_dataset_that_changed_is_left_out_where_all_are_looked_at(onefold: One
     assert onefold("maintain", "accounts", "--json").code == 2, "what readers see is not proved by the rebuild's table"
 
 
-def test_a_dataset_that_fails_keeps_no_other_one_from_being_maintained_or_sampled(
-    onefold: Onefold, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("accounts", "orders"):
-        (own / f"{name}.yaml").write_text((PROJECT / "datasets" / f"{name}.yaml").read_text())
+class AccountsFail(InProcess):
+    """A launcher whose Spark jobs fail for the dataset accounts, and start no JVM."""
 
-    def asked(dataset: Dataset) -> None:
-        if dataset.name == "accounts":
-            raise RepeatedKeysError("accounts", "t", 2, ("a",))
-
-    def maintain(_: InProcess, dataset: Dataset, *rest: Any, **more: Any) -> Maintained:
-        asked(dataset)
+    def maintain(self, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:
+        fail_for_accounts(dataset)
         return Maintained(dataset=dataset.name, branches=[], tables=[], generations=[])
 
-    def sample(_: InProcess, dataset: Dataset, count: int) -> list[Any]:
-        asked(dataset)
+    def sample(self, dataset: Dataset, count: int) -> list[dict[str, Any]]:
+        fail_for_accounts(dataset)
         return [{"verdict": "applied"}] * count
 
-    monkeypatch.setattr(InProcess, "maintain", maintain)
-    monkeypatch.setattr(InProcess, "sample", sample)
-    done = onefold("maintain", "--json")
+
+def fail_for_accounts(dataset: Dataset) -> None:
+    if dataset.name == "accounts":
+        raise RepeatedKeysError("accounts", "t", 2, ("a",))
+
+
+def test_a_dataset_that_fails_keeps_no_other_one_from_being_maintained_or_sampled(onefold: Onefold, own: Path) -> None:
+    for name in ("accounts", "orders"):
+        (own / f"{name}.yaml").write_text((PROJECT / "datasets" / f"{name}.yaml").read_text())
+    done = onefold("maintain", "--json", open_launcher=AccountsFail)
     assert (done.code, [row["dataset"] for row in done.json]) == (3, ["orders"])
     assert "error: accounts: 2 keys stand more than once" in " ".join(done.err.split())
-    sampled = onefold("validate", "--sample", "1", "--json")
+    sampled = onefold("validate", "--sample", "1", "--json", open_launcher=AccountsFail)
     assert (sampled.code, [row["sample"] for row in sampled.json]) == (3, [None, [{"verdict": "applied"}]])
     assert "error: accounts: 2 keys stand more than once" in " ".join(sampled.err.split())

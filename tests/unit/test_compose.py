@@ -23,7 +23,7 @@ from onefold.settings import ENTRIES, load_settings
 from onefold.spark.jars import PACKAGES, jar_home
 from onefold.storage import S3Storage
 from sample import orders, produce
-from tests.postgres import Postgres
+from tests.support.postgres import Postgres
 
 PROJECT = Path(__file__).parents[2]
 COMPOSE = (PROJECT / "docker-compose.yaml").read_text()

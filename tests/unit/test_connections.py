@@ -19,7 +19,7 @@ from onefold.landing.cluster import Cluster
 from onefold.landing.connection import client_settings, java_settings, python_settings
 from onefold.landing.raw import NoEvidenceError, RawLog
 from onefold.settings import Settings, load_settings
-from tests.certificates import certificate_in
+from tests.support.certificates import certificate_in
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 

@@ -18,7 +18,7 @@ from onefold.lake import Lake
 from onefold.origins import origins_in
 from onefold.settings import Settings
 from onefold.spark.settings import jar_sets, secret_settings, session_settings
-from tests.certificates import certificate_in
+from tests.support.certificates import certificate_in
 
 POSTGRES = "postgresql+psycopg2://me:s3cr3t@db.example:5433/catalog?sslmode=require"
 NAME = "spark.sql.catalog.onefold"

@@ -24,8 +24,8 @@ from onefold.errors import NoDraftError
 from onefold.formats import kafka
 from onefold.storage import LocalStorage
 from onefold.storage.objects import CHUNK
-from tests.batches import Export as Segments
-from tests.batches import batch, marker, values
+from tests.support.batches import Export as Segments
+from tests.support.batches import batch, marker, values
 
 
 def line(offset: int, payload: str | None = '{"a": 1}', **more: Any) -> bytes:

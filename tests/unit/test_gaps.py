@@ -34,7 +34,7 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.gaps import Link, links_of
-from tests.orders import ORDER, flat
+from tests.support.orders import ORDER, flat
 
 MakeDataset = Callable[..., Dataset]
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)

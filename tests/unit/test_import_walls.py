@@ -39,7 +39,7 @@ def test_commands_and_drivers_import_no_engine() -> None:
         (r"confluent_kafka|kafka", {"landing"}),
         (r"airflow", {"orchestration", "ui"}),
         (r"great_expectations", {"quality"}),
-        (r"pyspark", {"records", "dedup", "upsert", "quality", "maintenance", "proof", "spark", "cli"}),
+        (r"pyspark", {"records", "dedup", "upsert", "quality", "maintenance", "proof", "spark", "operations"}),
     ],
 )
 def test_a_library_is_imported_only_in_its_rooms(library: str, rooms: set[str]) -> None:

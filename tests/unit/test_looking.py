@@ -28,7 +28,7 @@ from onefold.report.order import in_order, stream
 from onefold.report.quarantine import quarantine_of
 from onefold.settings import load_settings
 from onefold.upsert.commit_record import CommitRecord
-from tests.orders import ORDER, flat
+from tests.support.orders import ORDER, flat
 
 ROWS = 20_000
 MANY = 4 << 20

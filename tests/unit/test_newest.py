@@ -16,7 +16,7 @@ from onefold.landing import newest
 from onefold.landing.condition import RecordBatch
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.newest import headers_of
-from tests.batches import AT, Export, altered, marker, values
+from tests.support.batches import AT, Export, altered, marker, values
 
 STAMP = datetime.fromtimestamp(AT / 1000, tz=UTC)
 

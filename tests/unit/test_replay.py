@@ -38,7 +38,7 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import account_for, covered_objects
-from tests.orders import ORDER, flat
+from tests.support.orders import ORDER, flat
 
 MakeDataset = Callable[..., Dataset]
 KEY = "c/t/1/0"

@@ -22,7 +22,7 @@ from onefold.landing.plan import ObjectsPlan
 from onefold.maintenance.landings import clear_landing
 from onefold.upsert.coverage import account_for
 from onefold.upsert.generation import Target
-from tests.batches import Export, marker, values
+from tests.support.batches import Export, marker, values
 
 Make = Callable[..., Dataset]
 KEY = "c/t/1/0"

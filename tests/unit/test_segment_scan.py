@@ -15,7 +15,7 @@ from onefold.landing import record_batches, segments
 from onefold.landing.record_batches import header_at, last_record
 from onefold.landing.segments import Scan, scan
 from onefold.records.batches import parse
-from tests.batches import CODECS, altered, batch, emptied, marker, placed, values
+from tests.support.batches import CODECS, altered, batch, emptied, marker, placed, values
 
 START = 40
 PARTS = [

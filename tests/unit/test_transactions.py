@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onefold.landing.segments import SegmentIndex, scan
 from onefold.landing.transactions import Knowledge, resolve
-from tests.batches import emptied, marker, values
+from tests.support.batches import emptied, marker, values
 
 ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
 

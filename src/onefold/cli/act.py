@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, Name, app, open_dataset
+from onefold.cli.app import AsJson, Name, app, launching, open_dataset
 from onefold.cli.batches import ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
@@ -63,22 +63,16 @@ def validate(
 
 
 def _samples(lake: Lake, names: list[str], count: int) -> tuple[dict[str, list[dict[str, Any]]], list[OnefoldError]]:
-    from onefold.cli.process import InProcess
-
-    spark = InProcess(lake)
-    try:
-        with NOTES.status("reading the newest records") as status:
-            found, failed = {}, list[OnefoldError]()
-            for name in names:
-                status.update(f"{name}: reading the newest records")
-                try:
-                    found[name] = spark.sample(find_dataset(lake.settings.datasets_folder, name), count)
-                except OnefoldError as error:
-                    note(f"error: {error}")
-                    failed.append(error)
-            return found, failed
-    finally:
-        spark.close()
+    found, failed = {}, list[OnefoldError]()
+    with launching(lake) as spark, NOTES.status("reading the newest records") as status:
+        for name in names:
+            status.update(f"{name}: reading the newest records")
+            try:
+                found[name] = spark.sample(find_dataset(lake.settings.datasets_folder, name), count)
+            except OnefoldError as error:
+                note(f"error: {error}")
+                failed.append(error)
+    return found, failed
 
 
 @app.command()
@@ -134,18 +128,14 @@ def _would_read(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
-    from onefold.cli.process import InProcess
     from onefold.cli.run import try_batch
     from onefold.spark.driver import all_small
 
-    spark = InProcess(lake, all_small(lake, dataset, plans))
     ends = []
-    try:
+    with launching(lake, all_small(lake, dataset, plans)) as spark:
         for number, plan in enumerate(plans, 1):
             with NOTES.status(f"{dataset.name} {plan.batch}") as status:
                 ends.append(try_batch(lake, dataset, plan, spark, say_step(status, dataset.name, number, len(plans))))
-    finally:
-        spark.close()
     return ends
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +20,8 @@ from onefold.cli.console import note
 from onefold.dataset import Dataset, find_valid
 from onefold.errors import ChangedDatasetError, InvalidDatasetError, OnefoldError, UsageError
 from onefold.lake import Lake
+from onefold.operations.in_process import InProcess
+from onefold.operations.launcher import Launcher, OpenLauncher
 from onefold.processes import end_soon
 from onefold.settings import load_settings
 
@@ -36,6 +40,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 Batch = Annotated[str, typer.Option("--batch", help="Batch id, as `onefold batches` lists it")]
 WRONG_USAGE: Any = typer.BadParameter.__mro__[2]
 """ClickException: click's own, or that of the copy which newer releases of typer bring along."""
+
+_OPEN_LAUNCHER: ContextVar[OpenLauncher] = ContextVar("open_launcher", default=InProcess)
+
+
+@contextmanager
+def launching(lake: Lake, small: bool = False) -> Iterator[Launcher]:
+    """Who runs Spark for a command: what was handed to `run_command`. It is closed at the end.
+
+    `small`: every batch and the table are small (`onefold.spark.driver`).
+    """
+    launcher = _OPEN_LAUNCHER.get()(lake, small)
+    try:
+        yield launcher
+    finally:
+        launcher.close()
 
 
 def open_dataset(name: str) -> tuple[Lake, Dataset]:
@@ -124,11 +143,11 @@ def _wanted(dataset: Dataset) -> str:
     return f"The key of {dataset.name} is {{{names}}}"
 
 
-def main() -> None:
-    """Run the command line; every error of Onefold's own is one sentence and an exit code."""
-    end_soon()
+def run_command(words: Sequence[str], open_launcher: OpenLauncher = InProcess) -> int:
+    """Run a command of words; its exit code. Each error of Onefold's own is one sentence on standard error."""
+    before = _OPEN_LAUNCHER.set(open_launcher)
     try:
-        code = app(standalone_mode=False)
+        code = app(list(words), prog_name="onefold", standalone_mode=False)
     except OnefoldError as error:
         note(f"error: {error}")
         code = error.exit_code
@@ -137,7 +156,15 @@ def main() -> None:
     except WRONG_USAGE as error:
         error.show()
         code = 2
-    sys.exit(code if isinstance(code, int) else 0)
+    finally:
+        _OPEN_LAUNCHER.reset(before)
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """The program `onefold`."""
+    end_soon()
+    sys.exit(run_command(sys.argv[1:]))
 
 
 @app.callback(invoke_without_command=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, app, find_settled, leave_out, open_dataset, open_published
+from onefold.cli.app import AsJson, app, find_settled, launching, leave_out, open_dataset, open_published
 from onefold.cli.batches import ended, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files
@@ -120,20 +120,16 @@ def carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as
     if dry_run:
         answer(f"{dataset.name}: would decide", [decided(made, "not recorded")], as_json, _shown)
         return
-    from onefold.cli.process import InProcess
     from onefold.cli.run import run_batch
     from onefold.landing.plan import find_plan
     from onefold.publish.decide import check_carried_out
     from onefold.spark.driver import all_small
 
     plan = find_plan(lake, dataset, made.batch)
-    spark = InProcess(lake, all_small(lake, dataset, [plan]))
-    try:
-        with NOTES.status(f"{dataset.name} {made.batch}") as status:
-            say = say_step(status, dataset.name, 1, 1)
-            end = run_batch(lake, dataset, plan, spark, say, rebuilding=True)
-    finally:
-        spark.close()
+    small = all_small(lake, dataset, [plan])
+    with launching(lake, small) as spark, NOTES.status(f"{dataset.name} {made.batch}") as status:
+        say = say_step(status, dataset.name, 1, 1)
+        end = run_batch(lake, dataset, plan, spark, say, rebuilding=True)
     row = ended(end) | {"decision": made.model_dump(mode="json")}
     if as_json:
         print_json(row)

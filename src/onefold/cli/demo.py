@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onefold.cli.app import launching
 from onefold.cli.batches import Say
 from onefold.cli.console import NOTES, OUT, note, print_rows, with_ranges
-from onefold.cli.process import InProcess
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import find_dataset
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.launcher import Launcher
 from onefold.report.ledger import offsets_of, rows_of
 from onefold.settings import Settings
 
@@ -74,15 +75,14 @@ def run_demo(settings: Settings, folder: Path, views: int) -> None:
         kafka = {"kafka_default": {"bootstrap.servers": topics.bootstrap}}
         place = {"lake": str(home / "lake"), "catalog": None, "kafka": kafka}
         lake = Lake(settings.model_copy(update=place))
-        spark = InProcess(lake)
-        stack.callback(spark.close)
+        spark = stack.enter_context(launching(lake))
         surprises, red = _run_arrivals(lake, home, spark, topics)
     _say_how_it_ended(lake, home, red)
     if surprises:
         raise UnexpectedEndError(tuple(surprises))
 
 
-def _run_arrivals(lake: Lake, home: Path, spark: InProcess, topics: Any) -> tuple[list[str], BatchRun | None]:
+def _run_arrivals(lake: Lake, home: Path, spark: Launcher, topics: Any) -> tuple[list[str], BatchRun | None]:
     """Run them, with what each led to as a table; what ended otherwise than it is meant to, and the red batch."""
     rows, surprises, red = [], [], None
     for number, arrival in enumerate(ARRIVALS, 1):
@@ -113,7 +113,7 @@ class UnexpectedEndError(OnefoldError):
         return "the demo did not end as it should: " + "; ".join(self.surprises)
 
 
-def _arrive(lake: Lake, arrival: Arrival, home: Path, spark: InProcess, topics: Any, say: Say) -> BatchRun:
+def _arrive(lake: Lake, arrival: Arrival, home: Path, spark: Launcher, topics: Any, say: Say) -> BatchRun:
     dataset = find_dataset(lake.settings.datasets_folder, arrival.dataset)
     if arrival.chapter:
         say(f"{arrival.dataset}: {arrival.what}: produce")

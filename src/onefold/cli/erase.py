@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
+from onefold.cli.app import AsJson, Name, app, key_of, launching, open_dataset
 from onefold.cli.batches import Say
 from onefold.cli.console import NOTES, note, print_json, print_rows
 from onefold.cli.decide import Keys, Reason, Who, user
-from onefold.cli.process import InProcess
 from onefold.cli.replay import place_of
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
@@ -21,6 +20,7 @@ from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.offsets import Range
+from onefold.operations.launcher import Launcher
 
 if TYPE_CHECKING:
     from onefold.publish.erase import Erasure
@@ -80,21 +80,17 @@ def erase(
         return
     if not yes:
         _ask(name, found)
-    spark = InProcess(lake)
-    try:
-        with NOTES.status(f"{name}: erase") as status:
-            done = erase_keys(
-                lake,
-                dataset,
-                wanted,
-                who or user(),
-                reason,
-                spark,
-                lambda said: status.update(f"{name}: {said}"),
-                places,
-            )
-    finally:
-        spark.close()
+    with launching(lake) as spark, NOTES.status(f"{name}: erase") as status:
+        done = erase_keys(
+            lake,
+            dataset,
+            wanted,
+            who or user(),
+            reason,
+            spark,
+            lambda said: status.update(f"{name}: {said}"),
+            places,
+        )
     note(f"{name}: erased {done.records} landed records for good ({done.objects} objects written anew), as {done.name}")
     if as_json:
         print_json(done.model_dump(mode="json") | {"others": also})
@@ -140,7 +136,7 @@ def erase_keys(
     keys: Sequence[dict[str, Any]],
     by: str,
     reason: str,
-    spark: InProcess,
+    spark: Launcher,
     say: Say = lambda _: None,
     places: Sequence[Position] = (),
 ) -> Erasure:

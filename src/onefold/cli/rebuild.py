@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from onefold.catalog import find_state
 from onefold.cli.batches import Say
-from onefold.cli.process import InProcess
 from onefold.cli.run import BatchRun, try_batch
 from onefold.dataset import Dataset
 from onefold.dataset.source import LAYOUTS
@@ -19,6 +18,7 @@ from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Plan, taken_plans
+from onefold.operations.launcher import Launcher
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild, is_given_up, to_rebuild
 
@@ -55,7 +55,7 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
     return found
 
 
-def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _: None) -> Rebuilt:
+def rebuild(lake: Lake, dataset: Dataset, spark: Launcher, say: Say = lambda _: None) -> Rebuilt:
     """Fold every landed batch into the dataset's generation, then swap; interrupted, it goes on where it was.
 
     A batch that readers see today must be green again, or nothing is swapped; one that was red, or could not
@@ -66,10 +66,8 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
     """
     landed_plans(lake, dataset)
     dataset = to_rebuild(lake, dataset)
-    from onefold.upsert.state import swap_views
-
     if is_given_up(lake, dataset):
-        swap_views(spark.session, dataset)  # readers may have been led on by it
+        spark.swap_views(dataset)  # readers may have been led on by it
     changed = begin_rebuild(lake, dataset)
     if not changed:
         return Rebuilt([], (), False)
@@ -89,7 +87,7 @@ def rebuild(lake: Lake, dataset: Dataset, spark: InProcess, say: Say = lambda _:
         )
     say("swap")
     fault_point("before_swap")
-    swap_views(spark.session, dataset)
+    spark.swap_views(dataset)
     fault_point("after_swap")
     end_rebuild(lake, dataset)
     return Rebuilt(ends, changed, True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from onefold.catalog import find_state
 from onefold.cli.batches import Say
-from onefold.cli.process import InProcess
 from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, every_decision
 from onefold.errors import GateRedError, OneBatchError, OnefoldError, StepMissingError
@@ -15,7 +14,7 @@ from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
 from onefold.landing.plan import Plan, find_plan, taken_plans
-from onefold.publish import Published, publish_batch
+from onefold.publish import Published, StepLauncher, publish_batch
 from onefold.publish.lease import lease
 from onefold.publish.publish import find_published
 from onefold.publish.stuck import waits_for_a_person
@@ -74,7 +73,7 @@ def run_batch(
     lake: Lake,
     dataset: Dataset,
     plan: Plan,
-    spark: InProcess,
+    spark: StepLauncher,
     say: Say = lambda _: None,
     *,
     rebuilding: bool = False,
@@ -92,9 +91,6 @@ def run_batch(
     if table and (found := find_published(lake, dataset, table, batch)):
         return BatchRun(batch, found, None, report_batch(lake, dataset, batch))
 
-    def launch(step: str, batch: str, attempt: str) -> dict[str, object]:
-        return spark.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
-
     try:
         say("dedup")
         spark.run("dedup", dataset, batch)
@@ -105,7 +101,7 @@ def run_batch(
                 say("gate")
                 spark.run("gate", dataset, batch, upserted.attempt)
             say("publish")
-            published = publish_batch(lake, dataset, batch, upserted.attempt, launch)
+            published = publish_batch(lake, dataset, batch, upserted.attempt, spark)
     except GateRedError as red:
         return BatchRun(batch, None, red, report_batch(lake, dataset, batch))
     fault_point("after_publish")
@@ -116,7 +112,7 @@ def try_batch(
     lake: Lake,
     dataset: Dataset,
     plan: Plan,
-    spark: InProcess,
+    spark: StepLauncher,
     say: Say = lambda _: None,
     *,
     rebuilding: bool = False,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from pydantic import BaseModel
 
+from onefold.cli.app import launching
 from onefold.cli.intervals import intervals_between
-from onefold.cli.process import InProcess
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
@@ -52,17 +51,10 @@ def one_step(
     if name == "report":
         report_batch(lake, dataset, batch)
         return describe(lake, dataset, batch)
-    spark = InProcess(lake, all_small(lake, dataset, [find_plan(lake, dataset, batch)]))
-
-    def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
-        return spark.run(step, dataset, batch, attempt).model_dump()  # type: ignore[no-any-return]
-
-    try:
+    with launching(lake, all_small(lake, dataset, [find_plan(lake, dataset, batch)])) as spark:
         if name == "publish":
             newest = attempt or upserted_of(lake, dataset, batch).attempt
             with lease(lake, dataset):
-                return publish_batch(lake, dataset, batch, newest, launch)
+                return publish_batch(lake, dataset, batch, newest, spark)
         document: BaseModel = spark.run(name, dataset, batch, attempt or (new_attempt() if name == "upsert" else None))
         return document
-    finally:
-        spark.close()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.status import Status
 
-from onefold.cli.app import AsJson, Name, app, find_settled, leave_out, open_dataset
+from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
 from onefold.cli.batches import Say, ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide import Who, user
@@ -31,18 +31,13 @@ def prove(
     as_json: AsJson = False,
 ) -> None:
     """Fold the landed bytes of all published batches once more, another way, and compare the table row by row."""
-    from onefold.cli.process import InProcess
     from onefold.proof.documents import KINDS
 
     lake, dataset = open_dataset(name)
     if not share:
         raise UsageError("--share 0 compares nothing: say 0.01 for one key of a hundred")
-    spark = InProcess(lake)
-    try:
-        with NOTES.status(f"{name}: proof") as status:
-            found = spark.prove(dataset, share, lambda said: status.update(f"{name}: proof, {said}"))
-    finally:
-        spark.close()
+    with launching(lake) as spark, NOTES.status(f"{name}: proof") as status:
+        found = spark.prove(dataset, share, lambda said: status.update(f"{name}: proof, {said}"))
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
@@ -63,7 +58,6 @@ def rebuild(
     as_json: AsJson = False,
 ) -> None:
     """Fold all landed bytes anew, as a changed dataset file says, beside the published table; then swap."""
-    from onefold.cli.process import InProcess
     from onefold.cli.rebuild import landed_plans
     from onefold.cli.rebuild import rebuild as run_rebuild
 
@@ -72,12 +66,8 @@ def rebuild(
     if dry_run:
         answer(f"{name}: would fold", [planned(plan) for plan in plans], as_json)
         return
-    spark = InProcess(lake)
-    try:
-        with NOTES.status(f"{name}: {len(plans)} landed batches") as status:
-            done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
-    finally:
-        spark.close()
+    with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
+        done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
     if not done.changed:
         note(f"{name}: the dataset file is the published one: nothing to rebuild")
     answer(f"{name}: rebuilt", [ended(one) for one in done.batches], as_json, empty="no batches")
@@ -140,25 +130,20 @@ def maintain(
     as_json: AsJson = False,
 ) -> None:
     """Prove that no key stands twice, clear away what is over, compact, expire; safe beside running batches."""
-    from onefold.cli.process import InProcess
     from onefold.maintenance.keep import keep_of
 
     lake = Lake(load_settings())
     keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations, "landing": landing})
     wanted, wrong = find_settled(lake, names or ())
-    spark = InProcess(lake)
     done, failed = [], list[OnefoldError]()
-    try:
-        with NOTES.status("maintain") as status:
-            for dataset in wanted:
-                status.update(f"maintain {dataset.name}")
-                try:
-                    done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
-                except OnefoldError as error:
-                    note(f"error: {error}")
-                    failed.append(error)
-    finally:
-        spark.close()
+    with launching(lake) as spark, NOTES.status("maintain") as status:
+        for dataset in wanted:
+            status.update(f"maintain {dataset.name}")
+            try:
+                done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
+            except OnefoldError as error:
+                note(f"error: {error}")
+                failed.append(error)
     answer("would go" if dry_run else "maintained", done, as_json, _counted)
     for row in done:
         for one in row["reused"][:_SHOWN]:
@@ -189,7 +174,6 @@ def recover(
 ) -> None:
     """Give the catalog back the tables it has lost, from what lies in the lake. Nothing may be running."""
     from onefold.catalog import find_state
-    from onefold.cli.process import InProcess
     from onefold.maintenance.recovery import find_lost, register
     from onefold.upsert.generation import open_dataset as find
 
@@ -201,17 +185,14 @@ def recover(
     if whole and not dry_run:
         # Before anything is registered: what is not lost any more has no views made again.
         datasets = [find(lake, file.stem) for file in dataset_files(lake.settings.datasets_folder)]
-        spark = InProcess(lake)
-        try:
+        with launching(lake) as spark:
             if lake.claims:  # what killed drivers claimed before the bucket was brought back
                 lake.claims.drop_below(lake.storage.uri_of(""))
             for one in whole:
                 register(lake, one)
             for dataset in datasets:
                 if find_state(lake, dataset):
-                    spark.name_published(dataset)
-        finally:
-            spark.close()
+                    spark.ensure_views(dataset)
     answer("would be recovered" if dry_run else "recovered", told, as_json, empty="the catalog has lost nothing")
     if broken := [one for one in lost if not (one.metadata or one.gone)]:
         raise NotRecoveredError(".".join(broken[0].table), str(broken[0].missing), len(broken))

@@ -19,6 +19,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.common.compat.sdk import mask_secret, redact
 from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from pydantic import BaseModel
 
 from onefold.dataset import Dataset, find_dataset
 from onefold.errors import SparkLostError, UsageError
@@ -188,6 +189,27 @@ class SparkLauncher(SparkSubmitOperator):
         return connection
 
 
+class Submitted:
+    """The `StepLauncher` of a task: each step is a spark-submit of the task's operator."""
+
+    def __init__(self, operator: SparkLauncher, context: Context, lake: Lake) -> None:
+        self.operator, self.context, self.lake = operator, context, lake
+
+    def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> BaseModel:
+        """Submit a step and wait for it; its document.
+
+        Raises:
+            SparkLostError: the process ended without a result.
+            OnefoldError: the error that the step ended with.
+        """
+        from onefold.quality.documents import GateResult
+        from onefold.upsert.documents import Upserted
+
+        documents: dict[str, type[BaseModel]] = {"upsert": Upserted, "gate": GateResult}
+        document = self.operator.launch(self.context, self.lake, step, batch, attempt or new_attempt())
+        return documents[step].model_validate(document)
+
+
 class SparkStepOperator(SparkLauncher):
     """One step of one batch in Spark; the attempt it made is its XCom."""
 
@@ -229,13 +251,10 @@ class PublishOperator(SparkLauncher):
         from onefold.publish.lease import lease
 
         lake, dataset = open_dataset(self.dataset)
-
-        def launch(step: str, batch: str, attempt: str) -> dict[str, Any]:
-            return self.launch(context, lake, step, batch, attempt)
-
+        submitted = Submitted(self, context, lake)
         assert self.attempt is not None
         with lease(lake, dataset):
-            published = publish_batch(lake, dataset, self.batch, self.attempt, launch)
+            published = publish_batch(lake, dataset, self.batch, self.attempt, submitted)
         extra: dict[str, Any] = {
             "batch": published.batch,
             "snapshot": published.snapshot,

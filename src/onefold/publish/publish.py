@@ -5,9 +5,8 @@ Needs no JVM, unless `main` moved: then upsert and gate run again by the launche
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 from tenacity import (
@@ -36,8 +35,17 @@ from onefold.upsert.commit_record import CommitRecord, published_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.generation import check_generation, fix_generation
 
-Launch = Callable[[str, str, str], dict[str, Any]]
-"""Runs a Spark step: (step, batch, attempt) to the step's document."""
+
+class StepLauncher(Protocol):
+    """Runs one Spark step of a batch: in this process, by spark-submit, or in a session that tests share."""
+
+    def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
+        """Run a step of `spark_jobs`; its document.
+
+        Raises:
+            OnefoldError: the error that the step ended with.
+        """
+        ...
 
 
 class Published(BaseModel):
@@ -60,7 +68,7 @@ class _MovedError(Exception):
     """`main` is not at the attempt's base any more."""
 
 
-def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch: Launch) -> Published:
+def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launcher: StepLauncher) -> Published:
     """Publish the attempt whose gate was green, or find the batch published already.
 
     Raises:
@@ -77,7 +85,7 @@ def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch
 
     def again(state: RetryCallState) -> None:
         if state.attempt_number > 1:  # behind the wait: a base pinned before it would be older
-            current[0] = _rebase(lake, dataset, batch, current[0], launch)
+            current[0] = _rebase(lake, dataset, batch, current[0], launcher)
 
     tries = lake.settings.publish_tries
     retrying = Retrying(
@@ -139,14 +147,14 @@ def _check_gate(lake: Lake, dataset: Dataset, gate: GateResult, upserted: Upsert
         raise StaleGateError(gate.batch, gate.attempt, "a decision on the batch was recorded behind upsert or gate")
 
 
-def _rebase(lake: Lake, dataset: Dataset, batch: str, stale: str, launch: Launch) -> str:
+def _rebase(lake: Lake, dataset: Dataset, batch: str, stale: str, launcher: StepLauncher) -> str:
     """Upsert and gate once more on the new base; the attempt that now stands for the batch."""
     attempt = new_attempt()
-    done = launch("upsert", batch, attempt)
-    if not done["published"]:
-        launch("gate", batch, attempt)
+    done: Upserted = launcher.run("upsert", dataset, batch, attempt)
+    if not done.published:
+        launcher.run("gate", dataset, batch, attempt)
     StateTable(lake, dataset).drop_branch(f"attempt_{stale}")
-    return str(done["attempt"])
+    return done.attempt
 
 
 def find_published(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> Published | None:

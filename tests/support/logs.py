@@ -15,8 +15,8 @@ from onefold.landing.live import Read
 from onefold.landing.manifest import Hole
 from onefold.landing.offsets import Range, merged
 from onefold.landing.standing import Standing
-from tests.integration.reader import what_is_there
-from tests.integration.topics import Topics
+from tests.support.reader import what_is_there
+from tests.support.topics import Topics
 
 
 class Client:

@@ -12,15 +12,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.cli.process import InProcess
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.in_process import InSession
 from onefold.records import envelope as E
 from onefold.records.decode import decode
 from sample import kcat
-from tests.oracle import Decoded
+from tests.support.oracle import Decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,6 @@ class Sent:
             deleted=self.value is None,
             rejected=None if usable else "undecodable",
         )
-
-
-class InSession(InProcess):
-    """Steps in a session that stands already."""
-
-    def __init__(self, lake: Lake, session: SparkSession) -> None:
-        super().__init__(lake)
-        self._session = session
 
 
 def accounts(dataset: Callable[..., Dataset], tie: str = "conflict", guard: str = "newer", **more: Any) -> Dataset:

@@ -11,7 +11,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from onefold.dataset import Dataset
-from tests.oracle import Decoded, Rules
+from tests.support.oracle import Decoded, Rules
 
 POSITIONS = list(itertools.product(("a", "b"), ("t", "u"), (1, 2), (0, 1), (0, 1, 2)))
 TIMESTAMPS = (None, -1, 1, 2)

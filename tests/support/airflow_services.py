@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from onefold.orchestration.services import Airflow, free_port, running
 from sample.broker import Broker
-from tests.jvm import short_lived
+from tests.support.jvm import short_lived
 
 PROJECT = Path(__file__).parents[2]
 DAY = timedelta(days=1)

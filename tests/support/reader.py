@@ -1,6 +1,6 @@
 """An independent consumer: reads topics from their beginning to their end and prints each record's position and value.
 
-`python -m tests.integration.reader SERVERS TOPIC…` knows nothing of Onefold; what it prints is the oracle.
+`python -m tests.support.reader SERVERS TOPIC…` knows nothing of Onefold; what it prints is the oracle.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_all(servers: str, topics: list[str]) -> None:
 
 def what_is_there(servers: str, *topics: str) -> list[dict[str, Any]]:
     """The committed records of some topics, as another process reads them."""
-    command = [sys.executable, "-m", "tests.integration.reader", servers, *topics]
+    command = [sys.executable, "-m", "tests.support.reader", servers, *topics]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -1,25 +1,30 @@
-"""A project of its own on disk, with `onefold` as real processes and, where a process is not the point, as calls."""
+"""A project on disk, and `onefold` on it: a call in this process, or a process where a test needs one."""
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from onefold.cli.app import run_command
 from onefold.cli.run import BatchRun, land_decided, run_batch, unfinished
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.operations.in_process import InSession
 from onefold.settings import Settings
 from onefold.upsert.generation import check_generation
-from tests.jvm import INTERPRETED, short_lived
+from tests.support.jvm import INTERPRETED, short_lived
+from tests.support.launchers import OnSharedSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,18 +82,6 @@ class Done:
         return json.loads(self.out)
 
 
-@dataclass(frozen=True)
-class Here:
-    """Launches Spark steps in the tests' own session."""
-
-    session: SparkSession
-    lake: Lake
-
-    def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
-        module = importlib.import_module(f"spark_jobs.{step}")
-        return module.run(self.session, self.lake, dataset, batch, attempt)
-
-
 def at_night(every: Sequence[T], few: Sequence[T]) -> Sequence[T]:
     """Every fault point where `ONEFOLD_TEST_POINTS=all`, else a few that stand for the others: each costs a minute."""
     assert set(few) <= set(every)
@@ -105,6 +98,7 @@ class Project:
         (home / "onefold.toml").write_text(SETTINGS)
         self.write_dataset("things", THINGS)
         self.lake = Lake(Settings(home=home))
+        self._launchers: dict[str, OnSharedSession] = {}
 
     def write_dataset(self, name: str, text: str) -> None:
         (self.home / "datasets" / f"{name}.yaml").write_text(text)
@@ -119,16 +113,52 @@ class Project:
         file.write_bytes(b"".join(lines))
         return file.parent
 
-    # As processes.
+    # The command line.
+
+    def onefold(self, *words: str) -> Done:
+        """`onefold` in this process, its Spark steps in the shared session: all but the start of a process is real."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), self._surroundings():
+            try:
+                code = run_command(words, self._open_launcher)
+            except Exception:
+                traceback.print_exc()
+                code = 1
+        return Done(code, out.getvalue(), err.getvalue())
+
+    def _open_launcher(self, lake: Lake, small: bool) -> OnSharedSession:
+        del small
+        place = str(lake.settings)
+        if place not in self._launchers:
+            self._launchers[place] = OnSharedSession(lake)
+        return self._launchers[place]
+
+    @contextlib.contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        """The environment and the folder in which a process of its own would run."""
+        before = dict(os.environ)
+        try:
+            with contextlib.chdir(self.home):
+                os.environ.clear()
+                os.environ.update(self.environment())
+                yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    def environment(self) -> dict[str, str]:
+        """The environment of an `onefold` that has this project's settings and no others."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ONEFOLD_")}
+        return kept | {"ONEFOLD_HOME": str(self.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "COLUMNS": "200"}
+
+    # Processes, for tests of crashes, contention, signals and the disk.
 
     def start(self, *words: str, fault: str = "") -> subprocess.Popen[str]:
-        """Start `onefold`; whoever starts it waits for it with `finish`."""
-        keep = {name: value for name, value in os.environ.items() if not name.startswith("ONEFOLD_")}
-        own = {"ONEFOLD_HOME": str(self.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "COLUMNS": "200"}
+        """Start `onefold`; the caller waits for it with `finish`. It is killed at the fault point `fault`."""
         return subprocess.Popen(
             [Path(sys.executable).with_name("onefold"), *words],
             cwd=self.home,
-            env=keep | short_lived() | own | ({"ONEFOLD_FAULT": fault} if fault else {}),
+            env=self.environment() | short_lived() | ({"ONEFOLD_FAULT": fault} if fault else {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -145,10 +175,11 @@ class Project:
             raise
         return Done(process.returncode, out, err)
 
-    def onefold(self, *words: str, fault: str = "") -> Done:
+    def process(self, *words: str, fault: str = "") -> Done:
+        """`onefold` as a process, from its start to its end."""
         return self.finish(self.start(*words, fault=fault))
 
-    # As calls.
+    # Operations.
 
     def run(self, session: SparkSession, name: str = "things", export: Path | None = None) -> list[BatchRun]:
         """What `onefold run` does, in the tests' own session."""
@@ -157,7 +188,7 @@ class Project:
         land_decided(self.lake, dataset)
         begun = [] if export else unfinished(self.lake, dataset)
         plans = [*begun, plan_batch(self.lake, dataset, export=str(export) if export else None)]
-        launcher: Any = Here(session, self.lake)
+        launcher = InSession(self.lake, session)
         return [run_batch(self.lake, dataset, plan, launcher) for plan in plans if not plan.empty]
 
 

@@ -19,8 +19,8 @@ from onefold.upsert import columns as U
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.gaps import Link
 from onefold.upsert.judge import base_columns, judge
-from tests.oracle import Decoded
-from tests.property.generate import Arrival
+from tests.support.generate import Arrival
+from tests.support.oracle import Decoded
 
 CASE, CONTENT = "case", "content"
 ORDER_TYPE = pa.struct(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onefold.dataset import Dataset
-from tests.oracle import Decoded
+from tests.support.oracle import Decoded
 
 PRODUCER = {"name": "header.p", "sequence": "long(header.s)"}
 IDENTITY = {"message_id": "header.m", "business_key": ["header.b"]}

@@ -1,0 +1,1 @@
+"""What the command line and Airflow call; who runs a Spark step is handed in as a `Launcher`."""

@@ -1,0 +1,73 @@
+"""The one SparkSession of a test process, and the launcher that runs Spark steps in it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onefold.lake import Lake
+from onefold.operations.in_process import InSession
+from onefold.settings import Settings
+from tests.support.jvm import INTERPRETED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROJECT = Path(__file__).parents[2]
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "2",
+}
+"""For some hundred rows: no more tasks than cores."""
+
+
+def lake_in(folder: Path, conf: dict[str, str] = SMALL) -> Lake:
+    """An empty lake in a folder; relative paths of datasets start there too."""
+    return Lake(Settings(home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf))
+
+
+@cache
+def shared_session() -> SparkSession:
+    """The process's one session, with the product's own settings and a lake of its own."""
+    from onefold.spark.session import open_session
+
+    folder = Path(tempfile.mkdtemp(prefix="onefold-spark-"))
+    os.environ.setdefault("ONEFOLD_JARS", str(PROJECT / ".jars"))
+    places = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "unused")}
+    return open_session(lake_in(folder, SMALL | places), "onefold tests")
+
+
+def session_on(lake: Lake) -> SparkSession:
+    """A session in the shared JVM whose catalog is a lake's."""
+    from onefold.spark.settings import session_settings
+
+    session = shared_session().newSession()
+    for name, value in session_settings(lake).items():
+        if name.startswith("spark.sql.catalog."):
+            session.conf.set(name, value)
+    return session
+
+
+def small_session_on(lake: Lake) -> SparkSession:
+    """A session in the shared JVM on a lake, for batches of some rows."""
+    session = session_on(lake)
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
+    return session
+
+
+class OnSharedSession(InSession):
+    """Runs Spark steps in the shared JVM; a session on the lake is opened by the first."""
+
+    def __init__(self, lake: Lake, small: bool = False) -> None:
+        del small  # the JVM is the tests' own, and it runs already
+        self.lake = lake
+
+    @cached_property
+    def session(self) -> SparkSession:  # type: ignore[override]
+        return small_session_on(self.lake)
