@@ -82,17 +82,37 @@ s3-server: $(READY)
 	@$(BIN)/python -m deploy.stack.s3
 
 .PHONY: test
-test: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server ## Everything that CI runs
+test: servers ## Everything that CI runs
 	@$(BIN)/pytest $(SHARED)
 
-.PHONY: test-nightly
-test-nightly: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server ## That, what takes too long for it, and more drawn histories: hours
-	@ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-100} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-50} \
-	    ONEFOLD_TEST_POINTS=all $(BIN)/pytest -m "" $(SHARED)
+.PHONY: servers
+servers: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server
 
 .PHONY: test-quick
-test-quick: setup ## Unit and property tests
-	@$(BIN)/pytest tests/unit tests/property
+test-quick: setup ## Unit tests, without a JVM
+	@$(BIN)/pytest tests/unit --numprocesses 2 --dist worksteal
+
+.PHONY: test-for
+test-for: servers ## The tests of a package: make test-for PACKAGE=upsert (several: PACKAGE="dedup upsert")
+	@files=$$($(BIN)/python -m tests.support.packages $(PACKAGE)); $(BIN)/pytest $(SHARED) $$files
+
+# More drawn histories and batches, every fault point, and what is marked nightly. Each piece takes at most 80 minutes.
+NIGHT := ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-40} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-20} ONEFOLD_TEST_POINTS=all
+PIECES := laws process integration dags faults
+PIECE ?= $(PIECES)
+
+.PHONY: test-nightly
+test-nightly: $(addprefix night-,$(PIECE)) ## What takes too long for `make test`, in pieces: PIECE=laws, process, integration, dags or faults
+
+.PHONY: night-laws night-process night-integration night-dags night-faults
+night-laws: servers
+	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) tests/property tests/spark
+
+night-process night-integration night-dags: night-%: servers
+	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) tests/$*
+
+night-faults: servers
+	@$(BIN)/python -m tests.support.planted
 
 .PHONY: lint
 lint: setup ## Style, import walls and types

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import time
-import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from onefold.lake import Lake
 from tests.support.launchers import lake_in, session_on, shared_session, small_session_on
 
 if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
     from pyspark.sql import SparkSession
 
     from sample.broker import Broker
@@ -29,10 +29,14 @@ PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
 """Folders of tests that share the session."""
 FIRST = (*NEEDS_SESSION, "dags", "process", "integration", "unit")
-"""The order of the folders. What a run without time leaves out is the end of those before `unit`; and its many small
-files fill the time of a process that has nothing else to do."""
-IN_TURN = ("process", "integration")
-"""Folders whose files a run without time begins with another one each time: none is always left out."""
+"""The order of the folders: the small files of the last fill the time of a test process that has nothing else to do."""
+SHORT_RUN = 60.0
+"""Seconds from which a run tells how long each folder took."""
+SECONDS: Counter[str] = Counter()
+"""Seconds of each test file: set-up, tests and tear-down."""
+SKIPPED: set[str] = set()
+"""Tests and modules that were skipped."""
+
 # Cases stand side by side in one Spark job and the smallest that fails is shown: nothing is left to shrink.
 settings.register_profile(
     "onefold",
@@ -59,38 +63,65 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"hypothesis: repeat with --hypothesis-seed={config.getoption('hypothesis_seed')}"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin nothing long once the time of a run is over (`ONEFOLD_TEST_UNTIL`, seconds since 1970): a machine that is
-    half as fast says what it left out, and is not stopped in the middle."""
-    until = float(os.environ.get("ONEFOLD_TEST_UNTIL", "inf"))
-    if time.time() > until and not item.path.is_relative_to(PROJECT / "tests" / "unit"):
-        pytest.skip("not begun: the time of this run is over (ONEFOLD_TEST_UNTIL)")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Whatever lies in a folder that needs the session is marked so; and the laws come before what is wide and slow."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what shares the session, and put the folders in an order: the laws first."""
     for item in items:
-        if item.path.parent.name in NEEDS_SESSION and item.path.is_relative_to(PROJECT / "tests"):
+        if _folder(item) in NEEDS_SESSION:
             item.add_marker(pytest.mark.spark)
     order = {folder: place for place, folder in enumerate(FIRST)}
     items.sort(key=lambda item: order.get(_folder(item), len(order)))
-    if "ONEFOLD_TEST_UNTIL" in os.environ:
-        # Every process must collect the same order, and has the same seed.
-        items[:] = begin_elsewhere(items, zlib.crc32(str(config.getoption("hypothesis_seed")).encode()))
 
 
-def begin_elsewhere(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
-    """The tests with the files of `IN_TURN`, wherever they stand, begun at one that the seed says."""
-    files = list(dict.fromkeys(item.path for item in items if _folder(item) in IN_TURN))
-    first = seed % len(files) if files else 0
-    turned = {file: (place - first) % len(files) for place, file in enumerate(files)}
-    moved = iter(sorted((item for item in items if item.path in turned), key=lambda item: turned[item.path]))
-    return [next(moved) if item.path in turned else item for item in items]
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up the time of each folder, and of all its files."""
+    file = report.nodeid.partition("::")[0]
+    SECONDS[file] += report.duration
+
+    if report.skipped and not hasattr(report, "wasxfail"):
+        SKIPPED.add(report.nodeid)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Note a module that is skipped as a whole."""
+    if report.skipped:
+        SKIPPED.add(report.nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Note the modules that another test process has skipped."""
+    del error
+    SKIPPED.update(getattr(node, "workeroutput", {}).get("skipped", ()))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """In CI a test that is skipped is a failure: its program is to be installed, or the test to be nightly."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["skipped"] = sorted(SKIPPED)
+    elif exitstatus == pytest.ExitCode.OK and os.environ.get("CI") and SKIPPED:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Print what was skipped, and the seconds of each folder."""
+    if SKIPPED:
+        fails = ": this fails the run, for CI is set" if os.environ.get("CI") else ""
+        terminalreporter.section(f"{len(SKIPPED)} skipped{fails}", red=bool(fails))
+        for name in sorted(SKIPPED):
+            terminalreporter.line(name)
+    folders: Counter[str] = Counter()
+    for file, seconds in SECONDS.items():
+        folders["/".join(Path(file).parts[:2])] += seconds
+    if sum(folders.values()) > SHORT_RUN:
+        terminalreporter.section("seconds by folder, of all test processes together")
+        for folder, seconds in folders.most_common():
+            terminalreporter.line(f"{seconds:8.0f}  {folder}")
 
 
 def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(PROJECT / "tests").parts[0]
+    tests = PROJECT / "tests"
+    return item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
 
 
 @pytest.fixture(scope="session")

@@ -25,9 +25,9 @@ from onefold.records.batches import parse
 from onefold.report import causes
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
-from tests.spark.test_sequences import Sent, expected
 from tests.support import senders
 from tests.support.senders import BATCH, Killed, Line, Sender
+from tests.support.sequence_rule import Sent, expected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

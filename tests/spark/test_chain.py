@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,7 +20,6 @@ from onefold.landing.plan import find_plan
 from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish.decide import release
-from onefold.publish.gaps import accept_gap
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
@@ -31,7 +29,7 @@ from onefold.upsert.state import state_table
 from tests.support import layouts as L
 from tests.support import oracle
 from tests.support.generate import rules_of
-from tests.support.pipeline import Sent, export, run
+from tests.support.pipeline import Sent, accept, chained, export, run
 from tests.support.plans import last_statement, statements
 
 LOG = [
@@ -54,22 +52,6 @@ SPLITS: dict[str, Sequence[Sequence[int]]] = {
     "in order": [[0, 1, 4, 7], [2, 5, 8], [3, 6, 9, 10, 11, 12]],
     "backwards": [[10, 11, 12, 9, 2], [5, 7, 3, 1], [0, 4, 6, 8]],
 }
-
-
-def chained(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
-    """Accounts whose versions count from 1; a tombstone deletes."""
-    version = {"from": "long(header.v)", "guard": "contiguous"}
-    return dataset(
-        "accounts",
-        **{
-            "key": {"format": "json"},
-            "value": {"fields": {"owner": "string"}},
-            "identity": {"message_id": "header.m"},
-            "apply": {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
-            "target": {"table": "tests.accounts", "buckets": 2},
-        }
-        | more,
-    )
 
 
 def counts(done: BatchRun) -> dict[str, int]:
@@ -204,13 +186,6 @@ def test_two_records_of_a_version_may_have_one_inferred_place(
         done = run(session, lake, made, tmp_path / name)
         assert done.red is None, done.red
     assert prove(session, lake, made).holds
-
-
-def accept(session: SparkSession, lake: Lake, made: Dataset, key: str | dict[str, str], version: int) -> BatchRun:
-    named = {"id": key} if isinstance(key, str) else key
-    decision = accept_gap(lake, made, named, version, "mia", "the outbox was truncated")
-    plan = find_plan(lake, made, decision.batch)
-    return run_batch(lake, made, plan, InSession(lake, session), rebuilding=True)
 
 
 def stands(lake: Lake, made: Dataset) -> dict[str, str]:

@@ -26,33 +26,14 @@ from onefold.report.changes import changes_of
 from onefold.report.ledger import explain_sum, rows_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import state_table
-from tests.support.pipeline import Sent, export, run
+from tests.support.pipeline import Sent, export, increments, moved, run
 from tests.support.plans import Executed, last_statement, statements
-
-Kinds = dict[str, str]
 
 
 @pytest.fixture
 def stock(dataset: Callable[..., Dataset]) -> Dataset:
     """`stock` and `worth` of an article are what its movements add up to."""
-    return made(dataset, {"delta": "long", "worth": "decimal(9,2)"}, {"stock": "delta", "worth_in_all": "worth"})
-
-
-def made(dataset: Callable[..., Dataset], fields: Kinds, add: Kinds, **more: Any) -> Dataset:
-    """Increments by the id in the record's key."""
-    return dataset(
-        "stock",
-        key={"format": "json"},
-        value={"fields": fields},
-        identity={"message_id": "header.m"},
-        apply={"mode": "increment", "key": ["key.id"], "add": add},
-        **more,
-    )
-
-
-def moved(offset: int, article: str, message: str, delta: Any, worth: str = "0", at: int | None = None) -> Sent:
-    """A movement; its timestamp is its offset unless given."""
-    return Sent(0, offset, offset if at is None else at, article, 0, message, {"delta": delta, "worth": worth})
+    return increments(dataset, {"delta": "long", "worth": "decimal(9,2)"}, {"stock": "delta", "worth_in_all": "worth"})
 
 
 def told(done: BatchRun) -> dict[str, int]:
@@ -207,7 +188,7 @@ def reading(session: SparkSession, before: int) -> list[Executed]:
 def test_L8_a_look_up_reads_only_the_buckets_that_the_batch_has(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
-    counted = made(dataset, {"delta": "long"}, {"stock": "delta"}, target={"table": "tests.stock", "buckets": 8})
+    counted = increments(dataset, {"delta": "long"}, {"stock": "delta"}, target={"table": "tests.stock", "buckets": 8})
     many = [moved(number, f"a{number}", f"m{number}", 1) for number in range(40)]
     all_again = [moved(100 + number, f"a{number}", f"m{100 + number}", 1) for number in range(40)]
     threshold = session.conf.get("spark.sql.autoBroadcastJoinThreshold")
@@ -228,7 +209,7 @@ def test_a_sum_that_does_not_fit_stops_the_batch_and_moves_nothing(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
     largest = 2**63 - 1
-    counted = made(dataset, {"delta": "long", "worth": "string?"}, {"stock": "delta"})
+    counted = increments(dataset, {"delta": "long", "worth": "string?"}, {"stock": "delta"})
     run(session, lake, counted, export(tmp_path / "first", [moved(1, "a", "m1", largest), moved(2, "b", "m2", 1)]))
     with pytest.raises(SumOverflowError, match=r'stock: stock would be larger than .* \{"id":"a"\}\. The published'):
         run(session, lake, counted, export(tmp_path / "second", [moved(3, "a", "m3", 1), moved(4, "b", "m4", 1)]))

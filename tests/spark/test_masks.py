@@ -24,11 +24,7 @@ from onefold.report import describe
 from onefold.report.page import render
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import state_table
-from tests.spark.test_chain import accept, chained
-from tests.spark.test_increment import made as increments
-from tests.spark.test_increment import moved
-from tests.spark.test_proof import tampered
-from tests.support.pipeline import Sent, accounts, export, run
+from tests.support.pipeline import Sent, accept, accounts, chained, export, increments, moved, run, tampered
 
 SUITE = """\
 expectations:

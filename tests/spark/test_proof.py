@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.catalog import RECORD_PROPERTY, StateTable
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
@@ -25,9 +24,8 @@ from onefold.publish import decide
 from onefold.publish.replay import plan_replay, replay
 from onefold.records import envelope as E
 from onefold.records.decode import decode
-from onefold.upsert.state import state_table
 from tests.support import layouts as L
-from tests.support.pipeline import Sent, accounts, entries, export, run
+from tests.support.pipeline import Sent, accounts, entries, export, run, tampered
 
 FIRST = [
     Sent(0, 0, 10, "a", 1, "1", {"owner": "A"}),
@@ -41,17 +39,6 @@ LATER = [
     Sent(0, 5, 15, "a", 2, "6", {"owner": "A2"}),
     Sent(0, 6, 16, "d", 1, "7", "no JSON"),
 ]
-
-
-def tampered(session: SparkSession, lake: Lake, dataset: Dataset, *statements: str) -> None:
-    """Statements on the state table, `t`, whose commits take Onefold's own name: no check of commits can tell."""
-    record = StateTable(lake, dataset).main.record
-    for one in statements:
-        session.conf.set(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}", record)
-        try:
-            session.sql(one.format(t=state_table(dataset)))
-        finally:
-            session.conf.unset(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}")
 
 
 def kinds(found: Proof) -> dict[str, tuple[str | None, str | None]]:

@@ -22,8 +22,8 @@ from onefold.landing.offsets import TopicPartition
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
 from sample import page_views
-from tests.conftest import PROJECT
 from tests.support import oracle
+from tests.support.launchers import PROJECT
 from tests.support.oracle import Decoded, Rules, Verdict
 from tests.support.pipeline import run
 

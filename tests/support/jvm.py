@@ -9,5 +9,6 @@ batches does so itself (`onefold.spark.small`).
 
 
 def short_lived() -> dict[str, str]:
-    """The environment of a process that starts Spark: no optimising compiler, and as much room for code as with it."""
-    return {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
+    """The environment of a process that starts Spark: no optimising compiler, as much room for code as with it, and the
+    collector that needs the least memory and threads. Of 16 small batches the JVM takes two thirds of the CPU so."""
+    return {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from onefold.lake import Lake
 from onefold.operations.in_process import InSession
+from onefold.processes import in_environment
 from onefold.settings import Settings
-from tests.support.jvm import INTERPRETED
+from tests.support.jvm import INTERPRETED, short_lived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,8 @@ def shared_session() -> SparkSession:
     folder = Path(tempfile.mkdtemp(prefix="onefold-spark-"))
     os.environ.setdefault("ONEFOLD_JARS", str(PROJECT / ".jars"))
     places = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "unused")}
-    return open_session(lake_in(folder, SMALL | places), "onefold tests")
+    with in_environment(short_lived()):
+        return open_session(lake_in(folder, SMALL | places), "onefold tests")
 
 
 def session_on(lake: Lake) -> SparkSession:

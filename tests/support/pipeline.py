@@ -12,15 +12,21 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from onefold.catalog import RECORD_PROPERTY, StateTable
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
+from onefold.landing.plan import find_plan
 from onefold.operations.in_process import InSession
+from onefold.publish.gaps import accept_gap
 from onefold.records import envelope as E
 from onefold.records.decode import decode
+from onefold.upsert.state import state_table
 from sample import kcat
 from tests.support.oracle import Decoded
+
+Kinds = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,39 @@ def entries(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
     )
 
 
+def chained(dataset: Callable[..., Dataset], **more: Any) -> Dataset:
+    """Accounts whose versions count from 1; a tombstone deletes."""
+    version = {"from": "long(header.v)", "guard": "contiguous"}
+    return dataset(
+        "accounts",
+        **{
+            "key": {"format": "json"},
+            "value": {"fields": {"owner": "string"}},
+            "identity": {"message_id": "header.m"},
+            "apply": {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"},
+            "target": {"table": "tests.accounts", "buckets": 2},
+        }
+        | more,
+    )
+
+
+def increments(dataset: Callable[..., Dataset], fields: Kinds, add: Kinds, **more: Any) -> Dataset:
+    """Increments by the id in the record's key."""
+    return dataset(
+        "stock",
+        key={"format": "json"},
+        value={"fields": fields},
+        identity={"message_id": "header.m"},
+        apply={"mode": "increment", "key": ["key.id"], "add": add},
+        **more,
+    )
+
+
+def moved(offset: int, article: str, message: str, delta: Any, worth: str = "0", at: int | None = None) -> Sent:
+    """A movement; its timestamp is its offset unless given."""
+    return Sent(0, offset, offset if at is None else at, article, 0, message, {"delta": delta, "worth": worth})
+
+
 def export(folder: Path, records: Iterable[Sent], files: int = 1) -> Path:
     """A folder of export files; the records go to them in turns."""
     folder.mkdir(parents=True)
@@ -117,3 +156,21 @@ def mend(patch: pytest.MonkeyPatch, letters: str) -> None:
         patch.setattr(f"{room}.decode", behind)
     for room in ("dedup.documents", "dedup.staging", "publish.publish"):
         patch.setattr(f"onefold.{room}.code_digest", lambda: f"mended {letters}")
+
+
+def accept(session: SparkSession, lake: Lake, made: Dataset, key: str | dict[str, str], version: int) -> BatchRun:
+    named = {"id": key} if isinstance(key, str) else key
+    decision = accept_gap(lake, made, named, version, "mia", "the outbox was truncated")
+    plan = find_plan(lake, made, decision.batch)
+    return run_batch(lake, made, plan, InSession(lake, session), rebuilding=True)
+
+
+def tampered(session: SparkSession, lake: Lake, dataset: Dataset, *statements: str) -> None:
+    """Statements on the state table, `t`, whose commits take Onefold's own name: no check of commits can tell."""
+    record = StateTable(lake, dataset).main.record
+    for one in statements:
+        session.conf.set(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}", record)
+        try:
+            session.sql(one.format(t=state_table(dataset)))
+        finally:
+            session.conf.unset(f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}")

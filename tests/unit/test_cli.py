@@ -20,7 +20,7 @@ from onefold.cli.console import with_ranges
 from onefold.dataset import Dataset, find_dataset
 from onefold.decisions import Skip, record
 from onefold.draft import text_of
-from onefold.errors import RepeatedKeysError
+from onefold.errors import ContentionError, DataLossError, RepeatedKeysError, SparkStepError, UsageError
 from onefold.lake import Lake
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.operations.in_process import InProcess
@@ -517,3 +517,28 @@ def test_a_dataset_that_fails_keeps_no_other_one_from_being_maintained_or_sample
     sampled = onefold("validate", "--sample", "1", "--json", open_launcher=AccountsFail)
     assert (sampled.code, [row["sample"] for row in sampled.json]) == (3, [None, [{"verdict": "applied"}]])
     assert "error: accounts: 2 keys stand more than once" in " ".join(sampled.err.split())
+
+
+ENDS: dict[int, BaseException] = {
+    1: SparkStepError("prove", "accounts", "no more memory"),
+    2: UsageError("nothing is published"),
+    3: RepeatedKeysError("accounts", "t", 2, ("a",)),
+    4: DataLossError("accounts", "b_1", ("no unexplained offset: found 2",), "report.html"),
+    5: ContentionError("payments.accounts", "b_1", 5),
+    130: KeyboardInterrupt(),
+}
+"""How an operation may end, by the command's exit code."""
+
+
+@pytest.mark.parametrize("code", ENDS)
+def test_an_error_of_an_operation_is_one_sentence_and_its_exit_code(onefold: Onefold, code: int) -> None:
+    class Failing(InProcess):
+        def prove(self, *args: object) -> Never:
+            raise ENDS[code]
+
+    done = onefold("prove", "accounts", open_launcher=Failing)
+    assert (done.code, done.out) == (code, "")
+    told = " ".join(done.err.split())
+    assert "Traceback" not in told
+    if code != 130:
+        assert f"error: {ENDS[code]}" in told

@@ -21,7 +21,7 @@ from onefold.publish.forget import Found, digests_of, forget
 from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
 from onefold.upsert.skips import Obeyed, forgotten_records
-from tests.unit.test_gaps import chained, publish
+from tests.support.held_versions import chained, publish
 
 MakeDataset = Callable[..., Dataset]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

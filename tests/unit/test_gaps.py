@@ -6,13 +6,11 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.cli import app
 from onefold.cli.run import land_decided, unfinished
 from onefold.dataset import Dataset
@@ -22,7 +20,6 @@ from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Accepted
-from onefold.landing.offsets import Coverage
 from onefold.landing.plan import GapPlan, find_plan, put_plan, taken_plans
 from onefold.maintenance.landings import old_landings
 from onefold.publish import decide
@@ -34,24 +31,9 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.gaps import Link, links_of
-from tests.support.orders import ORDER, flat
+from tests.support.held_versions import VERSION, chained, publish
 
 MakeDataset = Callable[..., Dataset]
-NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
-STATE = pa.schema(
-    [("_key", pa.binary()), ("_version", pa.int64()), *ORDER, ("_state", pa.string()), ("id", pa.string())]
-)
-VERSION = {"from": "long(header.v)", "guard": "contiguous"}
-KEYS: dict[str, Any] = {
-    "key": {"format": "json"},
-    "value": {"fields": {"owner": "string", "day": "date"}},
-    "identity": {"message_id": "header.m"},
-}
-
-
-def chained(dataset: MakeDataset, name: str = "accounts", version: Any = None, **more: Any) -> Dataset:
-    apply = {"mode": "upsert", "key": ["key.id"], "version": version or VERSION}
-    return dataset(name, **(KEYS | {"apply": apply} | more))
 
 
 @pytest.fixture
@@ -61,30 +43,6 @@ def made(lake: Lake, dataset: MakeDataset) -> Dataset:
     rows = [("a", 1, "live"), ("a", 3, "held"), ("a", 6, "held"), ("a", 7, "held"), ("b", 2, "held"), ("c", 4, "live")]
     publish(lake, made, rows)
     return made
-
-
-def publish(lake: Lake, made: Dataset, rows: list[tuple[str, int, str]]) -> None:
-    """One batch, behind which the table has rows of (id, version, state); offsets count them."""
-    place = {"cluster": "c", "topic": "t", "incarnation": 1, "partition": 0}
-    table = [
-        {
-            "_key": digest_of_key(made, {"id": key}),
-            "_version": version,
-            **flat(timestamp=1_000 * offset, **place, offset=offset),
-            "_state": state,
-            "id": key,
-        }
-        for offset, (key, version, state) in enumerate(rows)
-    ]
-    catalog = open_catalog(lake)
-    catalog.create_namespace(made.target.namespace)
-    state = catalog.create_table((made.target.namespace, state_name(made)), STATE)
-    record = CommitRecord(
-        name="cafe", parent="root", dataset=made.name, generation=made.generation, batch="export_1", interval=None,
-        attempt="cafe", staging="s", verdicts="v", landed=6, counts={}, coverage=Coverage(), written=NOON,
-    )  # fmt: skip
-    lake.put_first(Lake.record(made, "cafe"), record)
-    state.append(pa.Table.from_pylist(table, STATE), snapshot_properties={RECORD_PROPERTY: "cafe"})
 
 
 def accept(lake: Lake, made: Dataset, key: Any = "a", version: int = 6, **more: Any) -> AcceptGap:

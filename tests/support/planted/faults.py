@@ -1,0 +1,551 @@
+"""The faults: each breaks a law, an exit code, or the recovery behind a fault point, and names the test that sees it.
+
+A fault replaces one function, named without its module. It imports what it needs when it is called: this module is
+read at the start of every process of a test.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Replace = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A function, what stands in its place, and the test that must fail then."""
+
+    breaks: str
+    function: str
+    what: str
+    test: str
+    replace: Replace
+
+
+CRASHES = "tests/process/test_crashes.py::test_killed_there_and_run_again_it_ends_as_undisturbed"
+DECISIONS = "tests/process/test_decision_crashes.py::test_killed_there_the_same_command_ends_it_once"
+ROLLBACKS = "tests/process/test_rebuild.py::test_a_rollback_that_is_killed_is_on_record_and_the_same_command_ends_it"
+ERASE_LANDING = (
+    "tests/unit/test_erase.py::test_L6_killed_anywhere_every_manifest_names_objects_that_are_there_"
+    "and_the_same_call_ends_it"
+)
+ERASE_TABLES = "tests/spark/test_erase.py::test_L6_killed_anywhere_the_same_command_ends_it"
+CLAIMS = "tests/integration/test_claims.py::test_what_a_killed_driver_has_claimed_is_carried_out"
+LAWS = "tests/property/test_laws.py"
+CLI = "tests/unit/test_cli.py::test_an_error_of_an_operation_is_one_sentence_and_its_exit_code"
+
+
+def _is_killed_run() -> bool:
+    """Whether this process is one that a fault point kills, and not the run behind it."""
+    return bool(os.environ.get("ONEFOLD_FAULT"))
+
+
+# Laws
+
+
+def _drop_updates(original: Any) -> Any:
+    def judge(*args: Any, **more: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        from onefold.upsert import columns as U
+
+        judged = original(*args, **more)
+        return judged.withColumn(U.ACTION, F.when(F.col(U.ACTION) != "update", F.col(U.ACTION)))
+
+    return judge
+
+
+def _drop_verdicts_of_duplicates(original: Any) -> Any:
+    def append_verdicts(actions: Any, *args: Any) -> None:
+        original(actions.where("_verdict <> 'duplicate'"), *args)
+
+    return append_verdicts
+
+
+def _pass_uniqueness(original: Any) -> Any:
+    def judge_branch(*args: Any) -> Any:
+        result = original(*args)
+        checks = [one.model_copy(update={"status": "passed"}) if one.law == "L3" else one for one in result.checks]
+        return result.model_copy(update={"checks": checks, "green": not any(one.red for one in checks)})
+
+    return judge_branch
+
+
+def _update_by_older(original: Any) -> Any:
+    def judge(*args: Any, **more: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        from onefold.dedup import columns as C
+        from onefold.upsert import columns as U
+
+        judged = original(*args, **more)
+        older = (F.col(C.VERDICT) == "superseded") & (F.col(C.REASON) == "stored")
+        return judged.withColumn(U.ACTION, F.when(older, "update").otherwise(F.col(U.ACTION)))
+
+    return judge
+
+
+def _publish_from_anywhere(original: Any) -> Any:
+    def publish(self: Any, branch: str, head: int, base: int) -> None:
+        self.table = self._catalog.load_table(self.identifier)
+        original(self, branch, head, self.main.snapshot)
+
+    return publish
+
+
+def _quarantine_without_bytes(original: Any) -> Any:
+    def quarantine_struct(*args: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        return original(*args).withField("value", F.lit(None).cast("binary"))
+
+    return quarantine_struct
+
+
+def _order_by_task(original: Any) -> Any:
+    def judge_batch(records: Any, *args: Any, **more: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        from onefold.dedup import columns as C
+
+        stamp = F.col(C.ORDER)["timestamp"] + F.spark_partition_id()
+        return original(records.withColumn(C.ORDER, F.col(C.ORDER).withField("timestamp", stamp)), *args, **more)
+
+    return judge_batch
+
+
+def _read_every_bucket(original: Any) -> Any:
+    del original
+    return lambda *args: []
+
+
+# Exit codes
+
+
+def _swallow(code: int) -> Replace:
+    def replace(original: Any) -> Any:
+        def run_command(*args: Any, **more: Any) -> int:
+            ended = original(*args, **more)
+            return (1 if code != 1 else 0) if ended == code else int(ended)
+
+        return run_command
+
+    return replace
+
+
+# Behind the fault points of a run
+
+
+def _take_plans_before_they_are_landed(original: Any) -> Any:
+    def taken_plans(lake: Any, dataset: str) -> Any:
+        from onefold.landing.plan import read_plan
+
+        listed = [info.key for info in lake.storage.list("sources/") if "/plans/" in info.key]
+        taken = original(lake, dataset)
+        known = {plan.batch for plan in taken}
+        return [*taken, *(plan for key in listed if (plan := read_plan(lake, key)) and plan.batch not in known)]
+
+    return taken_plans
+
+
+def _refuse_a_plan_that_exists(original: Any) -> Any:
+    def put_plan(lake: Any, plan: Any) -> Any:
+        from onefold.errors import UsageError
+        from onefold.landing.plan import plan_key, plan_name
+
+        if lake.storage.stat(plan_key(plan.source, plan_name(plan))):
+            raise UsageError("it is planned already")
+        return original(lake, plan)
+
+    return put_plan
+
+
+def _forget_what_is_landed(original: Any) -> Any:
+    del original
+    return lambda *args: []
+
+
+def _stage_under_the_batch(original: Any) -> Any:
+    def _stage(session: Any, dataset: Any, manifest: Any, attempt: str, records: Any) -> Any:
+        del attempt
+        return original(session, dataset, manifest, manifest.batch.rpartition("_")[2], records)
+
+    return _stage
+
+
+def _find_staging_without_positions(original: Any) -> Any:
+    def run(session: Any, lake: Any, dataset: Any, batch: str, *args: Any, **more: Any) -> Any:
+        from onefold.dedup.documents import staged_key
+
+        found = lake.storage.stat(staged_key(lake, dataset, batch))
+        staged = original(session, lake, dataset, batch, *args, **more)
+        return staged if found is None else _put(lake, dataset, staged)
+
+    def _put(lake: Any, dataset: Any, staged: Any) -> Any:
+        from onefold.dedup.documents import staged_key
+
+        less = staged.model_copy(update={"partitions": {}})
+        lake.put(staged_key(lake, dataset, staged.batch), less)
+        return less
+
+    return run
+
+
+def _share_an_attempt(original: Any) -> Any:
+    def run(self: Any, step: str, dataset: Any, batch: str, attempt: str | None = None) -> Any:
+        shared = batch.rpartition("_")[2] if step == "upsert" else attempt
+        return original(self, step, dataset, batch, shared)
+
+    return run
+
+
+def _displace_on_main(original: Any) -> Any:
+    def _displace(session: Any, dataset: Any, upserted: Any, leaving: Any) -> None:
+        original(session, dataset, upserted.model_copy(update={"branch": "main"}), leaving)
+
+    return _displace
+
+
+def _go_on_with_a_left_branch(original: Any) -> Any:
+    def cut_branch(self: Any, name: str, base: int) -> None:
+        left = next((one for one in self.branches() if one.startswith("attempt_")), None)
+        original(self, name, self.ref(left).snapshot if left else base)
+
+    return cut_branch
+
+
+def _wait_once_upserted(original: Any) -> Any:
+    def waits_for_a_person(lake: Any, dataset: Any, batch: str) -> bool:
+        return original(lake, dataset, batch) or lake.storage.stat(lake.latest(dataset, batch)) is not None
+
+    return waits_for_a_person
+
+
+def _wait_once_judged(original: Any) -> Any:
+    def waits_for_a_person(lake: Any, dataset: Any, batch: str) -> bool:
+        from onefold.publish.stuck import judged
+
+        return original(lake, dataset, batch) or judged(lake, dataset, batch) is not None
+
+    return waits_for_a_person
+
+
+def _publish_by_record_alone(original: Any) -> Any:
+    def unfinished(lake: Any, dataset: Any) -> Any:
+        from onefold.upsert.documents import Upserted
+
+        def recorded(batch: str) -> bool:
+            latest = lake.get(lake.latest(dataset, batch), Upserted)
+            return latest is not None and lake.storage.stat(lake.record(dataset, latest.attempt)) is not None
+
+        return [plan for plan in original(lake, dataset) if not recorded(plan.batch)]
+
+    return unfinished
+
+
+def _forget_the_newest_record(original: Any) -> Any:
+    def chain(lake: Any, dataset: Any, head: str, generation: str | None = None) -> Any:
+        records = list(original(lake, dataset, head, generation))
+        forgets = not _is_killed_run() and len(records) > 1
+        return iter(records[1:] if forgets else records)
+
+    return chain
+
+
+# Behind the fault points of rebuild, rollback, decisions, erasures and claims
+
+
+def _begin_no_rebuild_twice(original: Any) -> Any:
+    def begin_rebuild(lake: Any, dataset: Any) -> Any:
+        begun = lake.storage.stat(lake.rebuild(dataset)) is not None
+        return () if begun else original(lake, dataset)
+
+    return begin_rebuild
+
+
+def _fold_nothing_more(original: Any) -> Any:
+    def _as_they_come(lake: Any, dataset: Any) -> Any:
+        begun = not _is_killed_run() and bool(list(lake.storage.list("datasets/things/rebuild")))
+        return iter(()) if begun else original(lake, dataset)
+
+    return _as_they_come
+
+
+def _move_once_per_decision(original: Any) -> Any:
+    def _move(lake: Any, dataset: Any, *args: Any) -> None:
+        if not any("-rollback-" in info.key for info in lake.storage.list(lake.decisions(dataset.name))):
+            original(lake, dataset, *args)
+
+    return _move
+
+
+def _carry_no_record(original: Any) -> Any:
+    def _carry(self: Any, to: Any, base: int) -> None:
+        from onefold.catalog import ROOT, Head
+
+        original(self, Head(to.snapshot, ROOT), base)
+
+    return _carry
+
+
+def _record_at_once(original: Any) -> Any:
+    def record(lake: Any, decision: Any) -> None:
+        if os.environ.get("ONEFOLD_FAULT") == "before_decision":
+            key = f"{lake.decisions(decision.dataset)}{decision.batch}/{decision.number:04d}.json"
+            lake.storage.write(key, decision.model_dump_json(indent=1).encode())
+        original(lake, decision)
+
+    return record
+
+
+def _release_anew(original: Any) -> Any:
+    del original
+    return lambda *args: False
+
+
+def _drop_only_what_exists(original: Any) -> Any:
+    def drop_table(lake: Any, name: str) -> None:
+        from onefold.catalog import open_catalog
+
+        open_catalog(lake).load_table(tuple(name.split(".")[1:]))
+        original(lake, name)
+
+    return drop_table
+
+
+def _overlook_open_erasures(original: Any) -> Any:
+    def decide(*args: Any) -> Any:
+        made = original(*args)
+        return made.model_copy(update={"name": f"{made.name}-again"})
+
+    return decide
+
+
+def _put_no_object_twice(original: Any) -> Any:
+    def _put(lake: Any, was: Any, file: Any) -> Any:
+        folder = was.key.rpartition("/")[0]
+        if any("/erased-" in info.key for info in lake.storage.list(f"{folder}/")):
+            raise FileExistsError(folder)
+        return original(lake, was, file)
+
+    return _put
+
+
+def _name_no_new_object(original: Any) -> Any:
+    del original
+    return lambda *args: None
+
+
+def _remove_only_what_was_named(original: Any) -> Any:
+    def _settle(lake: Any, source: str) -> None:
+        from onefold.landing import erase
+
+        documents = [lake.get(info.key, erase.Erased) for info in lake.storage.list(lake.erased(source))]
+        swaps = {one.was.key for document in documents if document for one in document.objects}
+        if any(one.key in swaps for manifest in erase._manifests(lake, source) for one in manifest.objects):
+            original(lake, source)
+
+    return _settle
+
+
+def _leave_the_tables(original: Any) -> Any:
+    def erase(self: Any, dataset: Any, positions: Any) -> list[str]:
+        done = self.lake.storage.list(self.lake.erased(dataset.source_id))
+        return [] if next(iter(done), None) else original(self, dataset, positions)
+
+    return erase
+
+
+def _end_no_erasure(original: Any) -> Any:
+    def end(lake: Any, erasure: Any, *args: Any) -> Any:
+        original(lake, erasure, *args)
+        return erasure.model_copy(update={"name": f"{erasure.name}-again"})
+
+    return end
+
+
+def _put_my_own_claim(original: Any) -> Any:
+    def claim(self: Any, place: str, data: bytes) -> bytes:
+        original(self, place, data)
+        return data
+
+    return claim
+
+
+def _put_whatever_is_there(original: Any) -> Any:
+    def _put_claimed(self: Any, claims: Any, key: str, data: bytes) -> bool:
+        if _is_killed_run():
+            return bool(original(self, claims, key, data))
+        claims.drop(self.uri_of(key))
+        self.write(key, data)
+        return True
+
+    return _put_claimed
+
+
+FAULTS: dict[str, Fault] = {
+    "rows follow the batches": Fault(
+        "L1", "judge.judge", "A record that beats the table's row does not replace it.",
+        f"{LAWS}::test_L1_rows_are_a_function_of_the_set[append by business_key]", _drop_updates,
+    ),
+    "a duplicate has no verdict": Fault(
+        "L2", "append_verdicts", "Duplicates get no row in the verdict table.",
+        "tests/process/test_runs.py::test_explain_tells_every_record_of_a_key_in_order", _drop_verdicts_of_duplicates,
+    ),
+    "the gate does not ask for uniqueness": Fault(
+        "L3", "judge_branch", "Every check of uniqueness passes.",
+        "tests/process/test_tampering.py::test_a_merge_gone_wrong_is_red[a key twice]", _pass_uniqueness,
+    ),
+    "an older version wins": Fault(
+        "L4", "judge.judge", "A superseded record replaces the table's row.",
+        f"{LAWS}::test_L4_no_batch_moves_a_row_back[upsert, tie conflict]", _update_by_older,
+    ),
+    "a publication from any base": Fault(
+        "L5", "StateTable.publish", "A publication does not require the base that upsert recorded.",
+        "tests/integration/test_catalog.py::test_main_moves_only_from_the_base", _publish_from_anywhere,
+    ),
+    "the quarantine keeps no bytes": Fault(
+        "L6", "quarantine_struct", "A rejected record loses its value.",
+        "tests/process/test_quarantine.py::test_a_rejected_record_is_a_row_with_position_bytes_and_reason",
+        _quarantine_without_bytes,
+    ),
+    "the order follows the tasks": Fault(
+        "L7", "judge_batch", "The total order depends on the task that holds a record.",
+        f"{LAWS}::test_L7_verdicts_of_a_batch_do_not_follow_row_order_or_partitions[append by business_key]",
+        _order_by_task,
+    ),
+    "the merge reads every bucket": Fault(
+        "L8", "merge._where", "The merge is not restricted to the batch's buckets.",
+        "tests/spark/test_plans.py::test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has", _read_every_bucket,
+    ),
+    "exit code 0 is lost": Fault(
+        "exit code 0", "run_command", "Nothing to do ends as an error.",
+        "tests/process/test_runs.py::test_nothing_new_ends_with_0_and_no_change", _swallow(0),
+    ),
+    **{
+        f"exit code {code} is lost": Fault(
+            f"exit code {code}", "run_command", f"{error} ends with another exit code.", f"{CLI}[{code}]",
+            _swallow(code),
+        )
+        for code, error in (
+            (1, "An error of Spark"), (2, "A bad dataset"), (3, "A red gate"), (4, "A loss of data"),
+            (5, "A writer that lost every time"), (130, "An interrupted command"),
+        )
+    },
+    "a plan is taken before it is landed": Fault(
+        "after_plan", "taken_plans", "What is planned counts as taken up, also where it was never landed.",
+        f"{CRASHES}[after_plan]", _take_plans_before_they_are_landed,
+    ),
+    "a plan cannot be made twice": Fault(
+        "before_manifest", "put_plan", "A plan that exists is an error.",
+        f"{CRASHES}[before_manifest]", _refuse_a_plan_that_exists,
+    ),
+    "what is landed is not taken up": Fault(
+        "after_land", "unfinished", "A run does not look for batches that are landed and not published.",
+        f"{CRASHES}[after_land]", _forget_what_is_landed,
+    ),
+    "two tries share a staging table": Fault(
+        "before_staged", "dedup._stage", "A staging table has its batch's name, not its attempt's.",
+        f"{CRASHES}[before_staged]", _stage_under_the_batch,
+    ),
+    "staging is found without its offsets": Fault(
+        "after_dedup", "dedup.run", "Staging that exists is found without the offsets that it holds.",
+        f"{CRASHES}[after_dedup]", _find_staging_without_positions,
+    ),
+    "two tries share an attempt": Fault(
+        "before_merge", "InSession.run", "Each try at upsert has the same attempt id.",
+        f"{CRASHES}[before_merge]", _share_an_attempt,
+    ),
+    "rows leave main before the publication": Fault(
+        "amid_merge", "merge._displace", "Rows that are displaced are deleted on main, not on the branch.",
+        f"{CRASHES}[amid_merge]", _displace_on_main,
+    ),
+    "a try goes on with a left branch": Fault(
+        "after_merge", "StateTable.cut_branch", "A new attempt begins at the branch that a killed one has left.",
+        f"{CRASHES}[after_merge]", _go_on_with_a_left_branch,
+    ),
+    "an upserted batch waits for an operator": Fault(
+        "after_upsert", "waits_for_a_person", "A batch that was upserted and never judged counts as red.",
+        f"{CRASHES}[after_upsert]", _wait_once_upserted,
+    ),
+    "a green batch waits for an operator": Fault(
+        "after_gate", "waits_for_a_person", "A batch that was judged green and not published counts as red.",
+        f"{CRASHES}[after_gate]", _wait_once_judged,
+    ),
+    "a commit record counts as published": Fault(
+        "before_commit", "unfinished", "A batch counts as published once its commit record is written.",
+        f"{CRASHES}[before_commit]", _publish_by_record_alone,
+    ),
+    "a publication is forgotten": Fault(
+        "after_commit", "commit_record.chain", "The newest commit record is overlooked.",
+        f"{CRASHES}[after_commit]", _forget_the_newest_record,
+    ),
+    "a publication without a report is forgotten": Fault(
+        "after_publish", "commit_record.chain", "The newest commit record is overlooked.",
+        f"{CRASHES}[after_publish]", _forget_the_newest_record,
+    ),
+    "a rebuild that has begun is not ended": Fault(
+        "before_swap", "begin_rebuild", "A rebuild that has begun leaves nothing to do.",
+        "tests/process/test_rebuild.py::test_L1_a_file_that_goes_back_is_folded_anew_and_what_was_decided_meanwhile_holds",
+        _begin_no_rebuild_twice,
+    ),
+    "a rebuild folds nothing more": Fault(
+        "after_swap", "rebuild._as_they_come", "A rebuild that goes on folds no batch that was landed meanwhile.",
+        "tests/process/test_rebuild.py::test_killed_it_goes_on_where_it_was[after_swap]", _fold_nothing_more,
+    ),
+    "a recorded rollback is not carried out": Fault(
+        "before_rollback", "rollback._move", "A rollback that is on record counts as done.", ROLLBACKS,
+        _move_once_per_decision,
+    ),
+    "a rollback loses the commit record": Fault(
+        "after_rollback", "StateTable._carry", "The snapshot of a rollback names no commit record.", ROLLBACKS,
+        _carry_no_record,
+    ),
+    "a decision is on record before it is made": Fault(
+        "before_decision", "log.record", "A killed decision leaves its document.",
+        f"{DECISIONS}[release-before_decision]", _record_at_once,
+    ),
+    "a release is recorded twice": Fault(
+        "after_decision", "decide._same", "The same release again is another decision.",
+        f"{DECISIONS}[release-after_decision]", _release_anew,
+    ),
+    "a discard drops only what exists": Fault(
+        "after_drop", "drop_table", "A table that is gone cannot be dropped.",
+        f"{DECISIONS}[discard-after_drop]", _drop_only_what_exists,
+    ),
+    "an erasure is decided anew": Fault(
+        "before_forgotten", "erase.decide", "An erasure that goes on has another name.", ERASE_TABLES,
+        _overlook_open_erasures,
+    ),
+    "an object without payload is put once": Fault(
+        "before_erased", "erase._put", "An object that a killed erasure has put is an error.",
+        f"{ERASE_LANDING}[before_erased]", _put_no_object_twice,
+    ),
+    "manifests name the old objects": Fault(
+        "before_new_manifest", "erase._settle", "No manifest names the objects without payload.",
+        f"{ERASE_LANDING}[before_new_manifest]", _name_no_new_object,
+    ),
+    "old objects stay": Fault(
+        "before_old_objects", "erase._settle", "Objects go only with the manifests that named them.",
+        f"{ERASE_LANDING}[before_old_objects]", _remove_only_what_was_named,
+    ),
+    "tables keep what the landing has lost": Fault(
+        "before_tables", "InSession.erase", "Tables are left alone once the landing is done.", ERASE_TABLES,
+        _leave_the_tables,
+    ),
+    "an erasure ends under another name": Fault(
+        "before_samples", "erase.end", "An erasure that goes on ends another one.", ERASE_TABLES, _end_no_erasure,
+    ),
+    "a claim is overruled": Fault(
+        "after_claim", "Claims.claim", "A driver puts its own bytes where another has claimed.",
+        f"{CLAIMS}[sqlite-after_claim]", _put_my_own_claim,
+    ),
+    "an object that was claimed is put again": Fault(
+        "after_claimed_put", "S3Storage._put_claimed", "A driver puts its own bytes where another has put.",
+        f"{CLAIMS}[sqlite-after_claimed_put]", _put_whatever_is_there,
+    ),
+}  # fmt: skip
+"""By name; a unit test holds the list against the fault points, the laws, the exit codes and docs/planted-faults.md."""

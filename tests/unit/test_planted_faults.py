@@ -1,0 +1,66 @@
+"""The planted faults: each law, exit code and fault point has one, and the docs list them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onefold.cli.app import app
+from onefold.faults import FAULT_POINTS
+from tests.support.planted.__main__ import SITE, main, table
+from tests.support.planted.faults import FAULTS
+from tests.support.planted.plant import NoSuchFunctionError, module_of
+
+PROJECT = Path(__file__).parents[2]
+LAWS = {f"L{number}" for number in range(1, 9)}
+
+
+def test_each_law_exit_code_and_fault_point_is_broken() -> None:
+    codes = {
+        f"exit code {code}" for code in re.findall(r"\b(\d+) (?=[a-z])", str(app.info.help).partition("codes:")[2])
+    }
+    assert len(codes) == 7
+    assert {fault.breaks for fault in FAULTS.values()} == LAWS | codes | set(FAULT_POINTS)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_function_and_the_test_of_a_fault_exist(name: str) -> None:
+    fault = FAULTS[name]
+    module_of(fault.function)
+    file, _, test = fault.test.partition("::")
+    assert f"def {test.partition('[')[0]}(" in (PROJECT / file).read_text()
+
+
+def test_a_name_that_no_module_or_several_define_is_refused() -> None:
+    for name in ("no_such_function", "run"):
+        with pytest.raises(NoSuchFunctionError, match=name):
+            module_of(name)
+
+
+def test_a_fault_reaches_every_process_that_python_starts() -> None:
+    program = "from onefold.publish.stuck import waits_for_a_person as found; print(found.__module__)"
+    path = os.pathsep.join(map(str, (SITE, PROJECT / "src", PROJECT)))
+    planted = {"PYTHONPATH": path, "ONEFOLD_PLANTED": "a green batch waits for an operator"}
+    for more, module in (({}, "onefold.publish.stuck"), (planted, "tests.support.planted.faults")):
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | more, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == f"{module}\n"
+
+
+def test_a_test_that_passes_with_a_fault_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tests.support.planted.__main__.run_test", lambda test, fault="": (0, "1 passed"))
+    assert main(["L5"]) == 1
+    assert "NOT CAUGHT" in capsys.readouterr().out
+    assert main(["no such fault"]) == 2
+
+
+def test_the_docs_list_them() -> None:
+    assert table() in (PROJECT / "docs" / "planted-faults.md").read_text()

@@ -1,0 +1,57 @@
+"""How the tests run: what fails a run in CI, what a test module may import, and which tests a package has."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.packages import PACKAGES, TESTS_OF, files_of
+
+PROJECT = Path(__file__).parents[2]
+TESTS = PROJECT / "tests"
+WARNING = "__import__('warnings').warn_explicit('old', UserWarning, 'a.py', 1, "
+
+
+@pytest.mark.parametrize(
+    ("test", "ci", "code"),
+    [
+        ("def test_it(): pass", "true", 0),
+        ("def test_it(): __import__('pytest').skip('no such program')", "true", 1),
+        ("def test_it(): __import__('pytest').skip('no such program')", "", 0),
+        ("__import__('pytest').importorskip('no_such_package')", "true", 1),
+        (f"def test_it(): {WARNING}module='onefold.lake')", "", 1),
+        (f"def test_it(): {WARNING}module='pyspark.sql')", "", 0),
+    ],
+    ids=["passes", "skipped-in-ci", "skipped", "module-skipped-in-ci", "warns", "another-package-warns"],
+)
+def test_a_skip_fails_ci_and_a_warning_any_run(tmp_path: Path, test: str, ci: str, code: int) -> None:
+    (tmp_path / "test_it.py").write_text(test)
+    (tmp_path / "test_more.py").write_text("def test_more(): pass")
+    words = ["-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "--numprocesses", "2", "-c", "pyproject.toml"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
+        cwd=PROJECT,
+        env=os.environ | {"CI": ci},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
+    assert ("this fails the run" in done.stdout) == (code == 1 and WARNING not in test)
+
+
+def test_a_test_module_imports_no_other_test_module() -> None:
+    other = re.compile(r"^\s*(?:from|import) tests\.(?!support\b|conftest\b)\w+(?:\.test_\w+)", re.MULTILINE)
+    found = [str(file.relative_to(TESTS)) for file in TESTS.rglob("*.py") if other.search(file.read_text())]
+    assert found == []
+
+
+def test_every_package_has_tests_and_every_test_file_a_package() -> None:
+    assert set(TESTS_OF) == set(PACKAGES)
+    listed = {file for package in PACKAGES for file in files_of(package)}
+    assert {str(file.relative_to(TESTS)) for file in TESTS.rglob("test_*.py")} - listed == set()
