@@ -21,6 +21,8 @@ import pytest
 from tests.support.jvm import short_lived
 
 PROJECT = Path(__file__).parents[2]
+SPARK_HERE = {"ONEFOLD_TEST_SPARK": "here"}
+"""The environment of a probe that runs Spark steps in its own process: for claims that are not about spark-submit."""
 PROBE = PROJECT / "tests" / "support" / "airflow_probe.py"
 Probe = Callable[..., Any]
 

@@ -15,6 +15,7 @@ from onefold.decisions import log_of
 from onefold.lake import STAGING
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
+from tests.dags.conftest import SPARK_HERE
 from tests.support.project import THINGS, Project, line, thing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefixtures("airflow_database")]
@@ -52,7 +53,7 @@ def decide(probe: Any, project: Project) -> Callable[..., Any]:
     def once(answer: str, batch: str, decision: str, *waivers: str, **environ: str) -> Any:
         asked = {"dataset": "things", "batch": batch, "decision": decision, "waivers": list(waivers)}
         conf = asked | {"reason": "a known retry\n\n**Red checks**: `none`"}
-        return probe("decide", json.dumps(conf), answer, **home_of(project), **environ)
+        return probe("decide", json.dumps(conf), answer, **home_of(project), **SPARK_HERE, **environ)
 
     return once
 
@@ -158,7 +159,7 @@ def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_wai
     second = run_red(project, "2", [thing(2, "b", 2), thing(3, "b", 2)])
     before, stood = scratch(project), rows(project)
 
-    found = probe("run", "onefold_housekeeping", '{"attempts": "0s"}', **home_of(project))
+    found = probe("run", "onefold_housekeeping", '{"attempts": "0s"}', **home_of(project), **SPARK_HERE)
 
     assert found["state"] == "success", found["log"][-5000:]
     assert found["tasks"] == dict.fromkeys(("things.maintain", "things.doctor", "things.stuck"), "success")

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sample.broker import Broker
+from tests.dags.conftest import SPARK_HERE
 
 pytestmark = [
     pytest.mark.airflow,
@@ -30,26 +31,33 @@ target: {table: web.clicks, buckets: 2}
 SECRET = "never-in-a-log"
 
 
-def test_a_dateless_run_lands_and_publishes_all_that_is_new(probe: Any, tmp_path: Path, broker: Broker) -> None:
+@pytest.mark.parametrize(
+    "spark", [SPARK_HERE, pytest.param({}, marks=pytest.mark.nightly)], ids=["here", "spark-submit"]
+)
+def test_a_dateless_run_lands_and_publishes_all_that_is_new(
+    probe: Any, tmp_path: Path, broker: Broker, spark: dict[str, str]
+) -> None:
+    topic = f"dag-clicks-{len(spark)}"
     (tmp_path / "datasets").mkdir()
-    (tmp_path / "datasets" / "clicks.yaml").write_text(CLICKS)
+    (tmp_path / "datasets" / "clicks.yaml").write_text(CLICKS.replace("dag-clicks", topic))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic("dag-clicks", 2, 1)])["dag-clicks"].result(30)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(20):
-        producer.produce("dag-clicks", json.dumps({"id": f"id-{number % 15}"}), partition=number % 2)
+        producer.produce(topic, json.dumps({"id": f"id-{number % 15}"}), partition=number % 2)
     assert producer.flush(30) == 0
-    long = {"transactional.id": "dag-clicks-tx", "transaction.timeout.ms": 600_000}
+    long = {"transactional.id": f"{topic}-tx", "transaction.timeout.ms": 600_000}
     waiting = Producer({"bootstrap.servers": broker.bootstrap} | long)
     waiting.init_transactions(30)
     waiting.begin_transaction()
-    waiting.produce("dag-clicks", b"{}", partition=0)
+    waiting.produce(topic, b"{}", partition=0)
     assert waiting.flush(30) == 0
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap, "sasl.password": SECRET}}
     settings = {
         "ONEFOLD_HOME": str(tmp_path),
         "ONEFOLD_LAKE": str(tmp_path / "lake"),
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection),
+        **spark,
     }
     found = probe("run", "clicks", "{}", **settings)
     assert (found["state"], found["tasks"]) == ("success", DONE), found["log"][-5000:]
@@ -62,5 +70,5 @@ def test_a_dateless_run_lands_and_publishes_all_that_is_new(probe: Any, tmp_path
     again = probe("run", "clicks", "{}", **settings)
     assert again["tasks"]["plan"] == "skipped"
     for log in (found["log"], again["log"]):
-        assert "transactional.id dag-clicks-tx), begun " in log, "the plan says what holds it back, also with no batch"
+        assert f"transactional.id {topic}-tx), begun " in log, "the plan says what holds it back, also with no batch"
     waiting.abort_transaction(30)

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from onefold.orchestration.services import free_port
+from tests.dags.conftest import SPARK_HERE
 
 PROJECT = Path(__file__).parents[2]
 DONE = dict.fromkeys(("plan", "land", "dedup", "upsert", "gate", "publish", "report"), "success")
@@ -128,7 +129,7 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     assert set(nothing["tasks"].values()) == {"skipped"}
     assert (nothing["events"], nothing["main"]) == ([], first["main"])
 
-    red = run("accounts", f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}', **told)
+    red = run("accounts", f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}', **told, **SPARK_HERE)
     assert red["state"] == "failed"
     assert red["tasks"] == DONE | {"gate": "failed", "publish": "upstream_failed"}, red["log"][-5000:]
     assert "GateRedError" in red["log"]
@@ -144,8 +145,8 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
 
 def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(run: Callable[..., Any]) -> None:
     conf = f'{{"export": "{PROJECT}/sample/exports/connect/1-first"}}'
-    first = run("account_entries", conf)
-    again = run("account_entries", conf)
+    first = run("account_entries", conf, **SPARK_HERE)
+    again = run("account_entries", conf, **SPARK_HERE)
 
     assert (first["state"], first["tasks"]) == ("success", DONE), first["log"][-5000:]
     assert (again["state"], again["tasks"]) == ("success", DONE), again["log"][-5000:]

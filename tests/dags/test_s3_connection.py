@@ -87,7 +87,7 @@ def where(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     }
 
 
-@pytest.fixture(params=["one host", pytest.param("cluster", marks=pytest.mark.nightly)])
+@pytest.fixture(params=[pytest.param(master, marks=pytest.mark.nightly) for master in ("one host", "cluster")])
 def master(request: pytest.FixtureRequest, home: Path, where: dict[str, str | None]) -> Iterator[str]:
     """Where Spark runs; a cluster's worker knows no bucket either."""
     del where  # it has taken this process's own variables away

@@ -40,6 +40,7 @@ def cut(log: Path, offset: int) -> None:
         index.unlink()
 
 
+@pytest.mark.nightly
 def test_offsets_that_other_records_took_are_told_once_and_red(
     lake: Lake, session: SparkSession, tmp_path: Path
 ) -> None:

@@ -138,7 +138,8 @@ def log(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Log:
     return made
 
 
-@pytest.mark.parametrize("how", ["killed", pytest.param("frozen", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_L1_an_executor_lost_in_each_step_changes_no_row_and_no_verdict(log: Log, tmp_path: Path, how: str) -> None:
     """One that stood still goes on with its tasks behind the copies that speculation has made of them."""
     ran, sent = log.lakes[how], log.sent[0]

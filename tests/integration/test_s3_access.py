@@ -38,7 +38,9 @@ Asked = tuple[str, str, str | None]
 """An action, of what, and the prefix that a listing names"""
 
 
-@pytest.fixture(scope="module", params=["one host", pytest.param("cluster", marks=pytest.mark.nightly)])
+@pytest.fixture(
+    scope="module", params=[pytest.param(one, marks=pytest.mark.nightly) for one in ("one host", "cluster")]
+)
 def requests(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Request]]:
     """All that was asked while batches of two layouts were run, a table was tidied and large objects were landed."""
     home = tmp_path_factory.mktemp("home")

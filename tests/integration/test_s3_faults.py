@@ -28,7 +28,7 @@ OF_PUTS = (Fault.CONFLICT, Fault.UNKNOWN, Fault.LATE)
 BYTES = bytes(range(256)) * 16
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="module", params=["moto", pytest.param("versitygw", marks=pytest.mark.nightly)])
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
     with SERVERS[request.param]() as address:
         yield address

@@ -65,6 +65,7 @@ def test_nothing_answers_after_the_broker_is_stopped() -> None:
         AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}).list_topics(timeout=1)
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_recording_again_gives_the_shipped_bytes(recording: Recording, tmp_path: Path) -> None:
     # All of it is deterministic: one batch is in flight at a time, partitions and timestamps are
@@ -178,6 +179,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 def test_a_broker_that_is_there_is_filled_with_what_was_recorded(recording: Recording) -> None:
     """Offset for offset; and a second time nothing is added."""

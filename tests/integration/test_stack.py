@@ -104,6 +104,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
             call("down", folder)
 
 
+@pytest.mark.nightly
 def test_the_scheduler_publishes_what_the_sample_says(up: Up) -> None:
     command = [sys.executable, "-c", "from onefold.cli import main; main()", "show", "orders", "--json"]
     given = {key: value for key, value in os.environ.items() if not key.startswith(("ONEFOLD", "AWS"))}
@@ -125,6 +126,7 @@ def test_the_scheduler_publishes_what_the_sample_says(up: Up) -> None:
     assert f"Airflow      {up.stack.url}  user admin, password {up.stack.secrets['AIRFLOW_ADMIN_PASSWORD']}" in up.said
 
 
+@pytest.mark.nightly
 def test_what_was_landed_and_published_lies_in_the_bucket(up: Up) -> None:
     given = up.stack.environment
     client = boto3.client(
@@ -143,6 +145,7 @@ def test_what_was_landed_and_published_lies_in_the_bucket(up: Up) -> None:
         assert [key for key in keys if re.fullmatch(pattern, key)], pattern
 
 
+@pytest.mark.nightly
 def test_the_steps_ran_on_both_workers_of_the_cluster(up: Up) -> None:
     told = told_by(up.stack.ports["spark-master", 8080])
     assert told
@@ -153,6 +156,7 @@ def test_the_steps_ran_on_both_workers_of_the_cluster(up: Up) -> None:
     assert ran_on(up.stack.folder / "data") == ["spark-worker-1", "spark-worker-2"]
 
 
+@pytest.mark.nightly
 def test_secrets_are_in_a_file_of_the_owners_and_on_no_command_line(up: Up) -> None:
     for name in (".env", "environment"):
         assert stat.S_IMODE((up.stack.folder / name).stat().st_mode) == 0o600
@@ -164,6 +168,7 @@ def test_secrets_are_in_a_file_of_the_owners_and_on_no_command_line(up: Up) -> N
         assert [line for line in lines if secret in line] == []
 
 
+@pytest.mark.nightly
 def test_a_stack_that_runs_is_not_started_twice(up: Up) -> None:
     before = {name: one.pid for name, one in up.stack.files.standing().items() if one}
     done = call("up", up.stack.folder)
@@ -175,6 +180,7 @@ def test_a_stack_that_runs_is_not_started_twice(up: Up) -> None:
     assert set(before) == set(up.stack.services) - once
 
 
+@pytest.mark.nightly
 def test_the_end_leaves_nothing_behind(up: Up) -> None:
     """The last test of this file that needs the stack: processes, ports and folders are gone; a second end says so."""
     folder, ports = up.stack.folder, list(up.stack.ports.values())

@@ -27,8 +27,10 @@ from onefold.maintenance.recovery import find_lost
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings
 from onefold.storage import s3_of_spark
+from tests.support.arrivals import arrive
 from tests.support.cluster import Cluster, python_without_onefold
 from tests.support.jvm import short_lived
+from tests.support.launchers import OnSharedSession
 from tests.support.project import SETTINGS
 from tests.support.rest_server import RestServer
 from tests.support.s3_faults import Faulty
@@ -85,12 +87,14 @@ def rows_in(lake: Lake) -> Rows:
     return {name: sorted(rows, key=str) for name, rows in found.items()}
 
 
+WORDS = [*(f"{name}={folder}" for name, folder in (*WAY, AGAIN, RED)), "maintain=accounts"]
+
+
 def run(home: Path, lake: str, **more: str) -> Ran:
     """Send the exports through a lake in a process of its own; `more` are settings."""
     settings = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": lake, "ONEFOLD_JARS": str(PROJECT / ".jars")}
-    words = [*(f"{name}={folder}" for name, folder in (*WAY, AGAIN, RED)), "maintain=accounts"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.arrivals", *words],
+        [sys.executable, "-m", "tests.support.arrivals", *WORDS],
         cwd=PROJECT,
         env=os.environ | short_lived() | settings | more,
         capture_output=True,
@@ -119,9 +123,10 @@ def check(ran: Ran) -> None:
 
 @pytest.fixture(scope="module")
 def at_home(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """The rows as a laptop has them: a folder, SQLite, one process."""
+    """The rows as a laptop has them: a folder, SQLite, one process (this one)."""
     folder = tmp_path_factory.mktemp("laptop")
-    ran = run(home, str(folder / "lake"), ONEFOLD_CATALOG=f"sqlite:///{folder}/catalog.db")
+    lake = Lake(Settings(home=home, lake=str(folder / "lake"), catalog=f"sqlite:///{folder}/catalog.db"))
+    ran = Ran(list(arrive(lake, OnSharedSession(lake), WORDS)), lake)
     check(ran)
     rows = rows_in(ran.lake)
     assert len(rows["accounts"]) > 20

@@ -337,6 +337,7 @@ def rebuilt(project: Project, session: SparkSession, text: str) -> None:
     assert done.swapped, [end.red for end in done.batches]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("order", ["skip B, publish A, rebuild A before B", "publish A, skip B, rebuild B before A"])
 def test_a_rebuild_skips_again_and_gives_the_same_rows(strict: Project, session: SparkSession, order: str) -> None:
     """L1: what was skipped is recorded, so the order in which a rebuild goes (as planned) does not matter."""

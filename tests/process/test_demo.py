@@ -20,12 +20,14 @@ VIEWS = 10_000
 """The fewest, about, of which no part has more duplicates than the dataset allows."""
 
 
-def test_the_demo_prints_what_the_readme_shows_and_publishes_what_was_sent(project: Project) -> None:
+@pytest.mark.parametrize("how", ["here", pytest.param("as a process", marks=pytest.mark.nightly)])
+def test_the_demo_prints_what_the_readme_shows_and_publishes_what_was_sent(project: Project, how: str) -> None:
     for folder in ("datasets", "expectations"):
         shutil.copytree(PROJECT / folder, project.home / folder, dirs_exist_ok=True)
     (project.home / "sample").symlink_to(PROJECT / "sample")
 
-    done = project.finish(project.start("demo", "--views", str(VIEWS)), seconds=900)
+    words = ("demo", "--views", str(VIEWS))
+    done = project.onefold(*words) if how == "here" else project.finish(project.start(*words), seconds=900)
 
     assert done.code == 0, done.err
     shown = re.findall(r"^ ?\d+ of 14 .*\S", (PROJECT / "README.md").read_text(), re.MULTILINE)

@@ -577,6 +577,22 @@ def pages(*paths: str) -> dict[str, Any]:
     return {"anonymous": anonymous, "admin": admin, "views": [one["name"] for one in views["external_views"]]}
 
 
+def _run_spark_here() -> None:
+    """Run each Spark step by its `main` in this process, on one session: no spark-submit and no JVM a step."""
+    from onefold.orchestration import spark_step
+    from onefold.spark.result import result_of
+
+    def launch(self: Any, context: Any, lake: Any, step: str, batch: str, attempt: str, *more: str) -> dict[str, Any]:
+        del context
+        words = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
+        importlib.import_module(f"spark_jobs.{step}").main(words)
+        return result_of(lake, self.dataset, batch, attempt, step)
+
+    spark_step.SparkLauncher.launch = launch  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
+    if os.environ.get("ONEFOLD_TEST_SPARK") == "here":
+        _run_spark_here()
     answer = globals()[sys.argv[1]](*sys.argv[2:])
     print(f"\nanswer: {json.dumps(answer, default=str)}")  # children that outlive a task may have a last word behind it

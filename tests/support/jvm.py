@@ -10,5 +10,5 @@ batches does so itself (`onefold.spark.small`).
 
 def short_lived() -> dict[str, str]:
     """The environment of a process that starts Spark: no optimising compiler, as much room for code as with it, and the
-    collector that needs the least memory and threads. Of 16 small batches the JVM takes two thirds of the CPU so."""
+    collector that needs the least memory and threads. Of 16 small batches the JVM takes two thirds of the CPU then."""
     return {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"}

@@ -39,7 +39,9 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_doctor.py", "process/test_demo.py", "process/test_sample.py", "process/test_reading_docs.py",
         "process/test_bad_inputs.py", "process/test_decisions.py",
     ),
-    "database": ("unit/test_database.py", "integration/test_catalog.py", "unit/test_lease.py", "process/test_contention.py"),
+    "database": (
+        "unit/test_database.py", "integration/test_catalog.py", "unit/test_lease.py", "process/test_contention.py",
+    ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_schedule.py", "unit/test_tree.py",
         "unit/test_schema_changes.py", "unit/test_columns.py", "unit/test_masks.py", "unit/test_periods.py",
@@ -61,7 +63,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "errors": ("unit/test_errors.py", "unit/test_cli.py", "process/test_runs.py", "dags/test_parsing.py"),
     "faults": (
-        "unit/test_faults.py", "process/test_crashes.py", "process/test_decision_crashes.py", "dags/test_killed.py",
+        "unit/test_faults.py", "unit/test_planted_faults.py", "process/test_crashes.py",
+        "process/test_decision_crashes.py", "dags/test_killed.py",
     ),
     "formats": ("unit/test_formats.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py", *_LAYOUTS),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),

@@ -77,7 +77,8 @@ def _depth(line: str) -> int:
 
 
 def last_statement(session: SparkSession) -> int:
-    """The newest statement; `statements` behind it are those that follow."""
+    """The newest statement; `statements` gives those that follow. From here on they are planned as users have them."""
+    session.conf.set("spark.sql.adaptive.enabled", "true")
     return max((one.executionId() for one in _listed(session)), default=-1)
 
 

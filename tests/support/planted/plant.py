@@ -6,9 +6,9 @@ A fault names a function, not a module, so it survives when code moves.
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -38,7 +38,10 @@ def module_of(function: str) -> str:
     return found[0]
 
 
-def _definitions() -> Iterator[tuple[str, set[str]]]:
+@cache
+def _definitions() -> list[tuple[str, set[str]]]:
+    """Each module, and the names of its functions and of its classes' methods."""
+    found = []
     for package, folder in SOURCES.items():
         for file in sorted(folder.rglob("*.py")):
             parts = [package, *file.relative_to(folder).with_suffix("").parts]
@@ -49,7 +52,8 @@ def _definitions() -> Iterator[tuple[str, set[str]]]:
                     defined.add(node.name)
                 elif isinstance(node, ast.ClassDef):
                     defined |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
-            yield module, defined
+            found.append((module, defined))
+    return found
 
 
 def plant(name: str) -> None:
@@ -102,8 +106,3 @@ class _Loader(Loader):
 
     def __getattr__(self, name: str) -> Any:  # what `inspect`, `runpy` and `importlib.resources` ask of a loader
         return getattr(self.loader, name)
-
-
-def is_installed() -> bool:
-    """Whether this process would find the package's sources where faults look for them."""
-    return importlib.util.find_spec("onefold") is not None
