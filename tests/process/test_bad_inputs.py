@@ -12,7 +12,7 @@ import pytest
 from onefold.catalog import open_catalog
 from onefold.lake import STAGING
 from onefold.report.ledger import records_of, rows_of, verdicts_of
-from tests.support.project import THINGS, Project, line, thing
+from tests.support.project import ACCOUNTS, THINGS, Project, account, line, thing
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]
 
@@ -153,6 +153,27 @@ def test_offsets_of_the_quarantine_are_not_covered(project: Project) -> None:
     assert by_partition[6]["covered"] == []
     assert by_partition[7]["covered"] == [[0, 6]]
     assert (by_partition[11]["topic"], by_partition[11]["covered"]) == ("a/b//3", [[0, 1]])
+
+
+def test_lines_that_kcat_could_not_decode_delete_nothing(tmp_path: Path) -> None:
+    """The registry did not answer: each line of the second export has a null and the error in place of its value."""
+    project = Project(tmp_path)
+    project.write_dataset("accounts", ACCOUNTS)
+    project.put("accounts/1.jsonl", [account(offset, f"a-{offset}", {"n": offset}) for offset in range(5)])
+    assert project.onefold("run", "accounts").code == 0
+    error = "Failed to fetch schema: Host not found"
+    failed = [account(offset, f"a-{offset - 5}", None, payload_error=error) for offset in range(5, 10)]
+    project.put("accounts/2.jsonl", failed)
+    [ended] = project.onefold("run", "accounts", "--json").json
+    assert ended["verdicts"] == {"rejected": 5}
+    assert len(project.onefold("show", "accounts", "--json").json) == 5
+    kept = project.onefold("quarantine", "accounts", "--json").json
+    assert {(row["reason"], row["detail"]) for row in kept} == {
+        ("undecodable", f"kcat could not decode the payload: {error}")
+    }
+    project.put("accounts/3.jsonl", [account(offset, f"a-{offset - 5}", None) for offset in range(5, 10)])
+    [again] = project.onefold("run", "accounts", "--json").json
+    assert (again["verdicts"], project.onefold("show", "accounts", "--json").json) == ({"applied": 5}, [])
 
 
 def test_the_report_names_what_was_ignored_and_runs_no_script(project: Project) -> None:

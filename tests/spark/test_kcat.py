@@ -36,6 +36,11 @@ def not_bytes(line: bytes) -> dict[str, Any]:
     return good(_key_bytes=None, _headers=None, _value_bytes=line, _unreadable=NOT_BYTES)
 
 
+def undecoded(line: bytes, part: str, error: str) -> dict[str, Any]:
+    """The envelope of a record whose payload or key kcat could not decode: a null, but no tombstone."""
+    return not_bytes(line) | {"_unreadable": f"kcat could not decode the {part}: {error}"}
+
+
 def pair(key: str, value: str | None) -> dict[str, str | None]:
     """A header."""
     return {"key": key, "value": value}
@@ -52,6 +57,11 @@ NO_PAYLOAD = LINE.replace(b',"payload":"p"', b"")
 HUGE = LINE.replace(b'"p"', b'"' + b"p" * 16_000_000 + b'"')
 HALF = LINE[:-20]
 DEEP, TOO_DEEP = (LINE.replace(b'"p"', b"[" * levels + b"]" * levels) for levels in (999, 1_000))
+FAILED = LINE.replace(b'"p"', b'null,"payload_error":"Failed to fetch schema: Host not found"')
+FAILED_KEY = LINE.replace(b'"k"', b'null,"key_error":"no schema 7"')
+FAILED_LONG = LINE.replace(b'"p"', b'null,"payload_error":"' + b"e" * 400 + b'"')
+FAILED_ODDLY = LINE.replace(b'"p"', b'null,"payload_error":{"code":7}')
+NOT_FAILED = LINE.replace(b'"p"', b'null,"payload_error":null,"key_error":null')
 LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a record": (LINE, good()),
     "white space around": (b"  " + LINE + b" \t", good()),
@@ -89,6 +99,14 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a payload of 999 levels": (DEEP, not_bytes(DEEP)),  # erasing reads as many (`onefold.landing.erase`)
     "a payload of 1,000 levels": (TOO_DEEP, unreadable(TOO_DEEP)),
     "a number as key": (LINE.replace(b'"k"', b"1"), not_bytes(LINE.replace(b'"k"', b"1"))),
+    "a payload that was not decoded": (
+        FAILED,
+        undecoded(FAILED, "payload", "Failed to fetch schema: Host not found"),
+    ),
+    "a key that was not decoded": (FAILED_KEY, undecoded(FAILED_KEY, "key", "no schema 7")),
+    "a long error": (FAILED_LONG, undecoded(FAILED_LONG, "payload", "e" * 300)),
+    "an error that is no text": (FAILED_ODDLY, undecoded(FAILED_ODDLY, "payload", '{"code":7}')),
+    "no error": (NOT_FAILED, good(_value_bytes=None)),
     "no key": (LINE.replace(b'"key":"k",', b""), good(_key_bytes=None)),
     "a line of 16 MB": (HUGE, unreadable(HUGE) | {"_unreadable": "the line has more than 16,000,000 bytes"}),
     "key not UTF-8": (BAD_KEY, good(_key_bytes=None, _headers=None, _value_bytes=BAD_KEY, _unreadable=NOT_UTF8)),

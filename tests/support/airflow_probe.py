@@ -472,6 +472,8 @@ def respond(answer: str) -> dict[str, Any]:
             waiting = client.get(f"{runs}/~/hitlDetails", params={"response_received": False}).json()["hitl_details"]
             for one in waiting:
                 of = one["task_instance"]
+                if of["state"] != "awaiting_input":  # answered before its task has parked, it is never taken up
+                    continue
                 place = f"{runs}/{of['dag_run_id']}/taskInstances/{of['task_id']}/-1/hitlDetails"
                 said = client.patch(place, json={"chosen_options": [answer], "params_input": {}})
                 shown.append(one | {"status": said.status_code})

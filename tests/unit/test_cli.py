@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -10,7 +9,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Never
+from typing import Any, Never
 
 import pytest
 
@@ -27,6 +26,7 @@ from onefold.operations.in_process import InProcess
 from onefold.operations.launcher import OpenLauncher
 from onefold.settings import load_settings
 from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
+from tests.support.project import Done
 
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
@@ -34,18 +34,6 @@ COMMANDS = (
     "rebuild", "rollback", "maintain", "demo", "init", "doctor", "release", "discard", "skip", "decisions",
     "replay", "prove", "config", "accept-gap", "held", "forget", "erase", "recover",
 )  # fmt: skip
-
-
-class Done(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 Onefold = Callable[..., Done]

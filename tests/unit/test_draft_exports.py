@@ -58,6 +58,13 @@ def test_a_line_of_kcat_is_a_record_as_kafka_had_it(tmp_path: Path) -> None:
     assert (last.key, last.value) == (None, b"x")
 
 
+def test_a_line_that_kcat_could_not_decode_is_no_tombstone(tmp_path: Path) -> None:
+    failed = line(7, None, payload_error="no schema"), line(8, key_error="no schema"), line(9, None, payload_error=None)
+    put(tmp_path, "a.jsonl", *failed)
+    layout, sample = newest(tmp_path)
+    assert (layout, offsets(sample), sample.unreadable) == ("kcat", [9], 2)
+
+
 def test_objects_may_be_compressed_and_cut_off(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl.gz", *(line(offset) for offset in range(50)))
     assert offsets(newest(tmp_path)[1]) == list(range(50))

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,9 +21,11 @@ from onefold.dataset import Dataset, find_valid
 from onefold.errors import ChangedDatasetError, InvalidDatasetError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.operations.in_process import InProcess
-from onefold.operations.launcher import Launcher, OpenLauncher
 from onefold.processes import end_soon
 from onefold.settings import load_settings
+
+if TYPE_CHECKING:
+    from onefold.operations.launcher import Launcher, OpenLauncher
 
 app = typer.Typer(
     help="Fold every message that a Kafka export holds more than once into one row, and prove it.\n\n"

@@ -23,6 +23,11 @@ from onefold.dataset.types import FieldType, parse_type
 LEVELS = ("position", "producer", "message_id", "business_key")
 """The identity levels, narrow to wide."""
 
+RULES = 1
+"""The number of the rules by which records are decoded and judged. It is part of every generation: a release that gives
+any record another verdict or other fields raises it, and each table is rebuilt before it goes on, so that none mixes
+two sets of rules."""
+
 
 def _not_onefolds_own(name: str) -> str:
     if name.startswith("onefold_"):
@@ -215,7 +220,7 @@ class Dataset(Model):
 
     @cached_property
     def meaning(self) -> dict[str, Any]:
-        """What the generation is the digest of: everything that can change a row, and how rows are laid out."""
+        """What the generation is the digest of: what can change a row, the rules' number, and the tables' layout."""
         return {
             **self.source.meaning,
             "filter": self.source.filter,
@@ -228,6 +233,7 @@ class Dataset(Model):
             "apply": self.apply.model_dump(exclude_none=True, by_alias=True),
             "buckets": self.target.buckets,
             "table_layout": LAYOUT,
+            "rules": RULES,
         }
 
     @cached_property

@@ -49,7 +49,7 @@ def reading(layout: str, store: Storage, one: ObjectInfo, there: Companions) -> 
         case "segments":
             left_out = f"behind its first {SCANNED:,} bytes it was not read, where its newest records are"
             return Reading(of_segment(store, one), from_end=True, left_out=left_out if one.size > SCANNED else "")
-    made = record_of_kcat if layout == "kcat" else _of_aiven(one)
+    made = _decoded_by_kcat if layout == "kcat" else _of_aiven(one)
     if is_packed(one.key):
         return Reading(map(made, lines_from_front(store, one.key)), from_end=False)
     return Reading(map(made, lines_from_end(store, one)), from_end=True)
@@ -73,6 +73,13 @@ def record_of_kcat(line: bytes) -> Record | None:
     headers = tuple((str(name), _as_text(value)) for name, value in pairs)
     timestamp = stamp if isinstance(stamp, int) and stamp >= 0 else None
     return Record(topic, partition, offset, timestamp, _bytes(key), _bytes(payload), headers)
+
+
+def _decoded_by_kcat(line: bytes) -> Record | None:
+    """The record of a line; None also where kcat says that it could not decode it, for its null is no value."""
+    told = _json(line)
+    failed = isinstance(told, dict) and any(told.get(f"{part}_error") is not None for part in ("key", "payload"))
+    return None if failed else record_of_kcat(line)
 
 
 # Aiven: lines with their offset.

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from onefold.dataset import Dataset
 from onefold.errors import SparkStepError, cause_of
 from onefold.lake import Lake
-from onefold.landing.offsets import Range
-from onefold.maintenance.keep import Keep, Maintained
-from onefold.proof.documents import Proof
 from onefold.storage import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from onefold.landing.offsets import Range
+    from onefold.maintenance.keep import Keep, Maintained
+    from onefold.proof.documents import Proof
 
 
 def _import_meanwhile(module: str) -> None:

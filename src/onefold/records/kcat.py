@@ -11,14 +11,21 @@ from onefold.records import envelope as E
 from onefold.records.json import LARGEST, one_object
 from onefold.records.landed import literal
 
-_RECORD = "topic string, partition int, offset bigint, ts bigint, headers array<string>, key variant, payload variant"
+_RECORD = (
+    "topic string, partition int, offset bigint, ts bigint, headers array<string>, key variant, payload variant, "
+    "key_error variant, payload_error variant"
+)
+
+_LONGEST = 300
+"""Characters of kcat's own error that are kept; the line has them all."""
 
 
 def read_kcat(session: SparkSession, objects: list[tuple[str, str]], origin: Origin) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of kcat's JSON lines; `objects` are (name, URI).
 
     A line that is not exactly one JSON object with topic, partition and offset is a row with `_unreadable`
-    and the line's bytes. Objects of any size are split.
+    and the line's bytes. So is one with `payload_error` or `key_error`, which kcat prints next to a null where it could
+    not decode a payload or key (kcat's json.c): such a null is no tombstone. Objects of any size are split.
     """
     lines = session.read.option("lineSep", "\n").text(literal(uri for _, uri in objects))
     return parse_lines(lines.select("value", F.col("_metadata.file_path").alias("path")), objects, origin)
@@ -31,11 +38,13 @@ def parse_lines(lines: DataFrame, objects: list[tuple[str, str]], origin: Origin
     valid = F.is_valid_utf8("value")  # kcat prints other bytes raw; the position can still be told
     kinds = {name: F.schema_of_variant(record[name]) for name in ("key", "payload")}
     bytes_ = kinds["payload"].isin("STRING", "VOID") & F.coalesce(kinds["key"].isin("STRING", "VOID"), F.lit(True))
-    readable = good & valid & F.coalesce(bytes_, F.lit(False))
+    failed = F.coalesce(_failure(record, "payload"), _failure(record, "key"))
+    readable = good & valid & F.coalesce(bytes_, F.lit(False)) & failed.isNull()
     fits = F.octet_length("value") <= LARGEST
     why = (
         F.when(~fits, f"the line has more than {LARGEST:,} bytes")
         .when(~valid, "the line is not UTF-8")
+        .when(good & failed.isNotNull(), failed)
         .when(good, "payload and key of a line of kcat -J are strings or null")
         .otherwise("not a line of kcat -J with topic, partition and offset")
     )
@@ -61,6 +70,14 @@ def object_name(path: Column, objects: list[tuple[str, str]]) -> Column:
     """The object's name for the path that Spark read it from."""
     names = F.create_map(*(F.lit(word) for name, uri in objects for word in (uri.rsplit("/", 1)[-1], name)))
     return names[F.substring_index(path, "/", -1)]
+
+
+def _failure(record: Column, part: str) -> Column:
+    """What kcat says of a payload or key that it could not decode; null where it says nothing."""
+    error = record[f"{part}_error"]
+    text = F.coalesce(F.try_variant_get(error, "$", "string"), F.to_json(error))
+    said = F.concat(F.lit(f"kcat could not decode the {part}: "), F.substring(text, 1, _LONGEST))
+    return F.when(F.schema_of_variant(error) != "VOID", said)
 
 
 def _pairs(headers: Column) -> Column:

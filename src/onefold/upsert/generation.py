@@ -200,7 +200,10 @@ def _told(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...
         for one in changes
         if one.problem or frozen
     ]
-    if "table_layout" in _other_keys(published, dataset):
+    other = _other_keys(published, dataset)
+    if "rules" in other:
+        told.append("this Onefold decodes or judges some records otherwise than the one that made the table")
+    if "table_layout" in other:
         told.append("this Onefold lays its tables out otherwise than the one that made the table")
     if dataset.declared in shapes[:-1]:
         told.append("the table has gone on with a newer file: use that one")

@@ -28,7 +28,7 @@ def table() -> str:
 
 
 def run_test(test: str, fault: str = "") -> tuple[int, str]:
-    """Run one test, with a fault planted in every process; pytest's exit code and the end of what it printed."""
+    """Run one test, with a fault planted in every process; pytest's exit code, and why it failed."""
     path = os.pathsep.join(map(str, (SITE, PROJECT / "src", PROJECT)))
     planted = {"ONEFOLD_PLANTED": fault, "PYTHONPATH": path} if fault else {"PYTHONPATH": path}
     done = subprocess.run(
@@ -39,7 +39,9 @@ def run_test(test: str, fault: str = "") -> tuple[int, str]:
         text=True,
         check=False,
     )
-    return done.returncode, "\n".join(done.stdout.splitlines()[-3:])
+    lines = done.stdout.splitlines()
+    why = next((line[1:].strip() for line in lines if line.startswith("E  ")), "\n".join(lines[-3:]))
+    return done.returncode, why[:200]
 
 
 def catch(name: str, fault: Fault) -> bool:
@@ -50,8 +52,7 @@ def catch(name: str, fault: Fault) -> bool:
     state = "caught" if caught else "NOT CAUGHT"
     seconds = time.monotonic() - start
     print(f"{state:<11}{seconds:5.0f} s  {fault.breaks}: {name} (in {module_of(fault.function)})", flush=True)
-    if not caught:
-        print(f"  {fault.test} ended with {code}:\n  {end}", flush=True)
+    print(f"  {end}" if caught else f"  {fault.test} ended with {code}:\n  {end}", flush=True)
     return caught
 
 

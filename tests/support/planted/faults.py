@@ -336,7 +336,7 @@ def _put_no_object_twice(original: Any) -> Any:
 
 def _name_no_new_object(original: Any) -> Any:
     del original
-    return lambda *args: None
+    return lambda one, swaps: one
 
 
 def _remove_only_what_was_named(original: Any) -> Any:
@@ -525,7 +525,7 @@ FAULTS: dict[str, Fault] = {
         f"{ERASE_LANDING}[before_erased]", _put_no_object_twice,
     ),
     "manifests name the old objects": Fault(
-        "before_new_manifest", "erase._settle", "No manifest names the objects without payload.",
+        "before_new_manifest", "erase._newest", "No manifest names the objects without payload.",
         f"{ERASE_LANDING}[before_new_manifest]", _name_no_new_object,
     ),
     "old objects stay": Fault(
