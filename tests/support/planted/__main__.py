@@ -30,7 +30,7 @@ def table() -> str:
 def run_test(test: str, fault: str = "") -> tuple[int, str]:
     """Run one test, with a fault planted in every process; pytest's exit code, and why it failed."""
     path = os.pathsep.join(map(str, (SITE, PROJECT / "src", PROJECT)))
-    planted = {"ONEFOLD_PLANTED": fault, "PYTHONPATH": path} if fault else {"PYTHONPATH": path}
+    planted = {"PLANTED_FAULT": fault, "PYTHONPATH": path} if fault else {"PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider", "--no-header", test],
         cwd=PROJECT,
