@@ -16,6 +16,7 @@ _RECORD = (
     "key_error variant, payload_error variant"
 )
 
+_ERRORS = {"payload": "payload_error", "key": "key_error"}
 _LONGEST = 300
 """Characters of kcat's own error that are kept; the line has them all."""
 
@@ -74,7 +75,7 @@ def object_name(path: Column, objects: list[tuple[str, str]]) -> Column:
 
 def _failure(record: Column, part: str) -> Column:
     """What kcat says of a payload or key that it could not decode; null where it says nothing."""
-    error = record[f"{part}_error"]
+    error = record[_ERRORS[part]]
     text = F.coalesce(F.try_variant_get(error, "$", "string"), F.to_json(error))
     said = F.concat(F.lit(f"kcat could not decode the {part}: "), F.substring(text, 1, _LONGEST))
     return F.when(F.schema_of_variant(error) != "VOID", said)
