@@ -65,7 +65,7 @@ def test_killed_there_and_run_again_it_ends_as_undisturbed(project: Project, ses
     moved = RUN_POINTS.index(point) >= RUN_POINTS.index("after_commit")
     assert rows(project) == (expected(number) if moved else before), "readers see all of it or nothing"
     if point in BY_PROCESS:
-        again = project.onefold("run", "things")
+        again = project.process("run", "things")
         assert again.code == 0, again
     else:
         assert all(one.published and not one.red for one in project.run(session))
