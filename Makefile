@@ -11,8 +11,8 @@ KAFKA := .jars/kafka/.ready
 SERVERS := .jars/s3/.ready .jars/postgres/.ready
 REST := .jars/rest/.ready
 CLASSES := .jars/spark/classes.jsa
-# Two processes, each with files of its own, in the order of their folders: the long ones first, the many quick ones last.
-SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
+# One process more than there are cores, for many tests wait for a server; each has files of its own, the quick ones last.
+SHARED := --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --durations 40
 
 .PHONY: help
 help: ## This list

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[1]
 NEEDS_SESSION = ("property", "spark")
 """Folders of tests that share the session."""
-FIRST = (*NEEDS_SESSION, "dags", "process", "integration", "unit")
-"""The order of the folders: the small files of the last fill the time of a test process that has nothing else to do."""
+BUSY, WAITING, LAST = (*NEEDS_SESSION, "process"), ("dags", "integration"), "unit"
+"""Folders whose tests compute, those whose tests wait for servers, and the one whose small files fill the rest."""
 SHORT_RUN = 60.0
 """Seconds from which a run tells how long each folder took."""
 SECONDS: Counter[str] = Counter()
@@ -64,12 +64,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what shares the session, and put the folders in an order: the laws first."""
+    """Mark what shares the session, and put the files in an order."""
     for item in items:
         if _folder(item) in NEEDS_SESSION:
             item.add_marker(pytest.mark.spark)
-    order = {folder: place for place, folder in enumerate(FIRST)}
-    items.sort(key=lambda item: order.get(_folder(item), len(order)))
+    order = _order_of_files(items)
+    items.sort(key=lambda item: order[item.path])
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -117,6 +117,17 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
         terminalreporter.section("seconds by folder, of all test processes together")
         for folder, seconds in folders.most_common():
             terminalreporter.line(f"{seconds:8.0f}  {folder}")
+
+
+def _order_of_files(items: list[pytest.Item]) -> dict[Path, float]:
+    """A place from 0 on for each file: those that compute and those that wait take turns, so that a test process that
+    waits leaves its core to another."""
+    files = {item.path: _folder(item) for item in items}
+    order = {path: 2.0 if folder == LAST else 1.0 for path, folder in files.items()}
+    for folders in (BUSY, WAITING):
+        some = sorted((path for path in files if files[path] in folders), key=lambda path: folders.index(files[path]))
+        order |= {path: place / len(some) for place, path in enumerate(some)}
+    return order
 
 
 def _folder(item: pytest.Item) -> str:

@@ -50,6 +50,16 @@ def run(probe: Any, home: Path) -> Callable[..., Any]:
     return once
 
 
+@pytest.fixture
+def run_all(probe: Any, home: Path) -> Callable[..., Any]:
+    """Runs a DAG over `home` once for each configuration, in one process."""
+
+    def all_of(dag: str, *confs: str, **environ: str | None) -> Any:
+        return probe("runs", dag, *confs, ONEFOLD_HOME=str(home), ONEFOLD_LAKE=str(home / "lake"), **environ)
+
+    return all_of
+
+
 def notifier(told: Path) -> dict[str, str]:
     """One that writes to a file."""
     words = {"subject": "{{ onefold.subject }}", "body": "{{ onefold.html }}"}
@@ -90,7 +100,10 @@ def known_to_the_history_server(events: Path) -> set[str]:
 
 
 def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
-    run: Callable[..., Any], home: Path, lineage: tuple[dict[str, str], Callable[[str, str], dict[str, Any]]]
+    run: Callable[..., Any],
+    run_all: Callable[..., Any],
+    home: Path,
+    lineage: tuple[dict[str, str], Callable[[str, str], dict[str, Any]]],
 ) -> None:
     told, event_of = lineage
     dry = run("accounts", '{"dry_run": true}')
@@ -124,15 +137,16 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     applied = event["extra"]["counts"]["applied"]
     assert table["outputFacets"]["outputStatistics"]["rowCount"] == applied["insert"] + applied.get("delete", 0)
 
-    nothing = run("accounts")
+    conflict = f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}'
+    both = run_all("accounts", "{}", conflict, **told, **SPARK_HERE)
+    nothing, red = both["runs"]
     assert nothing["state"] == "success"
     assert set(nothing["tasks"].values()) == {"skipped"}
     assert (nothing["events"], nothing["main"]) == ([], first["main"])
 
-    red = run("accounts", f'{{"export": "{PROJECT}/sample/exports/kcat/5-conflict"}}', **told, **SPARK_HERE)
     assert red["state"] == "failed"
-    assert red["tasks"] == DONE | {"gate": "failed", "publish": "upstream_failed"}, red["log"][-5000:]
-    assert "GateRedError" in red["log"]
+    assert red["tasks"] == DONE | {"gate": "failed", "publish": "upstream_failed"}, both["log"][-5000:]
+    assert "GateRedError" in both["log"]
     assert (red["events"], red["main"]) == ([], first["main"])
     assert len(list((home / "lake/reports/accounts").glob("*.html"))) == 2, "the red batch has a report too"
     (judged,) = event_of("accounts.gate", "FAIL")["inputs"]
@@ -143,13 +157,13 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     assert len(checks) > 5, "those that passed are told, too"
 
 
-def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(run: Callable[..., Any]) -> None:
+def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(run_all: Callable[..., Any]) -> None:
     conf = f'{{"export": "{PROJECT}/sample/exports/connect/1-first"}}'
-    first = run("account_entries", conf, **SPARK_HERE)
-    again = run("account_entries", conf, **SPARK_HERE)
+    both = run_all("account_entries", conf, conf, **SPARK_HERE)
+    first, again = both["runs"]
 
-    assert (first["state"], first["tasks"]) == ("success", DONE), first["log"][-5000:]
-    assert (again["state"], again["tasks"]) == ("success", DONE), again["log"][-5000:]
+    assert (first["state"], first["tasks"]) == ("success", DONE), both["log"][-5000:]
+    assert (again["state"], again["tasks"]) == ("success", DONE), both["log"][-5000:]
     assert first["main"] == again["main"]
     assert [one["extra"]["already"] for one in first["events"] + again["events"]] == [False, True]
 

@@ -218,6 +218,7 @@ def test_an_expired_snapshot_is_refused(project: Project, session: SparkSession)
     assert "has expired" in done.err
 
 
+@pytest.mark.nightly(reason="by day the changes within a generation are told")
 def test_everything_is_read_anew_after_a_rebuild(project: Project, session: SparkSession) -> None:
     newest = published(project)[-1]
     mark = changes_of(project.lake, project.dataset("accounts"), newest).until

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
-BATCHES = 6
+BATCHES = 4
 NOTHING = timedelta(0)
 CLEAR = Keep(attempts=NOTHING, snapshots=NOTHING, generations=NOTHING, orphans=timedelta(days=3))
 

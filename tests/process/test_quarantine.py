@@ -143,6 +143,7 @@ def test_it_follows_a_rollback_and_what_runs_again(project: Project, session: Sp
     assert view(session) == before
 
 
+@pytest.mark.nightly(reason="histories rebuild what is rejected by day")
 def test_a_rebuild_has_its_own(project: Project, session: SparkSession) -> None:
     project.write_dataset("accounts", STRICTER)
     launcher = InSession(project.lake, session)

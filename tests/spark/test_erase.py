@@ -282,6 +282,7 @@ def fold(session: SparkSession, lake: Lake, begun: Dataset) -> None:
         assert run_batch(lake, begun, plan, InSession(lake, session), rebuilding=True).published
 
 
+@pytest.mark.nightly(reason="by day an erasure reaches every published table")
 def test_a_generation_that_was_never_published_is_refused_while_it_is_made_and_goes_as_a_whole_behind_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -296,6 +297,7 @@ def test_a_generation_that_was_never_published_is_refused_while_it_is_made_and_g
     assert generations_of(lake, made) == [made.generation]
 
 
+@pytest.mark.nightly(reason="by day what is at work before an erasure is refused by name")
 def test_a_rebuild_that_begins_meanwhile_keeps_its_table(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_L1_a_rebuild_in_another_order_obeys_it_and_is_green(
     assert proved(session, lake, again) == {}
 
 
+@pytest.mark.nightly(reason="histories forget, roll back and run again by day")
 def test_L1_behind_a_rollback_the_next_batch_forgets_once_more(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -142,6 +143,7 @@ def test_L1_behind_a_rollback_the_next_batch_forgets_once_more(
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="histories forget behind a gate and roll back by day")
 def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun], tmp_path: Path
 ) -> None:
@@ -263,6 +265,7 @@ def test_L5_a_mark_is_one_batch_that_is_told_everywhere_and_cannot_be_skipped(
     assert forget(lake, made, [{"id": "a"}], None, "mia", "once more") == (None, Found(0, {}))
 
 
+@pytest.mark.nightly(reason="an erasure and a replay name inferred lines by day")
 def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -278,6 +281,7 @@ def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="an erasure and a replay name inferred lines by day")
 def test_where_positions_are_inferred_a_record_that_was_held_and_woke_is_forgotten(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(
             assert exchanges(session, before) == [0, 1, 0, 0, 0]
 
 
+@pytest.mark.nightly(reason="histories of sums clear snapshots by day")
 def test_L5_every_state_that_main_had_is_whole_and_the_last_of_them_outlive_an_expiry(
     session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
 ) -> None:

@@ -65,8 +65,8 @@ CASES: dict[str, tuple[str, Split]] = {
 
 
 AT_NIGHT = (
-    *("accounts by partition", "accounts backwards", "accounts with overlaps", "accounts read twice in one batch"),
-    "entries in order",
+    *("accounts at once", "accounts by partition", "accounts backwards", "accounts with overlaps"),
+    *("accounts interleaved", "accounts read twice in one batch", "entries in order", "entries backwards"),
 )
 """What `test_histories.py` draws the like of."""
 

@@ -184,6 +184,7 @@ def test_sums_and_chains_are_proved_by_what_they_are_made_of(
     assert wrong.differences == {"extra": 1, "missing": 1, "other_record": 1}
 
 
+@pytest.mark.nightly(reason="Connect batches are proved in test_layout_batches")
 def test_where_positions_are_inferred_objects_and_their_lines_count_once(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from onefold.report.quarantine import quarantine_of
 from tests.support import layouts as L
 from tests.support import oracle
 from tests.support.envelopes import envelope, record
+from tests.support.nightly import cases
 from tests.support.pipeline import Sent, accounts, entries, export, run
 from tests.support.pipeline import mend as install
 
@@ -225,7 +226,7 @@ def test_one_position_and_one_key_and_what_comes_between(
     assert (rows_of(lake, made), quarantine_of(lake, made)) == (rows, [])
 
 
-@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("files", cases([1, 2], by_day=[2], why="one file is the simpler case"))
 def test_a_position_that_lies_there_damaged_and_sound_is_replayed_with_both(
     session: SparkSession,
     lake: Lake,
@@ -327,6 +328,7 @@ def test_ended_anywhere_and_pressed_again_it_happens_once(
     assert unfinished(lake, made) == []
 
 
+@pytest.mark.nightly(reason="histories mend, replay and rebuild by day")
 def test_a_rebuild_folds_the_landed_bytes_to_the_same_rows(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:

@@ -22,6 +22,7 @@ from onefold.report.page import render
 from spark_jobs import maintain as maintain_job
 from tests.support.fold import identified
 from tests.support.literal import PRODUCER, append, rec, upsert
+from tests.support.nightly import cases
 from tests.support.oracle import Decoded, same_at
 from tests.support.pipeline import Sent, accounts, entries, export, run
 
@@ -113,7 +114,9 @@ def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
     assert "&lt;b&gt;" in page
 
 
-@pytest.mark.parametrize("guard", ["append", "newer", "contiguous"])
+@pytest.mark.parametrize(
+    "guard", cases(["append", "newer", "contiguous"], by_day=["append", "contiguous"], why="as the other two")
+)
 def test_a_reuse_that_was_released_is_no_finding_of_a_batch_that_overlaps(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, guard: str
 ) -> None:

@@ -320,6 +320,11 @@ def run(dag_id: str, conf: str, retries: str = "") -> dict[str, Any]:
     }
 
 
+def runs(dag_id: str, *confs: str) -> dict[str, Any]:
+    """Run a DAG once for each configuration, one behind the other; the outcomes."""
+    return {"runs": [run(dag_id, conf) for conf in confs]}
+
+
 def killed(dag_id: str, conf: str) -> dict[str, Any]:
     """Run a DAG's first tasks, and the report, each supervised in a process of its own as an executor has it.
 
