@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from sqlalchemy import create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from onefold.database import Database
@@ -85,6 +85,8 @@ def _of_server(database: Database, table: str, wait: float, held: ExitStack) -> 
         asked = "SELECT pg_try_advisory_lock(hashtextextended(:table, 0))"
         got = bool(connection.execute(text(asked), named).scalar())
         connection.commit()  # the lock is the session's; a transaction left open would hold back the server's vacuum
+        if got:
+            held.callback(_give_back, connection, named)
         return got
     connection.execute(text("SELECT set_config('lock_timeout', :wait, false)"), {"wait": f"{wait * 1000:.0f}ms"})
     try:
@@ -93,4 +95,12 @@ def _of_server(database: Database, table: str, wait: float, held: ExitStack) -> 
         _LOG.warning("%s: no lease: %s", table, str(error).splitlines()[0])
         return False
     connection.commit()
+    held.callback(_give_back, connection, named)
     return True
+
+
+def _give_back(connection: Connection, named: dict[str, str]) -> None:
+    """Free the lock at once: the server ends a session that was left only some time later."""
+    with suppress(SQLAlchemyError):  # then it is freed with the session
+        connection.execute(text("SELECT pg_advisory_unlock(hashtextextended(:table, 0))"), named)
+        connection.commit()
