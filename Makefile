@@ -97,16 +97,20 @@ test-for: servers ## The tests of a package: make test-for PACKAGE=upsert (sever
 	@files=$$($(BIN)/python -m tests.support.packages $(PACKAGE)); $(BIN)/pytest $(SHARED) $$files
 
 # More drawn histories and batches, every fault point, and what is marked nightly. Each piece takes at most 80 minutes.
-NIGHT := ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-40} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-20} ONEFOLD_TEST_POINTS=all
-PIECES := laws process integration dags faults
+NIGHT := ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-16} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-20} ONEFOLD_TEST_POINTS=all
+PIECES := laws histories process integration dags faults
+DRAWN := test_L1_whatever_is_drawn
 PIECE ?= $(PIECES)
 
 .PHONY: test-nightly
-test-nightly: $(addprefix night-,$(PIECE)) ## What takes too long for `make test`, in pieces: PIECE=laws, process, integration, dags or faults
+test-nightly: $(addprefix night-,$(PIECE)) ## What takes too long for `make test`, in pieces: PIECE=laws, histories, process, integration, dags or faults
 
-.PHONY: night-laws night-process night-integration night-dags night-faults
+.PHONY: night-laws night-histories night-process night-integration night-dags night-faults
 night-laws: servers
-	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) tests/property tests/spark
+	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) -k "not $(DRAWN)" tests/property tests/spark
+
+night-histories: servers
+	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) --dist load -k $(DRAWN) tests/spark/test_histories.py
 
 night-process night-integration night-dags: night-%: servers
 	@$(NIGHT) $(BIN)/pytest -m "" $(SHARED) tests/$*

@@ -431,6 +431,8 @@ class GateRedError(TerminalError):
     failed: tuple[str, ...]
     report: str
     skippable: bool = True
+    ways_out: tuple[str, ...] = ()
+    """What the dataset file can say so that a later batch is not red by the same."""
 
     def sentence(self) -> str:
         return (
@@ -440,7 +442,8 @@ class GateRedError(TerminalError):
 
     def advice(self) -> str:
         """What a person can do."""
-        return decide_by(self.dataset, self.batch, skippable=self.skippable)
+        told = f"In the dataset file: {'; '.join(self.ways_out)}. " if self.ways_out else ""
+        return f"{told}{decide_by(self.dataset, self.batch, skippable=self.skippable)}"
 
 
 @dataclass(eq=False)

@@ -124,7 +124,7 @@ def test_lines_that_are_no_records_are_quarantined_with_their_bytes(project: Pro
     assert all(row["detail"] for row in refused)
     assert sorted(row["raw_value"] for row in refused) == without_ends("not-kcat.jsonl")
     not_utf8 = [row for row in kept if row["object"] == "not-utf8.jsonl"]
-    assert sorted(row["raw_value"] for row in not_utf8) == without_ends("not-utf8.jsonl")
+    assert sorted(row["raw_value"] for row in not_utf8) == [b'{"id":"\xff","n":1}', b"\xff\xfe"], "a record's value"
 
 
 def without_ends(name: str) -> list[bytes]:

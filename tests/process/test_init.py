@@ -62,7 +62,7 @@ def test_a_file_that_is_there_is_left_as_it_is(project: Project) -> None:
     assert "--force" in done.err
     shown = project.onefold("init", "things", "--export", "sample/kcat", "--dry-run")
     assert shown.code == 0
-    assert shown.out.startswith("# Drafted by `onefold init` from 245 records: payments.accounts")
+    assert shown.out.startswith("# Drafted by `onefold init` from 246 records: payments.accounts")
     assert (project.home / "datasets/things.yaml").read_text() == before
     assert project.onefold("init", "things", "--export", "sample/kcat", "--force").code == 0
     assert (project.home / "datasets/things.yaml").read_text() == shown.out

@@ -60,7 +60,7 @@ def test_values_meet_their_keys_and_headers_line_by_line(spark: SparkSession, tm
         (90, "headers"): b'{"headers":[]}',
     }
     assert read(spark, tmp_path, files) == [
-        row(5, 1, b'{"a":1}', b"k1", _headers=[{"key": "h", "value": "1"}, {"key": "h", "value": "2"}]),
+        row(5, 1, b'{"a":1}', b"k1", _headers=[{"key": "h", "value": b"1"}, {"key": "h", "value": b"2"}]),
         row(5, 2, None, b'{"id":7}'),
         row(5, 3, b"  ", None),
         row(5, 4, b'{"b":"\xff"}', b"8", _headers=[{"key": "h", "value": None}]),

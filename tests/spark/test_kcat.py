@@ -16,7 +16,6 @@ GOOD = b'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1000,"brok
 LINE = GOOD % b""
 NOT_A_LINE = "not a line of kcat -J with topic, partition and offset"
 NOT_BYTES = "payload and key of a line of kcat -J are strings or null"
-NOT_UTF8 = "the line is not UTF-8"
 
 
 def good(**differs: Any) -> dict[str, Any]:
@@ -41,9 +40,9 @@ def undecoded(line: bytes, part: str, error: str) -> dict[str, Any]:
     return not_bytes(line) | {"_unreadable": f"kcat could not decode the {part}: {error}"}
 
 
-def pair(key: str, value: str | None) -> dict[str, str | None]:
+def pair(key: str, value: str | bytes | None) -> dict[str, str | bytes | None]:
     """A header."""
-    return {"key": key, "value": value}
+    return {"key": key, "value": value.encode() if isinstance(value, str) else value}
 
 
 def named(*words: bytes) -> bytes:
@@ -53,6 +52,9 @@ def named(*words: bytes) -> bytes:
 
 BAD_KEY = LINE.replace(b'"k"', b'"\xff"')
 BAD_VALUE = LINE.replace(b'"p"', b'"\xc3("')
+ANY = b'"' + b"".join(b"\\u%04x" % n if n < 32 or n in b'"\\' else bytes([n]) for n in range(256)) + b'"'
+MIXED = LINE.replace(b'"k"', b'"\xff\\ue080"')
+NOT_SHIFTED = "the line has bytes that are no UTF-8, and letters that only Onefold uses for such bytes"
 NO_PAYLOAD = LINE.replace(b',"payload":"p"', b"")
 HUGE = LINE.replace(b'"p"', b'"' + b"p" * 16_000_000 + b'"')
 HALF = LINE[:-20]
@@ -109,12 +111,41 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "no error": (NOT_FAILED, good(_value_bytes=None)),
     "no key": (LINE.replace(b'"key":"k",', b""), good(_key_bytes=None)),
     "a line of 16 MB": (HUGE, unreadable(HUGE) | {"_unreadable": "the line has more than 16,000,000 bytes"}),
-    "key not UTF-8": (BAD_KEY, good(_key_bytes=None, _headers=None, _value_bytes=BAD_KEY, _unreadable=NOT_UTF8)),
-    "payload not UTF-8": (
-        BAD_VALUE,
-        good(_key_bytes=None, _headers=None, _value_bytes=BAD_VALUE, _unreadable=NOT_UTF8),
+    "key not UTF-8": (BAD_KEY, good(_key_bytes=b"\xff")),
+    "payload not UTF-8": (BAD_VALUE, good(_value_bytes=b"\xc3(")),
+    "every byte, some of them escaped": (LINE.replace(b'"k"', ANY), good(_key_bytes=bytes(range(256)))),
+    "bytes that look like others once they are shifted": (
+        LINE.replace(b'"k"', b'"\xee\x82\x80\xee\x83\xbf\xff\xee\x83\x82"'),
+        good(_key_bytes=b"\xee\x82\x80\xee\x83\xbf\xff\xee\x83\x82"),
     ),
-    "line not UTF-8": (b"\xff\xfe", unreadable(b"\xff\xfe") | {"_unreadable": NOT_UTF8}),
+    "text beside bytes that are none": (
+        LINE.replace(b'"k"', b'"\xff"').replace(b'"p"', '"é€𝄞\\u00e9\\ud834\\udd1e"'.encode()),
+        good(_key_bytes=b"\xff", _value_bytes="é€𝄞é𝄞".encode()),
+    ),
+    "half of a surrogate pair": (LINE.replace(b'"k"', b'"a\\ud83d"'), good(_key_bytes=b"a\xedd83d")),
+    "the other half, and a pair": (
+        LINE.replace(b'"p"', b'"\\ude00\\ud83d\\ude00\\ud83d\\ud83d\\ude00"'),
+        good(_value_bytes=b"\xedde00" + "😀".encode() + b"\xedd83d" + "😀".encode()),
+    ),
+    "an escaped backslash before a u": (
+        LINE.replace(b'"p"', b'"\\\\ud83d \\\\\\ud83d"'),
+        good(_value_bytes=b"\\ud83d \\\xedd83d"),
+    ),
+    "headers that are no text": (
+        named(b'"a\xc3\xa9"', b'"\xff"', b'"b"', b'"\\udc00"'),
+        good(_headers=[pair("aé", b"\xff"), pair("b", b"\xeddc00")]),
+    ),
+    "headers as a map": (
+        GOOD % b'"headers":{"a":"1","b":null},',
+        good(_headers=[pair("a", "1"), pair("b", None)]),
+    ),
+    "headers that are neither": (GOOD % b'"headers":"a=1",', good(_headers=None)),
+    "a byte order mark": (b"\xef\xbb\xbf" + LINE, good()),
+    "letters that stand for bytes": (
+        MIXED,
+        good(_key_bytes=None, _headers=None, _value_bytes=MIXED, _unreadable=NOT_SHIFTED),
+    ),
+    "line not UTF-8": (b"\xff\xfe", unreadable(b"\xff\xfe")),
 }
 
 

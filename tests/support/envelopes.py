@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.records import envelope as E
+from onefold.records.batches import HEADERS
 
 _FIELDS = {
     "case": pa.string(),
@@ -19,7 +20,7 @@ _FIELDS = {
     E.OFFSET: pa.int64(),
     E.KEY_BYTES: pa.binary(),
     E.VALUE_BYTES: pa.binary(),
-    E.HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])),
+    E.HEADERS: HEADERS,
     E.OBJECT: pa.string(),
     E.LINE: pa.int32(),
     E.UNREADABLE: pa.string(),
@@ -37,8 +38,12 @@ def record(case: str, value: bytes | None, offset: int = 0, **given: Any) -> dic
     row |= {E.PARTITION: 0, E.TIMESTAMP: 1000, E.HEADERS: [], E.OBJECT: "o"}
     changed = {f"_{name}": value for name, value in given.items()}
     if headers := changed.get(E.HEADERS):
-        changed[E.HEADERS] = [{"key": name, "value": text} for name, text in headers]
+        changed[E.HEADERS] = [{"key": name, "value": _bytes(value)} for name, value in headers]
     return row | changed
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
 
 
 def envelope(session: SparkSession, records: list[dict[str, Any]]) -> DataFrame:

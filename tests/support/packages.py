@@ -43,7 +43,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_database.py", "integration/test_catalog.py", "unit/test_lease.py", "process/test_contention.py",
     ),
     "dataset": (
-        "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_schedule.py", "unit/test_tree.py",
+        "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
+        "unit/test_tree.py",
         "unit/test_schema_changes.py", "unit/test_columns.py", "unit/test_masks.py", "unit/test_periods.py",
         "spark/test_schema_changes.py", "spark/test_key_columns.py", "spark/test_versions.py",
         "process/test_schema_changes.py",
@@ -101,7 +102,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "records": (
         *_LAYOUTS, "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
-        "spark/test_key_columns.py", "unit/test_expressions.py", "process/test_bad_inputs.py",
+        "spark/test_key_columns.py", "unit/test_expressions.py", "spark/test_situations.py",
+        "process/test_bad_inputs.py",
     ),
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",

@@ -17,7 +17,7 @@ NO_HEADERS = "the headers are no list of objects with key and value"
 LINES: dict[str, tuple[bytes, Line]] = {
     "all fields": (
         b'{"key":"k","value":"v","offset":7,"timestamp":"2026-01-01T00:00:01Z","headers":[{"key":"h","value":"1"}]}',
-        Line(7, 1767225601000, b"k", b"v", (("h", "1"),)),
+        Line(7, 1767225601000, b"k", b"v", (("h", b"1"),)),
     ),
     "another order, and spaces": (b' { "offset" : 7 , "value" : "v" } \r', Line(7, None, None, b"v")),
     "milliseconds": (
@@ -38,7 +38,7 @@ LINES: dict[str, tuple[bytes, Line]] = {
     "the last of equal names counts": (b'{"value":"v","offset":1,"offset":7}', Line(7, None, None, b"v")),
     "headers that are no texts": (
         b'{"value":"v","offset":7,"headers":[{"key":"h","value":7},{"key":"h","value":null},{"key":"j","value":{"a":1}}]}',
-        Line(7, None, None, b"v", (("h", "7"), ("h", None), ("j", '{"a": 1}'))),
+        Line(7, None, None, b"v", (("h", b"7"), ("h", None), ("j", b'{"a": 1}'))),
     ),
     "the largest offset": (b'{"value":"v","offset":9223372036854775807}', Line(2**63 - 1, None, None, b"v")),
     "junk behind": (b'{"value":"v","offset":7} junk', Line(problem=NO_OBJECT)),
@@ -50,7 +50,15 @@ LINES: dict[str, tuple[bytes, Line]] = {
     "a name that is none": (b'{7:"v","offset":7}', Line(problem=NO_OBJECT)),
     "blank": (b"", Line(problem=NO_OBJECT)),
     "an endless nest": (b'{"value":' + b"[" * 100_000, Line(problem=NO_OBJECT)),
-    "not UTF-8": (b'{"value":"\xff","offset":7}', Line(problem="the line is not UTF-8")),
+    "not UTF-8": (b'{"value":"\xff","offset":7}', Line(7, None, None, b"\xff")),
+    "a key and a header that are not UTF-8": (
+        b'{"key":"\\u0000\x80","value":"v","offset":7,"headers":[{"key":"h","value":"\xe9"}]}',
+        Line(7, None, b"\x00\x80", b"v", (("h", b"\xe9"),)),
+    ),
+    "a byte order mark": (b'\xef\xbb\xbf{"value":"v","offset":7}', Line(7, None, None, b"v")),
+    "a number in a header, digit by digit": (
+        b'{"value":"v","offset":7,"headers":[{"key":"h","value":1.10}]}', Line(7, None, None, b"v", (("h", b"1.10"),)),
+    ),
     "no offset": (b'{"value":"v"}', Line(problem=NO_OFFSET)),
     "an offset that is text": (b'{"value":"v","offset":"7"}', Line(problem=NO_OFFSET)),
     "an offset that is true": (b'{"value":"v","offset":true}', Line(problem=NO_OFFSET)),
@@ -63,7 +71,11 @@ LINES: dict[str, tuple[bytes, Line]] = {
     "a local time": (b'{"value":"v","offset":7,"timestamp":"2026-01-01T00:00:01"}', Line(7, problem=NO_TIME)),
     "no such day": (b'{"value":"v","offset":7,"timestamp":"2026-02-30T00:00:01Z"}', Line(7, problem=NO_TIME)),
     "headers of another kind": (b'{"value":"v","offset":7,"headers":{"h":"1"}}', Line(7, problem=NO_HEADERS)),
-    "half a character": (b'{"value":"\\ud800","offset":7}', Line(7, problem="the value has half a character")),
+    "half of a surrogate pair": (b'{"value":"a\\ud800","offset":7}', Line(7, None, None, b"a\xed\xa0\x80")),
+    "in a header, too": (
+        b'{"value":"v","offset":7,"headers":[{"key":"h","value":"\\ude00"}]}',
+        Line(7, None, None, b"v", (("h", b"\xed\xb8\x80"),)),
+    ),
 }  # fmt: skip
 
 
@@ -76,7 +88,7 @@ def test_a_line_is_a_record_or_says_why_it_is_none(case: str) -> None:
 def test_base64_is_unpacked_only_where_the_dataset_file_says_so() -> None:
     line = b'{"key":"aw==","value":"/wA=","offset":7,"headers":[{"key":"h","value":"MQ=="},{"key":"b","value":"/w=="}]}'
     packed = Encoding(key="base64", value="base64", headers="base64")
-    assert read_line(line, packed) == Line(7, None, b"k", b"\xff\x00", (("h", "1"), ("b", None)))
+    assert read_line(line, packed) == Line(7, None, b"k", b"\xff\x00", (("h", b"1"), ("b", b"\xff")))
     assert read_line(line, PLAIN).value == b"/wA="
     broken = read_line(b'{"value":"v!","offset":7}', Encoding(value="base64"))
     assert broken == Line(7, problem="the value is not base64, as source.exports.encoding.value says")

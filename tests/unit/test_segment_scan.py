@@ -442,7 +442,9 @@ def test_every_codec_gives_the_records_back(codec: str) -> None:
     data = batch(START, given, codec=codec, producer=9, epoch=3, sequence=(1 << 31) - 2)
     told = [row for part in parse(data) for row in part.to_pylist()]
     assert [(row["key"], row["value"]) for row in told] == [(key, value) for key, value, _ in given]
-    assert [[pair["value"] for pair in row["headers"]] for row in told] == [[f"{n}", None, None] for n in range(300)]
+    assert [[pair["value"] for pair in row["headers"]] for row in told] == [
+        [f"{n}".encode(), None, b"\xff"] for n in range(300)
+    ]
     assert [row["offset"] for row in told] == list(range(START, START + 300))
     assert [row["sequence"] for row in told[:4]] == [(1 << 31) - 2, (1 << 31) - 1, 0, 1]
     assert {(row["producer_id"], row["producer_epoch"]) for row in told} == {(9, 3)}

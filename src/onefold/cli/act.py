@@ -12,6 +12,7 @@ from onefold.cli.app import AsJson, Name, app, launching, open_dataset
 from onefold.cli.batches import ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
+from onefold.dataset.advice import notes_of
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.landing.preview import planned
@@ -36,10 +37,11 @@ def validate(
         raise UsageError(f"no dataset files in {folder}")
     rows: list[dict[str, Any]] = []
     for file in files:
-        problem = ""
+        problem, notes = "", list[str]()
         try:
             dataset = load_dataset(file) if file.is_file() else find_dataset(folder, file.stem)
             load_suite(settings.expectations_folder, dataset)
+            notes = notes_of(dataset)
             told: dict[str, str | None] = {
                 "mode": dataset.apply.mode,
                 "identity": dataset.deciding,
@@ -47,13 +49,17 @@ def validate(
             }
         except OnefoldError as error:
             problem, told = str(error), {"mode": None, "identity": None, "generation": None}
-        rows.append({"dataset": file.stem, "ok": not problem, **told, "problem": problem})
+        rows.append({"dataset": file.stem, "ok": not problem, **told, "problem": problem, "notes": notes})
     wanted = [row["dataset"] for row in rows if row["ok"]] if sample > 0 else []
     samples, failed = _samples(Lake(settings), wanted, sample) if wanted else ({}, [])
     if as_json:
         print_json([{**row, **({"sample": samples.get(row["dataset"])} if sample else {})} for row in rows])
     else:
-        print_rows("datasets", [{**row, "ok": "yes" if row["ok"] else "NO"} for row in rows])
+        shown = [{name: told for name, told in row.items() if name != "notes"} for row in rows]
+        print_rows("datasets", [{**row, "ok": "yes" if row["ok"] else "NO"} for row in shown])
+        for row in rows:
+            for said in row["notes"]:
+                note(f"{row['dataset']}: {said}")
         for name, found in samples.items():
             print_rows(f"{name}: the newest records", found, "no records")
     if not all(row["ok"] for row in rows):

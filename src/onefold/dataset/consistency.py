@@ -8,11 +8,13 @@ from onefold.dataset.base import not_built
 from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import (
     CASTS,
+    LOG_POSITIONS,
     PERIODS,
     ROOTS,
     Call,
     Compare,
     Expression,
+    Fallback,
     Junction,
     Member,
     Negation,
@@ -25,6 +27,7 @@ from onefold.dataset.expressions import (
     used,
 )
 from onefold.dataset.expressions import Literal as LiteralValue
+from onefold.dataset.names import two_meanings
 from onefold.dataset.types import FieldType, number_type
 
 if TYPE_CHECKING:
@@ -59,6 +62,10 @@ def check_dataset(dataset: Dataset) -> None:
                 "or its key"
             )
     for place, text in dataset.expressions():
+        if told := two_meanings(text, dataset.fields):
+            written, first, second = told
+            said = f"{written!r} is a field, and what the log has of a record"
+            raise ValueError(f"{place}: {text!r}: {said}; write {first} (what it meant before) or {second}")
         for path in paths(parse(text)):
             _check_path(dataset, place, text, path)
     for place, text in dataset.expressions():
@@ -76,6 +83,7 @@ def check_dataset(dataset: Dataset) -> None:
         )
     if dataset.apply.delete_when == "tombstone":
         _check_tombstones(dataset)
+    _check_version(dataset)
     _check_periods(dataset)
     _check_chain(dataset)
     _check_sums(dataset)
@@ -99,13 +107,30 @@ def _check_kinds(dataset: Dataset, place: str, text: str) -> None:
                 conditions += terms
             case Negation(term):
                 conditions.append(term)
-            case Call("timestamp", argument) if (kind := _kind_of(dataset, argument)).name == "boolean":
-                raise ValueError(f"{place}: {text!r}: a {kind} is no timestamp")
+            case Call() | Fallback():
+                _check_call(dataset, f"{place}: {text!r}", part)
             case _:
                 pass
     for term in conditions:
         if (kind := _kind_of(dataset, term)).name != "boolean":
             raise ValueError(f"{place}: {text!r} takes a {kind} for a condition; compare it with something")
+
+
+def _check_call(dataset: Dataset, said: str, call: Call | Fallback) -> None:
+    if isinstance(call, Fallback):
+        kinds = [_kind_of(dataset, one) for one in call.terms]
+        if odd := next((kind for kind in kinds if _plain(kind) != _plain(kinds[0])), None):
+            raise ValueError(f"{said}: coalesce takes values of one type, not {_plain(kinds[0])} and {_plain(odd)}")
+        return
+    kind = _kind_of(dataset, call.argument)
+    if call.function in LOG_POSITIONS and kind.name != "string":
+        raise ValueError(f"{said}: {call.function} reads text, and this is a {kind}")
+    if call.function == "timestamp" and kind.name == "boolean":
+        raise ValueError(f"{said}: a {kind} is no timestamp")
+
+
+def _plain(kind: FieldType) -> str:
+    return str(kind).removesuffix("?")
 
 
 def _check_pair(dataset: Dataset, said: str, left: Expression, right: Expression) -> None:
@@ -116,6 +141,23 @@ def _check_pair(dataset: Dataset, said: str, left: Expression, right: Expression
         raise ValueError(f"{said} compares a {one.name} with a {other.name}; cast one of them, such as {cast}(…)")
     if one.rounds(other):
         raise ValueError(f"{said} compares a {one} with a {other}, of which Spark would round one; cast with double(…)")
+
+
+def _check_version(dataset: Dataset) -> None:
+    for place, text in dataset.apply.version.expressions if dataset.apply.version and not dataset.chained else ():
+        tree = parse(text)
+        if isinstance(tree, Path) and tree.root == "header":
+            raise ValueError(
+                f"apply.version.{place}: {text!r}: header values are text, in which 9 is greater than 23; "
+                f"write long({text}), timestamp({text}) or, if it is text, string({text})"
+            )
+    if dataset.apply.version and dataset.apply.version.parts == ["offset"]:
+        kafka = dataset.source.kafka
+        if kafka and (len(kafka.topics) > 1 or kafka.topics[0].startswith("^")):
+            raise ValueError(
+                "apply.version.from: an offset orders the records of one topic partition, and there are several "
+                "topics; declare a version of the value, or [timestamp, offset], which trusts clocks"
+            )
 
 
 def _check_periods(dataset: Dataset) -> None:
@@ -181,7 +223,15 @@ def _check_key_columns(dataset: Dataset) -> None:
                 "the same"
             )
         if name in dataset.value.fields:
-            raise ValueError(f"apply.key: value.fields has {name} too; name the key's part otherwise")
+            raise ValueError(
+                f"apply.key: value.fields has {name} too, and they would be one column; declare the field under "
+                f"another name, such as value_{name}: {{type: …, from: {name}}}"
+            )
+    for name in dataset.keyed_fields:
+        if dataset.fields[name].name in ("list", "struct", "double"):
+            raise ValueError(f"apply.key: {name} is a {dataset.fields[name]} and cannot be a part of the key, too")
+        if dataset.sums:
+            raise ValueError(f"apply.key: value.fields has {name}, too; in mode increment key by the field: [{name}]")
 
 
 def _check_column_names(dataset: Dataset) -> None:
@@ -229,9 +279,8 @@ def _check_path(dataset: Dataset, place: str, text: str, path: Path) -> None:
         raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known}){roots}")
     if path.root == "value" and dataset.fields[path.name].part(path.inner) is None:
         raise ValueError(f"{place}: {text!r}: value.fields has no such part of {path.name}")
-    if path.root == "key" and bool(path.name) != (dataset.key.format == "json"):
-        wanted = "key.NAME needs key.format json" if path.name else "a json key is used by its parts, key.NAME"
-        raise ValueError(f"{place}: {text!r}: {wanted}")
+    if path.root == "key" and path.name and dataset.key.format != "json":
+        raise ValueError(f"{place}: {text!r}: key.NAME needs key.format json")
     if path.root == "key" and dataset.key.format == "bytes":
         raise ValueError(f"{place}: {text!r}: a key of bytes cannot be used in an expression")
     if path.root in ("offset", "timestamp") and not dataset.source.exact:

@@ -1,11 +1,13 @@
 """Expressions of a dataset file, parsed into a small tree; they are never pasted into SQL.
 
 `header.message-id`, `long(header.version)`, `value.type = 'entry' and amount is not null`, `customer.id` of a struct.
-A bare name means `value.NAME`. What a tree means for Spark is `onefold.records.expressions`.
+A bare name means `value.NAME`, but for words of the log, such as `offset`, which may be written `log.offset`, too. Any
+name may be quoted: `header."x:trace"`. What a tree means for Spark is `onefold.records.expressions`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +18,15 @@ from lark.exceptions import UnexpectedInput, VisitError
 
 from onefold.dataset.types import number_type
 
+OF_THE_LOG = ("key", "timestamp", "offset", "topic", "partition")
+"""Words for what the log has of a record: bare, or behind `log.`."""
 ROOTS = ("key", "value", "header", "timestamp", "offset", "topic", "partition")
 CASTS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
 PERIODS = ("hour", "day", "month", "year")
 """The period that a date or timestamp lies in, as the instant or the day at which it begins."""
-FUNCTIONS = (*CASTS, "lower", "upper", "trim", *PERIODS)
+LOG_POSITIONS = ("pg_lsn", "hex")
+"""Casts of text to a whole number: PostgreSQL's `16/B374D848`, and hexadecimal digits as SQL Server has them."""
+FUNCTIONS = (*CASTS, *LOG_POSITIONS, "lower", "upper", "trim", "coalesce", *PERIODS)
 DEEPEST = 40
 """How deep an expression may nest: what compiles it, here and in Spark, recurses."""
 
@@ -35,12 +41,13 @@ _GRAMMAR = r"""
     | operand "in"i "(" literal ("," literal)* ")" -> member
     | operand
 ?operand: literal | call | path | "(" disjunction ")"
-call: NAME "(" operand ")"
-path: NAME ("." SEGMENT)*
+call: NAME "(" operand ("," operand)* ")"
+path: (NAME | QUOTED) ("." (SEGMENT | QUOTED))*
 ?literal: STRING -> text | NUMBER -> number | "true"i -> true | "false"i -> false
 OPERATOR: "=" | "!=" | "<>" | "<=" | ">=" | "<" | ">"
 NAME: /(?!(and|or|not|is|in|null|true|false)\b)[A-Za-z_][A-Za-z0-9_]*/i
 SEGMENT: /[A-Za-z_][A-Za-z0-9_-]*/
+QUOTED: /"(?:[^"]|"")+"/
 STRING: /'(?:[^']|'')*'/
 NUMBER: /-?\d+(?:\.\d+)?/
 %ignore /\s+/
@@ -51,7 +58,7 @@ NUMBER: /-?\d+(?:\.\d+)?/
 class Path:
     """A reference: `root` is one of `ROOTS`, `name` the header, field or key part ('' for the root itself).
 
-    `inner` leads on into a value field that is a struct.
+    `inner` leads on into a value field that is a struct, or into a part of the key that is an object.
     """
 
     root: str
@@ -60,8 +67,8 @@ class Path:
 
     @property
     def column(self) -> str:
-        """The column name that a target table gives it."""
-        return "_".join((self.name or self.root, *self.inner))
+        """The column name that a target table gives it: letters that no column has are `_`."""
+        return re.sub(r"[^A-Za-z0-9_-]", "_", "_".join((self.name or self.root, *self.inner)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,13 @@ class Call:
 
     function: str
     argument: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """`coalesce(one, other, …)`: the first that is not null."""
+
+    terms: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,27 +134,36 @@ class Member:
     items: tuple[Literal, ...]
 
 
-Expression = Path | Literal | Call | Compare | Junction | Negation | NullTest | Member
+Expression = Path | Literal | Call | Fallback | Compare | Junction | Negation | NullTest | Member
 
 
 class _Build(Transformer[Any, Expression]):
     def path(self, words: list[Any]) -> Path:
-        root, *rest = (str(word) for word in words)
+        root, *rest = (_name(word) for word in words)
+        if words[0].type == "QUOTED":
+            return Path("value", root, tuple(rest))
+        if root == "log" and rest and rest[0] in (*OF_THE_LOG, "header"):
+            root, *rest = rest
         if root == "value" and rest:
             return Path(root, rest[0], tuple(rest[1:]))
         if root in ROOTS and (rest or root not in ("value", "header")):
-            if len(rest) > 1:
-                raise ValueError(f"{'.'.join((root, *rest))!r} goes deeper than one level")
+            if root == "header" and len(rest) > 1:
+                quoted = ".".join(rest)
+                raise ValueError(f'a header has no parts; a name with dots is quoted: header."{quoted}"')
             if rest and root not in ("key", "header"):
                 raise ValueError(f"{root!r} has no parts")
-            return Path(root, rest[0] if rest else "")
+            return Path(root, rest[0] if rest else "", tuple(rest[1:]))
         return Path("value", root, tuple(rest))
 
-    def call(self, words: list[Any]) -> Call:
-        name, argument = str(words[0]), words[1]
+    def call(self, words: list[Any]) -> Call | Fallback:
+        name, *arguments = str(words[0]), *words[1:]
         if name not in FUNCTIONS:
             raise ValueError(f"no function {name!r} (there are {', '.join(FUNCTIONS)})")
-        return Call(name, argument)
+        if name == "coalesce":
+            return Fallback(tuple(arguments))
+        if len(arguments) > 1:
+            raise ValueError(f"{name} takes one argument")
+        return Call(name, arguments[0])
 
     def text(self, words: list[Any]) -> Literal:
         return Literal(str(words[0])[1:-1].replace("''", "'"))
@@ -178,9 +201,13 @@ class _Build(Transformer[Any, Expression]):
         return Junction("or", tuple(words))
 
 
+def _name(word: Any) -> str:
+    return str(word)[1:-1].replace('""', '"') if word.type == "QUOTED" else str(word)
+
+
 @cache
 def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr")
+    return Lark(_GRAMMAR, parser="lalr", propagate_positions=True)
 
 
 @cache
@@ -195,7 +222,7 @@ def parse(text: str) -> Expression:
         depth = _depth(tree)
     except UnexpectedInput as error:
         column = getattr(error, "column", 0)
-        raise ValueError(f"{text!r} cannot be read at character {column}") from error
+        raise ValueError(f"{text!r} cannot be read at character {column}{_quoting(text, column)}") from error
     except VisitError as error:
         raise ValueError(f"{text!r}: {error.orig_exc}") from error
     except RecursionError:
@@ -205,8 +232,46 @@ def parse(text: str) -> Expression:
     return tree
 
 
+_ODD_NAME = re.compile(r"((?:key|value|header)\.)?([^\s()'\"=<>!,]+)")
+
+
+def _quoting(text: str, column: int) -> str:
+    """What to write in place of a name with other letters."""
+    for found in _ODD_NAME.finditer(text):
+        if found.start() < column <= found.end() and not re.fullmatch(r"[\w.-]+", found[2], re.ASCII):
+            return f'; a name with other letters than A to Z, digits, _ and - is quoted: {found[1] or ""}"{found[2]}"'
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A reference as it stands in an expression, from `start` to `end`: its names, the first one `quoted` or not."""
+
+    start: int
+    end: int
+    names: tuple[str, ...]
+    quoted: bool
+
+
+def spelled(text: str) -> list[Spelled]:
+    """The references of an expression in their order; of one that cannot be read, none."""
+    try:
+        tree = _parser().parse(text)
+    except (UnexpectedInput, RecursionError):
+        return []
+    found = []
+    for one in tree.iter_subtrees():
+        if one.data == "path":
+            words: list[Any] = one.children
+            names = tuple(map(_name, words))
+            found.append(Spelled(one.meta.start_pos, one.meta.end_pos, names, words[0].type == "QUOTED"))
+    return sorted(found, key=lambda one: one.start)
+
+
 def _terms(expression: Expression) -> list[Expression]:
     match expression:
+        case Fallback(terms):
+            return [*terms]
         case Call(_, argument):
             return [argument]
         case Compare(_, left, right):

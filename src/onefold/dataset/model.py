@@ -13,7 +13,8 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from onefold.dataset.base import Model, Name
 from onefold.dataset.columns import LAYOUT
 from onefold.dataset.consistency import check_dataset
-from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Path, parse, paths
+from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
+from onefold.dataset.names import Place, with_field_names
 from onefold.dataset.schedule import Schedule
 from onefold.dataset.sections import Apply, Identity, KeyFormat, Quality, Target, Value
 from onefold.dataset.shapes import Origin, Shape, Standing, origins_of
@@ -23,16 +24,37 @@ from onefold.dataset.types import FieldType, parse_type
 LEVELS = ("position", "producer", "message_id", "business_key")
 """The identity levels, narrow to wide."""
 
-RULES = 1
+RULES = 2
 """The number of the rules by which records are decoded and judged. It is part of every generation: a release that gives
 any record another verdict or other fields raises it, and each table is rebuilt before it goes on, so that none mixes
 two sets of rules."""
+RULES_CHANGED = {
+    2: "whole numbers and decimals may have an exponent, times may leave out seconds and have zeros behind the "
+    "microseconds; text with half of a surrogate pair is rejected; bytes that nothing reads reject nothing; an offset "
+    "as a version is compared within one partition",
+}
+"""By number, what these rules do otherwise than those before."""
 
 
 def _not_onefolds_own(name: str) -> str:
     if name.startswith("onefold_"):
         raise ValueError(f"{name}: names that begin with onefold_ are those of Onefold's own DAGs in Airflow")
     return name
+
+
+def _around(names: list[str], kind: FieldType) -> FieldType:
+    """A struct in which names lead to a field."""
+    for name in reversed(names):
+        kind = FieldType("struct", nullable=True, fields=((name, kind),))
+    return kind
+
+
+def _merged(one: FieldType, other: FieldType) -> FieldType:
+    """A struct with the fields of two."""
+    both = dict(one.fields)
+    for name, kind in other.fields:
+        both[name] = _merged(both[name], kind) if name in both and both[name].name == kind.name == "struct" else kind
+    return FieldType("struct", nullable=True, fields=tuple(both.items()))
 
 
 DatasetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64), AfterValidator(_not_onefolds_own)]
@@ -58,6 +80,11 @@ class Dataset(Model):
     _standing: Standing | None = PrivateAttr(default=None)
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_field_names(cls, given: Any) -> Any:
+        return with_field_names(given)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -96,6 +123,12 @@ class Dataset(Model):
         match expression:
             case Path("value", name, inner):
                 return self.fields[name].part(inner)
+            case Fallback(terms):
+                return self.type_of(terms[0])
+            case Call("pg_lsn", _):
+                return FieldType("decimal", precision=20)
+            case Call("hex", _):
+                return FieldType("decimal", precision=38)
             case Path("timestamp"):
                 return FieldType("timestamp")
             case Path("offset"):
@@ -110,13 +143,27 @@ class Dataset(Model):
     @cached_property
     def fields(self) -> dict[str, FieldType]:
         """The declared value fields, in order."""
-        return {name: parse_type(text) for name, text in self.value.fields.items()}
+        return {name: parse_type(one.type) for name, one in self.value.fields.items()}
+
+    @cached_property
+    def read_places(self) -> dict[str, list[Place]]:
+        """Where records may have each field: at its own place, else under a former name; the first that is there
+        counts."""
+        former = self.value.renamed
+        return {name: [place, *((one,) for one in former.get(name, ()))] for name, place in self.value.places.items()}
 
     @cached_property
     def read_fields(self) -> dict[str, FieldType]:
-        """The names under which records have the fields: their own and their former ones."""
-        former = {one: self.fields[name] for name, some in self.value.renamed.items() for one in some}
-        return self.fields | former
+        """What of a value is read, by its names at the top: the types that are declared for it. Of what is declared
+        below a name, a struct."""
+        read = [(place, self.fields[name]) for name, places in self.read_places.items() for place in places]
+        whole = {place[0]: kind for place, kind in read if len(place) == 1}
+        parts: dict[str, FieldType] = {}
+        for (first, *below), kind in read:
+            if below and first not in whole:
+                part = _around(below, kind)
+                parts[first] = _merged(parts[first], part) if first in parts else part
+        return whole | parts
 
     @cached_property
     def used_fields(self) -> dict[str, str]:
@@ -127,12 +174,23 @@ class Dataset(Model):
     @cached_property
     def key_columns(self) -> list[tuple[str, Expression]]:
         """Columns that the table has beside the value's fields: key parts that are no value field."""
-        named = [(parse(text), text) for text in self.apply.key or ()]
         return [
             (next(iter(paths(tree))).column, tree)
-            for tree, _ in named
+            for tree in map(self._of_field, map(parse, self.apply.key or ()))
             if not (isinstance(tree, Path) and tree.root == "value" and not tree.inner)
         ]
+
+    @cached_property
+    def keyed_fields(self) -> dict[str, Path]:
+        """Fields that are a part of the Kafka key, too (`apply.key: [key.id]` beside a field `id`), with that part: one
+        column, which the key fills."""
+        parts = {tree.column: tree for tree in map(parse, self.apply.key or ()) if isinstance(tree, Path)}
+        return {name: tree for name, tree in parts.items() if tree.root == "key" and name in self.fields}
+
+    def _of_field(self, tree: Expression) -> Expression:
+        """A part of the row's key: of the Kafka key, if a field has its name, that field."""
+        keyed = isinstance(tree, Path) and self.keyed_fields.get(tree.column) == tree
+        return Path("value", tree.column) if isinstance(tree, Path) and keyed else tree
 
     @cached_property
     def levels(self) -> tuple[str, ...]:
@@ -160,6 +218,13 @@ class Dataset(Model):
         """Whether a version is applied only behind the one before it (guard contiguous)."""
         return bool(self.apply.version) and self.apply.version.guard == "contiguous"  # type: ignore[union-attr]
 
+    @cached_property
+    def before_offset(self) -> int | None:
+        """How many parts of the version stand before an offset, which orders the records of one partition only; None:
+        the version holds no offset."""
+        parts = self.apply.version.parts if self.apply.version else []
+        return next((n for n, text in enumerate(parts) if parse(text) == Path("offset")), None)
+
     def level_expressions(self, level: str) -> list[Expression]:
         """The expressions of a declared level (`position` has none)."""
         if level == "producer":
@@ -182,7 +247,7 @@ class Dataset(Model):
     @property
     def _own_key(self) -> list[Expression]:
         if self.apply.mode == "upsert":
-            return [parse(text) for text in self.apply.key or ()]
+            return [self._of_field(parse(text)) for text in self.apply.key or ()]
         if self.deciding == "producer":  # a producer counts for each partition anew
             partition = [Path(name) for name in ("cluster", "topic", "incarnation", "partition")]
             return [*partition, *self.level_expressions("producer")]
@@ -228,6 +293,7 @@ class Dataset(Model):
             "value.format": self.value.format,
             "value.fields": self.declared.fields,
             **({"value.renamed": self.declared.renamed} if self.value.renamed else {}),
+            **({"value.from": self.declared.places} if self.declared.places else {}),
             **({"value.schema_changes": "quarantine"} if self.value.schema_changes == "quarantine" else {}),
             "identity": self.identity.model_dump(exclude_none=True),
             "apply": self.apply.model_dump(exclude_none=True, by_alias=True),
@@ -239,7 +305,11 @@ class Dataset(Model):
     @cached_property
     def declared(self) -> Shape:
         """The value's fields as the file declares them."""
-        return Shape(fields={name: str(kind) for name, kind in self.fields.items()}, renamed=self.value.renamed)
+        return Shape(
+            fields={name: str(kind) for name, kind in self.fields.items()},
+            renamed=self.value.renamed,
+            places={name: one.from_ for name, one in self.value.fields.items() if one.from_},
+        )
 
     @property
     def generation(self) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from onefold.dataset.base import Duration, ExpressionText, Model, Name, not_built
+from onefold.dataset.base import SAFE_NAME, Duration, ExpressionText, Model, Name, not_built
 from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import parse
+from onefold.dataset.names import Place, parse_place
 from onefold.dataset.types import parse_type
 
 
@@ -18,11 +20,43 @@ class KeyFormat(Model):
     format: Literal["json", "string", "bytes"] = "string"
 
 
+class DeclaredField(Model):
+    """A field of the value: its type, and where a record has it."""
+
+    type: str = Field(description="Such as string, decimal(18,2) or timestamp(millis); `?` for optional")
+    from_: str | None = Field(
+        default=None,
+        alias="from",
+        description="Where it lies, if not at the top under its own name: address.city, __deleted, '\"event.id\"'",
+    )
+
+    @field_validator("from_")
+    @classmethod
+    def _readable(cls, text: str | None) -> str | None:
+        if text is not None:
+            parse_place(text)
+        return text
+
+
+def _elsewhere(name: str, kind: Any) -> str:
+    """How a file declares a field whose name in the record cannot be a column."""
+    column = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    column = column if column[:1].isalpha() else f"field_{column}".rstrip("_")
+    place = f"'\"{name}\"'" if {".", '"'} & {*name} else f'"{name}"'
+    return f'{column}: {{type: "{kind if isinstance(kind, str) else "string?"}", from: {place}}}'
+
+
+def _declared(given: Any) -> Any:
+    return {"type": given} if isinstance(given, str) else given
+
+
 class Value(Model):
     """How the value is read."""
 
     format: str = "json"
-    fields: dict[Name, str] = Field(min_length=1, description="Field name to type, `?` for optional")
+    fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
+        min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"
+    )
     renamed: dict[Name, list[Name]] = Field(default={}, description="Field name to the name it had, or the names")
     schema_changes: Literal["evolve", "freeze", "quarantine"] = Field(
         default="evolve",
@@ -31,9 +65,22 @@ class Value(Model):
     )
 
     @property
+    def places(self) -> dict[str, Place]:
+        """Where a record has each field: the names that lead there."""
+        return {name: parse_place(one.from_) if one.from_ else (name,) for name, one in self.fields.items()}
+
+    @property
     def former_columns(self) -> dict[str, list[str]]:
         """Of `renamed` the names that a column of the table may have had: records have others, too (`_version`)."""
         return {name: [one for one in former if not is_own(one)] for name, former in self.renamed.items()}
+
+    @field_validator("fields", mode="before")
+    @classmethod
+    def _columns(cls, given: Any) -> Any:
+        for name in given if isinstance(given, dict) else ():
+            if isinstance(name, str) and not re.fullmatch(SAFE_NAME, name):
+                raise ValueError(f"{name!r} cannot be the name of a column; write {_elsewhere(name, given[name])}")
+        return given
 
     @field_validator("renamed", mode="before")
     @classmethod
@@ -43,7 +90,7 @@ class Value(Model):
 
     @model_validator(mode="after")
     def _once(self) -> Self:
-        seen = set(self.fields)
+        seen = {*self.fields, *(place[0] for place in self.places.values() if len(place) == 1)}
         for name, former in self.renamed.items():
             if name not in self.fields:
                 raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
@@ -59,15 +106,16 @@ class Value(Model):
             if self.format.split("+")[0] in ("json", "avro", "protobuf"):
                 raise not_built(f"value format {self.format} (json is)")
             raise ValueError(f"no value format {self.format!r} (json)")
-        for name, text in self.fields.items():
+        for name, field in self.fields.items():
             try:
-                parse_type(text)
+                parse_type(field.type)
             except ValueError as error:
                 if type(error).__name__ == "UnsupportedTypeError":
                     raise not_built(str(error)) from error
                 raise ValueError(f"{name}: {error}") from error
             if name.startswith("_"):
-                raise ValueError(f"{name}: names that start with _ are Onefold's own")
+                written = _elsewhere(name, field.type)
+                raise ValueError(f"{name}: names that start with _ are Onefold's own; write {written}")
         return self
 
 

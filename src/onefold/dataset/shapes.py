@@ -19,6 +19,7 @@ class Shape(BaseModel):
 
     fields: dict[str, str] = Field(description="Field name to type, in its own spelling")
     renamed: dict[str, list[str]] = Field(default={}, description="Field name to its former names")
+    places: dict[str, str] = Field(default={}, description="Field name to where it lies, if not under its own name")
 
     @property
     def digest(self) -> str:
@@ -89,7 +90,9 @@ def field_changes(before: Shape, now: Shape, used: Mapping[str, str]) -> list[Fi
         older = named[named.index(former) + 1 :] if former in named else named  # those before it were skipped here
         known = before.renamed.get(former, [])
         misnamed = _misnamed({*known} - {*named}, {*older} - {*known})
-        problem = _problem(was, kind, used.get(name)) or misnamed
+        moved = before.places.get(former) != now.places.get(name)
+        elsewhere = "what is folded was read from elsewhere in the record" if moved else ""
+        problem = _problem(was, kind, used.get(name)) or misnamed or elsewhere
         if told != str(kind) or problem:
             found.append(FieldChange(name, told, str(kind), problem))
     for name, kind in before.types.items():

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,8 @@ from lark.exceptions import UnexpectedInput, VisitError
 
 SCALARS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
 NOT_YET = ("binary",)
+UNITS = {"timestamp": ("seconds", "millis", "micros", "nanos"), "date": ("days",)}
+"""What whole numbers since 1970 count, by the type that they are read as."""
 _MOST_DIGITS = 38
 _DIGITS = {"int": (10, 0), "long": (20, 0)}
 """Digits before and behind the point of Spark's decimal for a whole number."""
@@ -22,7 +24,8 @@ DEEPEST = 10
 
 _GRAMMAR = r"""
 start: type
-type: (decimal | list_of | struct | NAME) [OPTIONAL]
+type: (decimal | since | list_of | struct | NAME) [OPTIONAL]
+since: NAME "(" NAME ")"
 decimal: "decimal" "(" DIGITS "," DIGITS ")"
 list_of: "list" "<" type ">"
 struct: "struct" "<" field ("," field)* ">"
@@ -36,7 +39,8 @@ NAME: /[A-Za-z_][A-Za-z0-9_]*/
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """One declared type; `precision` and `scale` of a decimal, `item` of a list, `fields` of a struct, in order."""
+    """One declared type; `precision` and `scale` of a decimal, `item` of a list, `fields` of a struct, in order;
+    `unit` of a date or timestamp that records have as a whole number since 1970."""
 
     name: str
     nullable: bool = False
@@ -44,6 +48,7 @@ class FieldType:
     scale: int = 0
     item: FieldType | None = None
     fields: tuple[tuple[str, FieldType], ...] = ()
+    unit: str = ""
 
     @property
     def nested(self) -> bool:
@@ -105,7 +110,7 @@ class FieldType:
             case "struct":
                 word = f"struct<{', '.join(f'{name}: {kind}' for name, kind in self.fields)}>"
             case _:
-                word = self.name
+                word = f"{self.name}({self.unit})" if self.unit else self.name
         return word + ("?" if self.nullable else "")
 
 
@@ -120,7 +125,7 @@ class _Build(Transformer[Any, FieldType]):
     def type(self, words: list[Any]) -> FieldType:
         word, optional = words
         if isinstance(word, FieldType):
-            return FieldType(word.name, bool(optional), word.precision, word.scale, word.item, word.fields)
+            return replace(word, nullable=bool(optional))
         if word in NOT_YET:
             raise UnsupportedTypeError(f"the field type {word!s}")
         if word not in SCALARS:
@@ -132,6 +137,13 @@ class _Build(Transformer[Any, FieldType]):
         if not 1 <= precision <= _MOST_DIGITS or scale > precision:
             raise ValueError("a decimal has 1 to 38 digits, and no more behind the point than in all")
         return FieldType("decimal", precision=precision, scale=scale)
+
+    def since(self, words: list[Any]) -> FieldType:
+        name, unit = map(str, words)
+        if unit not in UNITS.get(name, ()):
+            known = ", ".join(f"{of}({one})" for of, units in UNITS.items() for one in units)
+            raise ValueError(f"there is no {name}({unit}) (there are decimal(p,s), {known})")
+        return FieldType(name, unit=unit)
 
     def list_of(self, types: list[FieldType]) -> FieldType:
         if types[0].nullable:
@@ -150,7 +162,10 @@ class _Build(Transformer[Any, FieldType]):
         return str(words[0]), words[1]
 
 
-_USE = f"{', '.join(SCALARS)}, decimal(p,s), list<…> or struct<name: …>, with ? if it may be absent"
+_USE = (
+    f"{', '.join(SCALARS)}, decimal(p,s), timestamp(millis), date(days), list<…> or struct<name: …>, with ? if it may "
+    "be absent"
+)
 
 
 def number_type(text: str) -> FieldType:

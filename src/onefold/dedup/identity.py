@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.expressions import Expression, parse
+from onefold.dataset.expressions import Expression, Path, parse
 from onefold.dataset.sections import Version
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
@@ -14,7 +14,7 @@ from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.records.canonical import content_hash, key_digest, key_text
 from onefold.records.decode import FILTERED, REJECTED
-from onefold.records.expressions import KEY_VARIANT, Compiled, compile_expression
+from onefold.records.expressions import KEY_TEXT, KEY_VARIANT, Compiled, compile_expression
 from onefold.records.fields import REJECTED_TYPE, rejected
 
 
@@ -55,7 +55,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     if dataset.within:
         named[C.WITHIN] = identity[-1]
     added = {name: F.when(usable, of) for name, of in named.items()} | {C.HASH: content_of(dataset)}
-    return known.withColumns(added).drop(KEY_VARIANT)
+    return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT)
 
 
 def content_of(dataset: Dataset) -> Column:
@@ -72,7 +72,7 @@ def _version(version: Version) -> tuple[Column, list[Column]]:
     """A record's version, and why it has none. Of the number it expects, only the next can follow."""
     given = [(place, text, compile_expression(parse(text))) for place, text in version.expressions]
     refused = [_null_or_wrong(part, "null_version", text) for _, text, part in given]
-    parts = [part.value for place, _, part in given if place == "from"]
+    parts = [_of_incarnation(text, part.value) for place, text, part in given if place == "from"]
     for expected in (part.value for place, _, part in given if place == "expected"):
         following = F.try_add(expected, F.lit(1))  # null behind the greatest number
         made = parts[0] if parts else following
@@ -85,6 +85,17 @@ def _version(version: Version) -> tuple[Column, list[Column]]:
         said = F.lit(f"the first version of a key is {version.begins}")
         refused.append(F.when(parts[0] < version.begins, rejected("before_first", said)))
     return parts[0] if len(parts) == 1 else _composite(parts), refused
+
+
+_OFFSETS = 1 << 48
+"""More than a partition ever has: where a topic was created anew, its offsets as versions go on behind it."""
+
+
+def _of_incarnation(text: str, part: Column) -> Column:
+    """A part of a version; an offset behind all those of earlier incarnations of the topic."""
+    if parse(text) != Path("offset"):
+        return part
+    return part + (F.col(E.INCARNATION).cast("bigint") - 1) * F.lit(_OFFSETS)
 
 
 def _composite(parts: list[Column]) -> Column:

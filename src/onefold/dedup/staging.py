@@ -59,7 +59,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
         *(F.col(name) for name in (C.SURVIVOR, C.VERDICT, C.REASON, C.WINNER, C.WITNESS, C.DETAIL, E.OBJECT, E.LINE)),
         F.when(refused, F.col(E.KEY_BYTES)).alias(C.RAW_KEY),
         F.when(refused, F.col(E.VALUE_BYTES)).alias(C.RAW_VALUE),
-        F.when(refused, F.col(E.HEADERS)).alias(C.RAW_HEADERS),
+        F.when(refused, E.shown_headers()).alias(C.RAW_HEADERS),
     )
 
 

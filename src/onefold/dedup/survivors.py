@@ -48,9 +48,10 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     judged = (_upsert if dataset.apply.mode == "upsert" else _append)(records, dataset, within)
     refused = F.col(REJECTED).isNotNull()
     keyed = F.col(C.KEY).isNotNull()
-    inconsistent = F.col(REJECTED)["reason"] == INCONSISTENT
+    inconsistent = F.col(REJECTED)["reason"].isin(INCONSISTENT, INCOMPARABLE)
     fate = F.col(E.FATE)
-    stands = F.col(C.CONTESTED) if C.CONTESTED in records.columns else F.lit(None)
+    others = [F.col(one) for one in (_APART, C.CONTESTED) if one in judged.columns]
+    stands = F.coalesce(*others) if others else F.lit(None)
     told = F.when(fate == E.OPEN, "held").when(fate == E.FORGOTTEN, "rejected")
     verdict = (
         F.when(fate.isNotNull(), told.otherwise(fate))
@@ -76,7 +77,7 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
             C.WITNESS: F.when(keyed, F.col(C.WITNESS)),
             C.DETAIL: F.col(REJECTED)["detail"],
         }
-    )
+    ).drop(_APART)
 
 
 def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
@@ -105,6 +106,8 @@ def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
 
 def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
     assert dataset.apply.version
+    if dataset.before_offset is not None:
+        records = _set_apart(records, dataset, within)
     tie = dataset.apply.version.tie
     order = F.col(C.ORDER).asc() if tie == "first" else F.col(C.ORDER).desc()
     # Of two contents at one position the smaller hash stands, in either direction.
@@ -155,6 +158,37 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", _LEVEL, _RESENT)
 
 
+def _set_apart(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
+    """Records whose version cannot be compared with that of an earlier one of their key leave the fold, as a conflict:
+    what stands before the offset is equal, and they are of another partition. Adds `_apart`, the order of that other.
+    """
+    key: list[Column | str] = [C.KEY, *within, *before_offset(dataset, F.col(C.VERSION))]
+    first = F.min(C.ORDER).over(Window.partitionBy(*key))
+    apart = F.col(C.KEY).isNotNull() & (partition_of(first) != partition_of(F.col(C.ORDER)))
+    marked = records.withColumn(_APART, F.when(apart, first))
+    said = F.concat(
+        F.lit("offsets of two partitions order nothing: an earlier record of the key is in "),
+        *(F.col(_APART)[name].cast("string") if name else F.lit("-") for name in ("topic", "", "partition")),
+    )
+    left = F.when(F.col(_APART).isNotNull(), F.struct(F.lit(INCOMPARABLE).alias("reason"), said.alias("detail")))
+    gone = F.col(_APART).isNotNull()
+    return marked.withColumns({REJECTED: F.coalesce(F.col(REJECTED), left), C.KEY: F.when(~gone, F.col(C.KEY))})
+
+
+def before_offset(dataset: Dataset, version: Column) -> list[Column]:
+    """The parts of a version that stand before an offset."""
+    assert dataset.apply.version
+    several = len(dataset.apply.version.parts) > 1
+    return [version[f"v{number}"] for number in range(1, 1 + (dataset.before_offset or 0))] if several else []
+
+
+def partition_of(order: Column) -> Column:
+    """Where a record was written, of whichever incarnation of its topic."""
+    return F.struct(*(order[name] for name in ("cluster", "topic", "partition")))
+
+
+_APART = "_apart"
+INCOMPARABLE = "incomparable_version"
 _LEVEL, _RESENT = "_level", "_resent"
 
 

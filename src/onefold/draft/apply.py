@@ -20,7 +20,7 @@ class Upsert:
     key_names: tuple[str, ...]
     """Columns that the table gets beside the fields of the value."""
     key_reason: str
-    version: str
+    version: tuple[str, ...]
     version_reason: str
     tombstones: int
 
@@ -49,6 +49,10 @@ class Log:
     nulls: list[bool]
     """Which messages are tombstones with a key."""
     exact: bool
+    names: frozenset[str] = frozenset()
+    """The names of all fields that are declared."""
+    several: bool = False
+    """Whether the source has several topics, or may get more."""
 
 
 def draft_apply(log: Log, events: str) -> Upsert | Append:
@@ -94,10 +98,17 @@ def _deleting(log: Log, tombstones: int) -> Upsert | Append:
     if growth:
         return _upsert(reason, columns, "a tombstone has only its key", growth.expression, str(growth), tombstones)
     if log.exact:
-        why = "a tombstone holds no field and no header is a version: the order of the log, as compaction has it"
         inner = _field_version(log, keys)
-        why += f" ({inner.expression} {inner}, but tombstones do not have it)" if inner else ""
-        return _upsert(reason, columns, "a tombstone has only its key", "offset", why, tombstones)
+        why = f"{_NO_VERSION}{f' ({inner.expression} {inner}, but tombstones do not have it)' if inner else ''}"
+        key_reason = "a tombstone has only its key"
+        moved = _moved(keys, log.partitions)
+        if moved or log.several:
+            where = f"{counted(moved, 'key')} in several partitions" if moved else "there may be several topics"
+            why += f"; {where}, whose offsets order nothing: {_CLOCKS}"
+            version = tuple(_of_log(log, word) for word in ("timestamp", "offset"))
+            return _upsert(reason, columns, key_reason, version, why, tombstones)
+        why += "; each key keeps to one partition in the sample, and one that moves makes its batch red"
+        return _upsert(reason, columns, key_reason, _of_log(log, "offset"), why, tombstones)
     note = (
         f"{counted(tombstones, 'tombstone')}: to delete by them a header must hold the version, for this layout "
         "carries neither offset nor timestamp; they will be rejected (null_value)"
@@ -123,7 +134,12 @@ def _field_version(log: Log, keys: Sequence[Cell]) -> Growth | None:
 
 
 def _upsert(
-    reason: str, columns: Sequence[Column], key_reason: str, version: str, version_reason: str, tombstones: int
+    reason: str,
+    columns: Sequence[Column],
+    key_reason: str,
+    version: str | tuple[str, ...],
+    version_reason: str,
+    tombstones: int,
 ) -> Upsert:
     keys = together(columns)
     there = [key for key in keys if key is not None]
@@ -133,10 +149,31 @@ def _upsert(
         tuple(column.expression for column in columns),
         tuple(column.name for column in columns if _of_key(column)),
         "; ".join(filter(None, (key_reason, told))),
-        version,
+        (version,) if isinstance(version, str) else version,
         version_reason,
         tombstones,
     )
+
+
+_NO_VERSION = "a tombstone holds no field and no header is a version: the order of the log, as compaction has it"
+_CLOCKS = (
+    "so the timestamp comes first, which trusts the producers' clocks unless the topic has "
+    "message.timestamp.type=LogAppendTime"
+)
+
+
+def _moved(keys: Sequence[Cell], partitions: Sequence[object]) -> int:
+    """How many keys have records in several partitions."""
+    where: dict[Cell, set[object]] = {}
+    for key, partition in zip(keys, partitions, strict=True):
+        if key is not None:
+            where.setdefault(key, set()).add(partition)
+    return sum(len(found) > 1 for found in where.values())
+
+
+def _of_log(log: Log, word: str) -> str:
+    """A word of the log as an expression, where a field has its name, too."""
+    return f"log.{word}" if word in log.names else word
 
 
 def _keys(log: Log) -> list[list[Column]]:

@@ -14,8 +14,8 @@ from onefold.errors import NoDraftError
 class Choices:
     """The choices for one dataset, each made once from those before it."""
 
-    def __init__(self, name: str, sample: Sample, opened: Opened) -> None:
-        self.name, self.sample, self.opened = name, sample, opened
+    def __init__(self, name: str, sample: Sample, opened: Opened, *, several: bool = False) -> None:
+        self.name, self.sample, self.opened, self.several = name, sample, opened, several
         messages = opened.messages
         self.fields = draft_fields(messages)
         if not self.fields.declared:
@@ -41,7 +41,7 @@ class Choices:
         return isinstance(self.applied, Upsert) and self.applied.tombstones > 0
 
     def _value_columns(self, messages: list[Message]) -> list[Column]:
-        return value_columns(messages, (field.name for field in self.fields.declared if field.scalar))
+        return value_columns(messages, {field.name: field.read_as for field in self.fields.declared if field.scalar})
 
     def _apply(self, messages: list[Message]) -> Upsert | Append:
         headers = [one for one in self.headers if not self.producer or one.name not in self.producer]
@@ -54,6 +54,8 @@ class Choices:
             contents=contents_of(messages, self.fields.declared),
             nulls=[one.value is None and one.record.key is not None for one in messages],
             exact=self.sample.exact,
+            names=frozenset(field.name for field in self.fields.declared),
+            several=self.several,
         )
         own = find_message_id([], log.fields, log.contents)
         applied = draft_apply(log, own.expressions[0] if own else "")
@@ -104,8 +106,7 @@ class Choices:
 
     def _deciding(self) -> tuple[str, ...]:
         if isinstance(self.applied, Upsert):
-            version = self.applied.version
-            return (*self.applied.key, version[version.find("(") + 1 :].rstrip(")"))
+            return (*self.applied.key, *(one[one.find("(") + 1 :].rstrip(")") for one in self.applied.version))
         if self.business_key and (self.sent_again or not self.message_id):
             return self.business_key.expressions
         return self.message_id.expressions if self.message_id else ()

@@ -15,6 +15,11 @@ from onefold.draft.sample import Sample
 from onefold.draft.values import open_sample
 from onefold.errors import NoDraftError
 
+OF_THE_LOG = {"offset", "timestamp"}
+RESENDS = (
+    "no message id is declared: what a producer sends again has a greater offset and timestamp, and counts as a newer "
+    "version"
+)
 _RATE = 0.01
 """The gate's own limit for rejected records."""
 _MOST_NAMED = 20
@@ -51,7 +56,9 @@ def draft_dataset(name: str, source: Topics | Export, sample: Sample, table: str
         seen += f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
         advice = "Say which one with --topic: a filter lets only its records in."
         raise NoDraftError(name, sample.place, f"holds records of several topics: {seen}", advice)
-    return _File(name, source, sample, Choices(name, sample, open_sample(name, sample))).draft(table)
+    several = isinstance(source, Topics) and (len(source.topics) > 1 or source.topics[0].startswith("^"))
+    choices = Choices(name, sample, open_sample(name, sample), several=several)
+    return _File(name, source, sample, choices).draft(table)
 
 
 class _File:
@@ -120,16 +127,15 @@ class _File:
             holes, why = _holes(sample, self.choices.opened.tombstones, source.layout)
             entries.append(Entry((*at, "holes"), holes, why))
         if source.topic:
-            condition = "topic = '{}'".format(source.topic.replace("'", "''"))
+            word = "log.topic" if any(one.name == "topic" for one in self.choices.fields.declared) else "topic"
+            condition = "{} = '{}'".format(word, source.topic.replace("'", "''"))
             entries.append(Entry(("source", "filter"), scalar(condition), "only this topic of the export"))
         return entries
 
     def _value(self) -> list[Entry]:
         entries = [Entry(("value", "format"), "json", self._unusable())]
         at = ("value", "fields")
-        entries += [
-            Entry((*at, field.name), scalar(field.type), field.reason) for field in self.choices.fields.declared
-        ]
+        entries += [Entry((*at, field.name), field.as_declared, field.reason) for field in self.choices.fields.declared]
         left = self.choices.fields.left_out
         entries += [Entry((*at, ""), None, f"left out: {name[:60]!r}: {why}") for name, why in left[:_MOST_NAMED]]
         if len(left) > _MOST_NAMED:
@@ -179,7 +185,10 @@ class _File:
         if isinstance(applied, Append):
             return [*(Entry(at, None, note) for note in applied.notes), *entries]
         entries.append(Entry((*at, "key"), listed(applied.key), applied.key_reason))
-        entries.append(Entry((*at, "version", "from"), scalar(applied.version), applied.version_reason))
+        version = scalar(applied.version[0]) if len(applied.version) == 1 else listed(applied.version)
+        entries.append(Entry((*at, "version", "from"), version, applied.version_reason))
+        if OF_THE_LOG & {one.removeprefix("log.") for one in applied.version} and not self.choices.message_id:
+            entries.append(Entry((*at, "version", ""), None, RESENDS))
         if applied.tombstones:
             entries.append(Entry((*at, "delete_when"), "tombstone", ""))
         elif flags := _delete_flags(self.choices.fields.declared):
@@ -197,7 +206,11 @@ class _File:
             notes.append(Entry(at, None, told))
         if rejected <= _RATE * total / 2:
             return [*notes, Entry(at, mapped(max_rejected_rate=str(_RATE), max_conflicts="0"))]
-        rate = min(1.0, math.ceil(2 * 100 * rejected / total) / 100)
+        if 2 * rejected > total:
+            seen = self._unusable() or f"{rejected} lack a part of what keys or orders them, or have it of another type"
+            problem = f"of {total} records {rejected} would be rejected: {seen}"
+            raise NoDraftError(self.name, self.sample.place, problem, "Draft from a topic or export of one kind.")
+        rate = min(0.5, math.ceil(2 * 100 * rejected / total) / 100)
         why = f"{rejected} of {total} records in the sample would be rejected; {_RATE} is the limit without this line"
         return [*notes, Entry((*at, "max_rejected_rate"), str(rate), why), Entry((*at, "max_conflicts"), "0")]
 

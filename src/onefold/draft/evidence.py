@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -81,16 +81,27 @@ def together(columns: Sequence[Column]) -> list[Cell]:
 def header_columns(messages: Sequence[Message]) -> list[Column]:
     """The headers that an expression can name."""
     names = _in_order(name for one in messages for name in one.headers)
+    written = {name: _written("header", name) for name in names}
     return [
-        Column(f"header.{name}", name, [one.headers.get(name) for one in messages])
-        for name in names
-        if readable(f"header.{name}", Path("header", name))
+        Column(expression, name, [one.headers.get(name) for one in messages])
+        for name, expression in written.items()
+        if readable(expression, Path("header", name))
     ]
 
 
-def value_columns(messages: Sequence[Message], fields: Iterable[str]) -> list[Column]:
-    """The given fields of the values; null in a tombstone."""
-    return [Column(of_value(name), name, [_cell((one.value or {}).get(name)) for one in messages]) for name in fields]
+def value_columns(messages: Sequence[Message], fields: Mapping[str, str]) -> list[Column]:
+    """The given fields (each with its name in the record) of the values; null in a tombstone."""
+    return [
+        Column(of_value(name), name, [_cell((one.value or {}).get(read_as)) for one in messages])
+        for name, read_as in fields.items()
+    ]
+
+
+def _written(root: str, name: str) -> str:
+    """The expression of a header or a part of the key; with other letters than those of names it is quoted."""
+    plain = f"{root}.{name}"
+    quoted = name.replace('"', '""')
+    return plain if readable(plain, Path(root, name)) else f'{root}."{quoted}"'
 
 
 def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
@@ -100,10 +111,11 @@ def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
         return found if any(cell is not None for cell in found[0].cells) else []
     parts = _in_order(name for one in messages for name in one.key or {}) if key_format == "json" else []
     names = {name.lower(): name for name in reversed(parts)}.values()  # two that differ in case would be one column
+    written = {name: _written("key", name) for name in reversed(names)}
     return [
-        Column(f"key.{name}", name, [_cell((one.key or {}).get(name)) for one in messages])
-        for name in reversed(names)
-        if readable(f"key.{name}", Path("key", name))
+        Column(expression, Path("key", name).column, [_cell((one.key or {}).get(name)) for one in messages])
+        for name, expression in written.items()
+        if readable(expression, Path("key", name))
     ]
 
 
@@ -115,7 +127,11 @@ def unnamed_parts(messages: Sequence[Message], key_format: str) -> tuple[str, ..
     named = {column.name for column in key_columns(messages, key_format) if column.mostly}
     parts = _in_order(name for one in messages for name in one.key or {})
     keys = [one.key for one in messages if one.key]
-    return tuple(name for name in parts if name not in named and len({repr(key.get(name)) for key in keys}) > 1)
+    return tuple(
+        name
+        for name in parts
+        if Path("key", name).column not in named and len({repr(key.get(name)) for key in keys}) > 1
+    )
 
 
 def of_value(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,6 +12,7 @@ from typing import Any
 
 from onefold.dataset.base import SAFE_NAME
 from onefold.dataset.types import UnsupportedTypeError, parse_type
+from onefold.draft.entries import mapped, scalar
 from onefold.draft.types import Scalar, infer, type_text
 from onefold.draft.values import Message
 
@@ -27,6 +28,17 @@ class Field:
     name: str
     type: str
     reason: str = ""
+    read_as: str = ""
+    """Its name in the record."""
+
+    @property
+    def as_declared(self) -> str:
+        """The field as a dataset file has it."""
+        if self.read_as == self.name:
+            return scalar(self.type)
+        quoted = self.read_as.replace('"', '""')
+        plain = not {".", '"'} & {*self.read_as}
+        return mapped(type=scalar(self.type), **{"from": scalar(self.read_as if plain else f'"{quoted}"')})
 
     @property
     def scalar(self) -> bool:
@@ -69,29 +81,31 @@ def draft_fields(messages: Sequence[Message]) -> Fields:
         left_out.append((name, f"in {len(members)} values, and {_MOST_FIELDS} other fields are in more"))
     for name in found.keys() - dict(left_out).keys() if left_out else found:
         members = found[name]
-        problem = _name_problem(name, declared)
-        field, misfits = ("", frozenset[int]()) if problem else _field(name, members, len(values))
+        column = _column_for(name, declared)
+        problem = "" if 0 < len(name) <= _LONGEST else f"a name of none, or of more than {_LONGEST} letters"
+        field, misfits = ("", frozenset[int]()) if problem else _field(name, column, members, len(values))
         if isinstance(field, Field):
-            declared[name.lower()] = field
+            declared[column.lower()] = field
             rejected |= misfits
         else:
             left_out.append((name, problem or field))
     return Fields(tuple(declared.values()), tuple(left_out), frozenset(rejected))
 
 
-def _name_problem(name: str, declared: dict[str, Field]) -> str:
-    if not re.fullmatch(SAFE_NAME, name):
-        return "no name of a column (letters, digits and _ only)"
-    if len(name) > _LONGEST:
-        return f"a name of more than {_LONGEST} letters"
-    if name.startswith("_"):
-        return "names that start with _ are Onefold's own"
-    if other := declared.get(name.lower()):
-        return f"would be one column with {other.name}"
-    return ""
+def _column_for(name: str, declared: Mapping[str, Field]) -> str:
+    """The column for a field: its own name where that can be one, else one like it that is free."""
+    column = name
+    if not re.fullmatch(SAFE_NAME, name) or name.startswith("_"):
+        column = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+        column = column if column[:1].isalpha() else f"field_{column}".rstrip("_")
+    made, number = column, 1
+    while made.lower() in declared:
+        number += 1
+        made = f"{column}_{number}"
+    return made
 
 
-def _field(name: str, members: dict[int, Any], total: int) -> tuple[Field | str, frozenset[int]]:
+def _field(name: str, column: str, members: dict[int, Any], total: int) -> tuple[Field | str, frozenset[int]]:
     """The field, or why it is left out, and the messages whose value would be rejected."""
     there = {index: value for index, value in members.items() if value is not None}
     if not there:
@@ -111,12 +125,12 @@ def _field(name: str, members: dict[int, Any], total: int) -> tuple[Field | str,
         return f"{text}: not_supported_yet", frozenset()
     except ValueError:  # a type with names in it that cannot be declared
         return f"{_what(found.kind)} that cannot be declared", frozenset()
-    return Field(name, text, "; ".join(reasons)), frozenset(places[index] for index in found.misfits)
+    return Field(column, text, "; ".join(reasons), name), frozenset(places[index] for index in found.misfits)
 
 
 def contents_of(messages: Sequence[Message], fields: Sequence[Field]) -> list[str]:
     """Key and declared fields of each message in one form: equal where the fold takes them for equal."""
-    types = {field.name: parse_type(field.type).name for field in fields}
+    types = {field.read_as: parse_type(field.type).name for field in fields}
     contents = []
     for one in messages:
         value = one.value

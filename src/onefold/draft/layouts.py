@@ -15,7 +15,8 @@ from onefold.draft.segments import SCANNED, of_segment
 from onefold.formats.aiven import read_line
 from onefold.formats.kafka import Row, rows_from_end
 from onefold.formats.shapes import FormatError
-from onefold.formats.sink import LARGEST, headers_of, is_lines, key_of_line, keys_of, value_of_line, values_of
+from onefold.formats.sink import LARGEST, headers_of, is_lines, key_of_line, keys_of, pairs_of, value_of_line, values_of
+from onefold.formats.text import bytes_of, header_of, line_of, text_of
 from onefold.landing.names import base_of, is_tombstones, position_of
 from onefold.landing.record import Record
 from onefold.storage import ObjectInfo, Storage
@@ -60,7 +61,7 @@ def reading(layout: str, store: Storage, one: ObjectInfo, there: Companions) -> 
 
 def record_of_kcat(line: bytes) -> Record | None:
     """The record of a line; None: it is none."""
-    told = _json(line)
+    told = _told_by_kcat(line)
     if not isinstance(told, dict):
         return None
     topic, partition, offset = told.get("topic"), told.get("partition"), told.get("offset")
@@ -68,18 +69,26 @@ def record_of_kcat(line: bytes) -> Record | None:
     texts = all(one is None or isinstance(one, str) for one in (key, payload)) and "payload" in told
     if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int) and texts):
         return None
-    flat: Any = told.get("headers")
-    pairs = zip(flat[::2], flat[1::2], strict=False) if isinstance(flat, list) else ()
-    headers = tuple((str(name), _as_text(value)) for name, value in pairs)
+    given: Any = told.get("headers")
+    flat = zip(given[::2], given[1::2], strict=False) if isinstance(given, list) else ()
+    pairs = given.items() if isinstance(given, dict) else flat
+    headers = tuple((str(name), text_of(header_of(value))) for name, value in pairs)
     timestamp = stamp if isinstance(stamp, int) and stamp >= 0 else None
     return Record(topic, partition, offset, timestamp, _bytes(key), _bytes(payload), headers)
 
 
 def _decoded_by_kcat(line: bytes) -> Record | None:
     """The record of a line; None also where kcat says that it could not decode it, for its null is no value."""
-    told = _json(line)
+    told = _told_by_kcat(line)
     failed = isinstance(told, dict) and any(told.get(f"{part}_error") is not None for part in ("key", "payload"))
     return None if failed else record_of_kcat(line)
+
+
+def _told_by_kcat(line: bytes) -> Any:
+    try:
+        return json.loads(line_of(line))
+    except (ValueError, RecursionError):
+        return None
 
 
 # Aiven: lines with their offset.
@@ -94,7 +103,8 @@ def _of_aiven(one: ObjectInfo) -> Callable[[bytes], Record | None]:
         told = read_line(line, Encoding())
         if told.problem is not None or told.offset is None:
             return None
-        return Record(topic, partition, told.offset, told.timestamp, told.key, told.value, told.headers)
+        headers = tuple((name, text_of(value)) for name, value in told.headers)
+        return Record(topic, partition, told.offset, told.timestamp, told.key, told.value, headers)
 
     return record
 
@@ -157,10 +167,7 @@ def _told(store: Storage, one: ObjectInfo, role: str) -> Iterator[bytes | None]:
 
 
 def _headers(line: bytes | None) -> tuple[tuple[str, str | None], ...]:
-    told = _json(line or b"")
-    listed = told.get("headers") if isinstance(told, dict) else None
-    pairs = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    return tuple((str(one.get("key")), _as_text(one.get("value"))) for one in pairs)
+    return tuple((name, text_of(value)) for name, value in pairs_of(line) or ())
 
 
 # Parquet: Kafka's own columns.
@@ -175,16 +182,5 @@ def _of_row(row: Row) -> Record | None:
     return Record(topic, partition, offset, timestamp, row.key, row.value, row.headers)
 
 
-def _json(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode("utf-8", "surrogatepass")
-
-
-def _as_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+    return None if text is None else bytes_of(text)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from onefold.draft.sample import Item
+from onefold.formats.text import text_of
 from onefold.landing.names import position_of
 from onefold.landing.offsets import Range, minus
 from onefold.landing.record import Record
@@ -40,7 +41,7 @@ def of_segment(store: Storage, one: ObjectInfo) -> Iterator[Item]:
                 elif row["control"] or (row["transactional"] and not ended):
                     yield topic, partition, offset
                 else:
-                    headers = tuple((pair["key"], pair["value"]) for pair in row["headers"])
+                    headers = tuple((pair["key"], text_of(pair["value"])) for pair in row["headers"])
                     yield Record(topic, partition, offset, row["timestamp"], row["key"], row["value"], headers)
 
 

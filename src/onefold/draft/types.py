@@ -23,7 +23,8 @@ _LONG = 2**63
 _MOST_DIGITS = 38
 _MOST_SAID = 10
 """Reasons of an object's members that are told."""
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-](0\d|1[0-8]):?\d\d)?")
+_FRACTION = r"(\.(\d{1,6}|\d{6}0{1,3}))?"
+_TIMESTAMP = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d{_FRACTION})?(Z|[+-](0\d|1[0-8]):?\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _MONEY = re.compile(
@@ -34,6 +35,9 @@ _TIME = re.compile(r"(_at|_on|_ts|_time|_date|time|timestamp|date|_ms|_millis|cr
 _SECONDS = range(946_684_800, 4_102_444_800)  # 2000 to 2100
 _MILLIS = range(946_684_800_000, 4_102_444_800_000)
 _MICROS = range(946_684_800_000_000, 4_102_444_800_000_000)
+
+
+_UNITS = {"seconds": "seconds", "milliseconds": "millis", "microseconds": "micros"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +225,8 @@ def _numbers(name: str, values: Sequence[Any], why: str = "") -> Inferred:
         epoch = _epoch(name.lower(), whole)
         return Inferred(Scalar("long"), (epoch,) if epoch else ())
     if floats and all(abs(one) < float("inf") for one in floats):
-        return Inferred(Scalar("double"), ("numbers with an exponent; a double cannot be part of a key or identity",))
+        reason = f"numbers of more than {_MOST_DIGITS} digits; a double cannot be part of a key or identity"
+        return Inferred(Scalar("double"), (reason,))
     if floats:
         return Inferred(None, ("numbers beyond every type",))
     digits = [_digits(one) for one in numbers]
@@ -249,7 +254,7 @@ def _epoch(name: str, values: Sequence[int]) -> str:
     named = _TIME.search(name) is not None
     for unit, instants in (("seconds", _SECONDS), ("milliseconds", _MILLIS), ("microseconds", _MICROS)):
         if all(value in instants for value in values) and (named or (unit != "seconds" and len(values) > _FEW)):
-            return f"looks like {unit} since 1970: stays a number, nothing is coerced"
+            return f"looks like {unit} since 1970: timestamp({_UNITS[unit]}) would read it as a time"
     return ""
 
 

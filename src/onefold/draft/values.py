@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,6 +11,7 @@ from typing import Any
 
 from onefold.draft.sample import Sample
 from onefold.errors import NoDraftError
+from onefold.formats.text import BOM
 from onefold.landing.record import Record
 
 _MAGIC = 0
@@ -68,15 +70,19 @@ def open_sample(name: str, sample: Sample) -> Opened:
 
 
 def parse_json(text: str) -> Any:
-    """One JSON value, its decimals exact; a number with an exponent, or beyond 38 digits, is a float.
+    """One JSON value, its decimals exact; a number of more than 38 digits is a float.
 
     Raises:
         ValueError: it is not exactly one JSON value.
     """
 
     def decimal(word: str) -> Decimal | float:
-        exponent = "e" in word or "E" in word
-        return float(word) if exponent or sum(map(str.isdigit, word)) > _MOST_DIGITS else Decimal(word)
+        try:
+            exact = Decimal(word)
+        except ArithmeticError:  # an exponent that no decimal has
+            return float(word)
+        spelled = abs(exact.adjusted()) <= _MOST_DIGITS and sum(map(str.isdigit, f"{exact:f}")) <= _MOST_DIGITS
+        return exact if spelled else float(word)
 
     def whole(word: str) -> int | float:
         return int(word) if len(word) <= _MOST_DIGITS else float(word)
@@ -101,12 +107,30 @@ def _value(data: bytes | None) -> tuple[dict[str, Any] | None, str]:
     except UnicodeDecodeError:
         return None, _bytes_like(data)
     try:
-        value = parse_json(text)
+        value = parse_json(text.removeprefix(BOM))
     except ValueError:
         return None, _bytes_like(data) if data[0] == _MAGIC else f"text that is not JSON{_text_like(text)}"
+    if _HALF.search(text) and _has_half_pairs(value):
+        return None, "text with half of a surrogate pair"
     if isinstance(value, dict):
         return value, ""
     return None, f"a JSON {_NAMES.get(type(value), 'number')}, no object"
+
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape of a surrogate: of a pair, or of half of one."""
+
+
+def _has_half_pairs(value: Any) -> bool:
+    match value:
+        case str():
+            return any("\ud800" <= letter <= "\udfff" for letter in value)
+        case dict():
+            return any(map(_has_half_pairs, (*value, *value.values())))
+        case list():
+            return any(map(_has_half_pairs, value))
+        case _:
+            return False
 
 
 _NAMES: dict[type, str] = {str: "string", list: "array", bool: "boolean", type(None): "null"}

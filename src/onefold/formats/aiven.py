@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from onefold.dataset.source import Encoding
+from onefold.formats.text import bytes_of, header_of, line_of, parse_exactly
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?Z")
@@ -31,16 +32,14 @@ class Line:
     timestamp: int | None = None
     key: bytes | None = None
     value: bytes | None = None
-    headers: tuple[tuple[str, str | None], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
     problem: str | None = None
 
 
 def read_line(line: bytes, encoding: Encoding) -> Line:
     """One line as a record; a value that is no string stays the text that stands there, digit by digit."""
     try:
-        told = _members(line.decode())
-    except UnicodeDecodeError:
-        return Line(problem="the line is not UTF-8")
+        told = _members(line_of(line))
     except (ValueError, RecursionError):
         return Line(problem="the line is not one JSON object")
     offset = told.get("offset", (None,))[0]
@@ -127,7 +126,7 @@ def _bytes(name: str, told: dict[str, tuple[Any, str]], encoding: str) -> bytes 
         return None
     if encoding == "base64":
         return _unpacked(name, value)
-    return _encoded(name, value if isinstance(value, str) else text)
+    return bytes_of(value if isinstance(value, str) else text)
 
 
 def _unpacked(name: str, value: Any) -> bytes:
@@ -137,33 +136,21 @@ def _unpacked(name: str, value: Any) -> bytes:
         raise ValueError(f"the {name} is not base64, as source.exports.encoding.{name} says") from error
 
 
-def _encoded(name: str, text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"the {name} has half a character") from error
-
-
-def _headers(told: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[str, str | None], ...]:
-    given, _ = told.get("headers", (None, ""))
-    if given is None:
+def _headers(told: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[str, bytes | None], ...]:
+    if told.get("headers", (None,))[0] is None:
         return ()
+    given = parse_exactly(told["headers"][1])
     if not isinstance(given, list) or any(type(one) is not dict or type(one.get("key")) is not str for one in given):
         raise ValueError("the headers are no list of objects with key and value")
-    return tuple((_text(one["key"]), _header(one.get("value"), encoding)) for one in given)
+    return tuple((_name(one["key"]), _header(one.get("value"), encoding)) for one in given)
 
 
-def _header(value: Any, encoding: str) -> str | None:
-    """A header's value as text: null where it is none."""
-    if value is None:
-        return None
-    if encoding == "base64":
-        try:
-            return _unpacked("headers", value).decode()
-        except UnicodeDecodeError:
-            return None
-    return _text(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _name(name: str) -> str:
+    """A header's name; one that is no text is a name that no dataset file says."""
+    return bytes_of(name).decode("utf-8", "replace")
 
 
-def _text(text: str) -> str:
-    return _encoded("headers", text).decode()
+def _header(value: Any, encoding: str) -> bytes | None:
+    if value is not None and encoding == "base64":
+        return _unpacked("headers", value)
+    return header_of(value)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from onefold.dataset.source import Columns
 from onefold.formats.parquet import first_line, open_parquet, plain_values, shape_of
 from onefold.formats.shapes import FormatError, Shape, encoded, writer
+from onefold.formats.text import text_of
 
 _ROWS = 1_000
 _HELD = 64 << 20
@@ -158,19 +159,11 @@ def _row(told: dict[str, Any]) -> Row:
     pairs = told.get("headers") or []
     flat = ((one["key"], one["value"]) if isinstance(one, dict) else one for one in pairs if one is not None)
     return Row(
-        _text(told["topic"]),
+        text_of(told["topic"]),
         told["partition"],
         told["offset"],
         told.get("timestamp"),
         told.get("key"),
         told["value"],
-        tuple((_text(name) or "", _text(value)) for name, value in flat),
+        tuple((text_of(name) or "", text_of(value)) for name, value in flat),
     )
-
-
-def _text(data: bytes | None) -> str | None:
-    """A text; None where it is none."""
-    try:
-        return None if data is None else data.decode()
-    except UnicodeDecodeError:
-        return None

@@ -7,7 +7,6 @@ of {key, value} (confluentinc/kafka-connect-storage-cloud, `RecordViews`). Forma
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -20,8 +19,10 @@ from onefold.dataset.types import FieldType
 from onefold.formats.avro import count_avro, read_avro
 from onefold.formats.parquet import read_parquet
 from onefold.formats.shapes import FormatError, Shape, encoded, writer
+from onefold.formats.text import BOM, Number, bytes_of, header_of, line_of, parse_exactly
 
 Told = bytes | None
+Headers = list[tuple[str, bytes | None]]
 LARGEST = 256 << 20
 """Bytes of an object that is held whole; as it lies there, for it is unpacked as it is read."""
 CHUNK = 1 << 20
@@ -79,18 +80,38 @@ def is_lines(name: str) -> bool:
 
 def value_of_line(line: bytes) -> Told:
     """A value stands as its JSON text."""
-    return None if line.strip(b" ") == b"null" else line
+    return None if _is_null(line) else line
 
 
 def key_of_line(line: bytes) -> Told:
     """A string key is written as a JSON string; any other key stands as its JSON text."""
-    if line.strip(b" ") == b"null":
+    if _is_null(line):
         return None
     try:
-        told = json.loads(line)
-        return told.encode() if isinstance(told, str) else line
-    except (ValueError, RecursionError):  # UnicodeError is a ValueError
+        told = parse_exactly(line_of(line))
+    except ValueError:
         return line
+    return bytes_of(told) if isinstance(told, str) and not isinstance(told, Number) else line
+
+
+def _is_null(line: bytes) -> bool:
+    return line.removeprefix(BOM.encode()).strip(b" ") == b"null"
+
+
+def pairs_of(told: bytes | None) -> Headers | None:
+    """The headers that `headers_of` gives for a record, in their order; None: they cannot be read."""
+    if told is None or _is_null(told):
+        return []
+    try:
+        found = parse_exactly(line_of(told))
+    except ValueError:
+        return None
+    listed = found.get("headers") if isinstance(found, dict) else None
+    if isinstance(found, dict) and listed is None:
+        return []
+    if not isinstance(listed, list) or any(not isinstance(one, dict) or "key" not in one for one in listed):
+        return None
+    return [(bytes_of(str(one["key"])).decode("utf-8", "replace"), header_of(one.get("value"))) for one in listed]
 
 
 def _structured(name: str, data: memoryview) -> tuple[Shape, int, Iterator[Any]]:

@@ -31,6 +31,7 @@ class Check(BaseModel):
     detail: str = ""
     first: list[str] = Field(default=[], description="The first keys, or ranges of offsets, that it speaks of")
     waivable: bool = True
+    way_out: str = Field(default="", description="What the dataset file can say so that it is not red again")
     waived: str = Field(default="", description="The decision that lets it be red, with this value")
 
     @property
@@ -72,7 +73,8 @@ class GateResult(BaseModel):
     def error(self, dataset: str, report: str) -> GateRedError:
         """What a red gate raises; `report`: where the batch's report lies."""
         kind = DataLossError if self.loss else GateRedError
-        return kind(dataset, self.batch, self.failures(), report, self.skippable)
+        ways = tuple(check.way_out for check in self.checks if check.red and check.way_out)
+        return kind(dataset, self.batch, self.failures(), report, self.skippable, ways)
 
     def audit_error(self, dataset: str, report: str) -> AuditRedError:
         """The same of a published batch."""

@@ -41,6 +41,9 @@ from onefold.upsert.state import read_state
 
 UNEXPLAINED, LOST = "no unexplained offset", "offsets gone before they were landed"
 """The checks that are red because records are missing."""
+INCOMPARABLE = "no versions that cannot be compared"
+HALF = 0.5
+"""Of a batch of which a larger share is rejected little is usable, however few its records are."""
 NAMED = 5
 """Unexplained ranges that the gate's check names; the accounts have them all."""
 
@@ -163,13 +166,13 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
         upserted.landed
         + upserted.replayed
         - upserted.covered
-        - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control", "skipped"))
+        - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control", "skipped", "filtered"))
     )
     rejected = {reason: count for reason, count in counts.get("rejected", {}).items() if reason != E.FORGOTTEN}
     fresh -= counts.get("rejected", {}).get(E.FORGOTTEN, 0)
     duplicates = sum(counts.get("duplicate", {}).values()) - upserted.covered
     conflicts = counts.get("conflict", {})
-    inconsistent = conflicts.get("inconsistent_position", 0)
+    inconsistent, incomparable = (conflicts.get(one, 0) for one in ("inconsistent_position", "incomparable_version"))
     rates = WARNING if fresh < quality.min_records else BLOCKING
     line: dict[str, tuple[str, str, float, float | None, str, bool]] = {
         # name: (title, law, value, at most / exactly, severity, waivable)
@@ -199,10 +202,11 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
             True,
         ),
         "inconsistent": ("no position with two contents", "L1", inconsistent, 0, BLOCKING, False),
+        "incomparable": (INCOMPARABLE, "L4", incomparable, 0, BLOCKING, False),
         "conflicts": (
             "conflicts, reused identities included" if upserted.findings else "conflicts",
             "",
-            sum(conflicts.values()) - inconsistent + upserted.findings,
+            sum(conflicts.values()) - inconsistent - incomparable + upserted.findings,
             quality.max_conflicts,
             BLOCKING,
             True,
@@ -224,6 +228,15 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
             True,
         ),
     }
+    if rates == WARNING and not upserted.replays:
+        line["unusable"] = (
+            "rejected records, of a batch of any size",
+            "",
+            _unusable(sum(rejected.values()), fresh, sum(counts.get("held", {}).values())),
+            max(HALF, quality.max_rejected_rate),
+            BLOCKING,
+            True,
+        )
     age = _age_at_live_edge(lake, dataset, upserted)
     if age is not None:
         wanted_age = quality.freshness.total_seconds() if quality.freshness else None
@@ -258,9 +271,37 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
                 expected=expected,
                 first=name_unexplained(upserted.accounts, NAMED) if name == "unexplained" else [],
                 waivable=waivable,
+                way_out=_way_out(dataset, name),
             )
         )
     return checks
+
+
+def _unusable(rejected: int, fresh: int, held: int) -> float:
+    """The share of a batch's records that is rejected; all of it where the others only wait."""
+    if rejected and rejected + held >= fresh:
+        return 1.0
+    return rejected / fresh if fresh else 0.0
+
+
+def _way_out(dataset: Dataset, name: str) -> str:
+    """What a dataset file can say so that a check is not red again; nothing where it can say nothing."""
+    version = dataset.apply.version
+    if name == "incomparable":
+        return (
+            "an offset orders the records of one partition only: declare a version of the value, or [timestamp, "
+            f"offset], which trusts the producers' clocks, and run onefold rebuild {dataset.name}"
+        )
+    if name != "conflicts":
+        return ""
+    if version and version.tie == "conflict" and not dataset.chained:
+        return (
+            "of several contents of one version apply.version.tie: last takes the one at the larger offset (first: the "
+            "smaller); or declare a version that tells them apart, such as [version, timestamp]"
+        )
+    if not version and dataset.identity.business_key:
+        return "a wider identity.business_key keeps contents apart that are two things"
+    return ""
 
 
 def _held_checks(

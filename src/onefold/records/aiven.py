@@ -13,6 +13,7 @@ from onefold.dataset.source import Encoding, Origin
 from onefold.formats.aiven import Line, read_line
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
+from onefold.records.batches import HEADERS
 from onefold.records.json import LARGEST
 from onefold.records.landed import literal
 
@@ -20,7 +21,6 @@ _READ = (
     "file string, line binary, offset long, timestamp long, key binary, value binary, "
     f"headers {E.HEADERS_TYPE}, problem string"
 )
-_PAIR = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 
 
 def read_aiven(
@@ -73,7 +73,7 @@ def _reader(encoding: Encoding) -> Any:
                 "timestamp": pa.array([one.timestamp for one in told], pa.int64()),
                 "key": pa.array([one.key for one in told], pa.binary()),
                 "value": pa.array([one.value for one in told], pa.binary()),
-                "headers": pa.array([_pairs(one) for one in told], _PAIR),
+                "headers": pa.array([_pairs(one) for one in told], HEADERS),
                 "problem": pa.array([one.problem for one in told], pa.string()),
             }
             yield pa.RecordBatch.from_pydict(columns)
@@ -87,5 +87,5 @@ def _read(line: bytes, encoding: Encoding) -> Line:
     return read_line(line, encoding)
 
 
-def _pairs(one: Line) -> list[dict[str, str | None]] | None:
+def _pairs(one: Line) -> list[dict[str, str | bytes | None]] | None:
     return None if one.problem else [{"key": key, "value": value} for key, value in one.headers]

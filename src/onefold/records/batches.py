@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from onefold.landing.record_batches import SIZE, Header, decompressed, header_at, varint
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""The type of a record's headers, in Arrow."""
 SCHEMA = pa.schema(
     [
         ("timestamp", pa.int64()),
@@ -40,7 +41,7 @@ _WRAP = 1 << 31
 """Sequences go on at 0 behind 2^31 - 1."""
 _SHOWN = 64 << 10
 
-Pairs = list[tuple[str, str | None]]
+Pairs = list[tuple[str, bytes | None]]
 
 
 @dataclass
@@ -102,7 +103,7 @@ class _Columns:
             counts[row + 1] = len(pairs)
         flat = [pair for row in sorted(self.headers) for pair in self.headers[row]]
         pairs = pa.StructArray.from_arrays(
-            [pa.array([name for name, _ in flat], pa.string()), pa.array([value for _, value in flat], pa.string())],
+            [pa.array([name for name, _ in flat], pa.string()), pa.array([value for _, value in flat], pa.binary())],
             names=["key", "value"],
         )
         return pa.ListArray.from_arrays(pa.array(np.cumsum(counts, dtype=np.int32)), pairs)
@@ -257,7 +258,7 @@ def _read(data: bytes, count: int, last: int, columns: _Columns) -> None:  # noq
 
 
 def _pairs(data: bytes, at: int) -> tuple[Pairs, int]:
-    """A record's headers; a value that is no text is null, as in a live topic's landing."""
+    """A record's headers; a name that is no text is one that no dataset file says."""
     count, at = varint(data, at)
     if not 0 <= count <= len(data):
         raise ValueError(f"{count} headers")
@@ -269,10 +270,7 @@ def _pairs(data: bytes, at: int) -> tuple[Pairs, int]:
         size, at = varint(data, at)
         value = None
         if size >= 0:
-            try:
-                value = data[at : at + size].decode()
-            except UnicodeDecodeError:
-                value = None
+            value = data[at : at + size]
             at += size
         pairs.append((name, value))
     return pairs, at

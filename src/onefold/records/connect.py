@@ -24,21 +24,20 @@ from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro
 from onefold.formats.shapes import FormatError
-from onefold.formats.sink import LARGEST, headers_of, keys_of, values_of
+from onefold.formats.sink import LARGEST, headers_of, keys_of, pairs_of, values_of
 from onefold.landing.manifest import LandedObject
 from onefold.landing.names import base_of, is_tombstones
 from onefold.records import envelope as E
+from onefold.records.batches import HEADERS
 from onefold.records.landed import complaint, literal
 
-_HEADERS = f"headers {E.HEADERS_TYPE}"
-"""The sink wraps a record's headers for JSON: `{"headers": [{"key": …, "value": …}, …]}`."""
 _BATCH = 4 << 20
 """Bytes of values, keys and headers that are handed on at once."""
 _ROWS = 10_000
 """Records that are handed on at once."""
 _READ = (
-    "name string, topic string, part int, start long, index long, value binary, key binary, headers binary, "
-    "fits boolean"
+    "name string, topic string, part int, start long, index long, value binary, key binary, "
+    f"headers {E.HEADERS_TYPE}, fits boolean"
 )
 
 Landed = tuple[LandedObject, str]
@@ -59,11 +58,11 @@ def read_connect(
         if one.size > LARGEST:
             raise ObjectTooLargeError(one.name, one.size, LARGEST)
     read = _whole(session, objects).mapInArrow(_reader(dict(fields or {})), _READ)
-    return _envelope(read.withColumn("told", F.col("headers").cast("string")), origin)
+    return _envelope(read, origin)
 
 
 def _envelope(rows: DataFrame, origin: Origin) -> DataFrame:
-    """From rows as `_READ`; `told` are the headers as the sink wraps them."""
+    """From rows as `_READ`."""
     return rows.select(
         F.lit(None).cast("long").alias(E.TIMESTAMP),
         F.lit(origin.cluster).alias(E.CLUSTER),
@@ -73,7 +72,7 @@ def _envelope(rows: DataFrame, origin: Origin) -> DataFrame:
         (F.col("start") + F.col("index")).alias(E.OFFSET),
         F.col("key").alias(E.KEY_BYTES),
         F.col("value").alias(E.VALUE_BYTES),
-        F.coalesce(F.from_json(F.col("told"), _HEADERS)["headers"], F.array().cast(E.HEADERS_TYPE)).alias(E.HEADERS),
+        F.col("headers").alias(E.HEADERS),
         F.col("name").alias(E.OBJECT),
         (F.col("index") + 1).cast("int").alias(E.LINE),
         F.when(~F.col("fits"), F.lit("keys or headers do not have one line a value")).alias(E.UNREADABLE),
@@ -178,11 +177,15 @@ def _batch(same: dict[str, Any], held: list[tuple[int, Any, Any, Any]]) -> pa.Re
     kinds = {"name": pa.string(), "topic": pa.string(), "part": pa.int32(), "start": pa.int64(), "fits": pa.bool_()}
     columns = {name: pa.repeat(pa.scalar(same[name], kind), count) for name, kind in kinds.items()}
     columns |= {"index": pa.array(index, pa.int64())}
-    columns |= {
-        name: pa.array(given, pa.binary()) for name, given in (("value", value), ("key", key), ("headers", headers))
-    }
+    columns |= {name: pa.array(given, pa.binary()) for name, given in (("value", value), ("key", key))}
+    columns["headers"] = pa.array([_pairs(told) for told in headers], HEADERS)
     order = ("name", "topic", "part", "start", "index", "value", "key", "headers", "fits")
     return pa.RecordBatch.from_arrays([columns[name] for name in order], names=list(order))
+
+
+def _pairs(told: bytes | None) -> list[dict[str, str | bytes | None]] | None:
+    pairs = pairs_of(told)
+    return None if pairs is None else [{"key": name, "value": value} for name, value in pairs]
 
 
 def _bytes_of(scalar: Any) -> memoryview:

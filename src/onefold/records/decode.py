@@ -7,16 +7,37 @@ and cast only then. What cannot be used is `rejected` with a reason and a detail
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.expressions import Expression, Junction, Literal, Negation, parse, paths
+from onefold.dataset.expressions import Expression, Junction, Literal, Negation, Path, parse, paths
+from onefold.dataset.names import Place
+from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
-from onefold.records.expressions import KEY_VARIANT, Compiled, compile_expression
-from onefold.records.fields import REJECTED_TYPE, rejected, rejection, scratch, typed
-from onefold.records.json import LARGEST, is_one_value, one_object, one_value
+from onefold.records.expressions import (
+    KEY_TEXT,
+    KEY_VARIANT,
+    Compiled,
+    compile_expression,
+    not_utf8,
+    text_of_key,
+    unreadable,
+)
+from onefold.records.fields import REJECTED_TYPE, of_text, rejected, rejection, scratch, typed
+from onefold.records.json import (
+    LARGEST,
+    as_parsed,
+    has_own_letters,
+    is_one_value,
+    key_as_parsed,
+    one_object,
+    one_value,
+    path_to,
+    without_mark,
+)
 
 REJECTED = "_rejected"
 """struct<reason: string, detail: string>, or null."""
@@ -27,7 +48,8 @@ TOMBSTONE = "_tombstone"
 DELETED = "_is_delete"
 """Whether the record deletes its key."""
 
-_OBJECT = "_value_object"
+_OBJECT, _GIVEN = "_value_object", "_{}_given"
+"""While records are decoded: the value's parts, and what it gives for a field that the key fills."""
 
 
 def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ()) -> DataFrame:
@@ -36,39 +58,66 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     Adds a column a declared field, the columns `REJECTED`, `FILTERED`, `TOMBSTONE`, `DELETED`, and the parsed
     JSON key for expressions. Takes none away and drops no row. What is wrong with `forgiven` fields rejects no record.
     """
-    fields = ", ".join(f"`{name}` variant" for name in dataset.read_fields)
     text = F.col(E.VALUE_BYTES).cast("string")
-    usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST), text)
-    opened = one_object(records, usable, fields, _OBJECT).withColumn(TOMBSTONE, F.col(E.VALUE_BYTES).isNull())
+    usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST), as_parsed(text))
+    read = dict.fromkeys(dataset.read_fields, "variant")
+    opened = one_object(records, usable, read, _OBJECT).withColumn(TOMBSTONE, F.col(E.VALUE_BYTES).isNull())
     if uses_key(dataset):
-        key = F.col(E.KEY_BYTES).cast("string")
-        opened = one_value(opened, F.when(F.is_valid_utf8(key), key), KEY_VARIANT)
+        opened = _with_key(opened, dataset)
     json = _json_of(dataset)
     looked = {
         column: of for name, kind in dataset.fields.items() for column, of in scratch(name, kind, json[name]).items()
     }
-    read = {name: typed(name, kind, json[name]) for name, kind in dataset.fields.items()}
+    values = {name: typed(name, kind, json[name]) for name, kind in dataset.fields.items()}
+    given = {_GIVEN.format(name): values[name] for name in dataset.keyed_fields}
+    values |= {name: _of_key(tree, dataset.fields[name]) for name, tree in dataset.keyed_fields.items()}
     decided = (
         opened.withColumns(looked)
-        .withColumns(read)
+        .withColumns(values | given)
         .withColumns({DELETED: _deletes(dataset).value, FILTERED: _filtered(dataset).value})
     )
-    return decided.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_OBJECT, *looked)
+    return decided.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_OBJECT, *looked, *given)
 
 
 def uses_key(dataset: Dataset) -> bool:
-    """Whether an expression of the dataset refers to a part of a JSON key."""
-    return dataset.key.format == "json" and any(_names_key(text) for _, text in dataset.expressions())
+    """Whether an expression of the dataset refers to the key or a part of it."""
+    return any(path.root == "key" for _, text in dataset.expressions() for path in paths(parse(text)))
 
 
-def _names_key(text: str) -> bool:
-    return any(path.root == "key" for path in paths(parse(text)))
+def _with_key(records: DataFrame, dataset: Dataset) -> DataFrame:
+    if dataset.key.format == "json":
+        key = F.col(E.KEY_BYTES).cast("string")
+        records = one_value(records, F.when(F.is_valid_utf8(key), key_as_parsed(key)), KEY_VARIANT)
+    return records.withColumn(KEY_TEXT, text_of_key(dataset.key.format))
 
 
 def _json_of(dataset: Dataset) -> dict[str, Column]:
-    """Each field as VARIANT, by its name or else by a former one; null where it is absent."""
-    named = {name: (name, *dataset.value.renamed.get(name, ())) for name in dataset.fields}
-    return {name: F.coalesce(*(F.col(f"{_OBJECT}.{one}") for one in names)) for name, names in named.items()}
+    """Each field as VARIANT, from the first of its places that a record has; null where it has none."""
+    columns = {name: F.col(f"{_OBJECT}.f{number}") for number, name in enumerate(dataset.read_fields)}
+
+    def at(place: Place) -> Column:
+        first, *below = place
+        return F.try_variant_get(columns[first], path_to(below), "variant") if below else columns[first]
+
+    return {name: F.coalesce(*map(at, places)) for name, places in dataset.read_places.items()}
+
+
+def _of_key(tree: Path, kind: FieldType) -> Column:
+    """A part of the Kafka key as the type of the field that has its name; null where it is none."""
+    return of_text(compile_expression(tree).value, kind)
+
+
+def _mismatch(dataset: Dataset) -> list[Column]:
+    """Why a field that is a part of the key, too, is not what the key says."""
+    found = []
+    for name, tree in dataset.keyed_fields.items():
+        said, kind, given = compile_expression(tree).value, dataset.fields[name], F.col(_GIVEN.format(name))
+        told = F.concat(F.lit(f"{name}: wanted {kind}, found in the key "), F.substring(said, 1, 80))
+        found.append(F.when(said.isNotNull() & F.col(name).isNull(), rejected("wrong_type", told)))
+        shown = [F.substring(one.cast("string"), 1, 80) for one in (F.col(name), given)]
+        both = F.concat(F.lit(f"{name}: the key has "), shown[0], F.lit(", the value "), shown[1])
+        found.append(F.when(given != F.col(name), rejected("key_mismatch", both)))
+    return found
 
 
 def _deletes(dataset: Dataset) -> Compiled:
@@ -116,8 +165,15 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     """The first reason that applies; the filter's own fields are judged before it, all others only behind it."""
     filter_fields = {path.name for path in paths(parse(dataset.source.filter))} if dataset.source.filter else set()
     json = _json_of(dataset)
-    asked = [rejection(n, k, json[n]) for n, k in dataset.fields.items() if n in filter_fields]
-    others = [rejection(n, k, json[n]) for n, k in dataset.fields.items() if n not in {*filter_fields, *forgiven}]
+
+    def problem(name: str) -> Column:
+        kind, keyed = dataset.fields[name], name in dataset.keyed_fields
+        value = F.col(_GIVEN.format(name) if keyed else name)
+        return rejection(name, replace(kind, nullable=True) if keyed else kind, json[name], value)
+
+    asked = [problem(name) for name in dataset.fields if name in filter_fields]
+    others = [problem(name) for name in dataset.fields if name not in {*filter_fields, *forgiven}]
+    others += _mismatch(dataset)
     if dataset.value.schema_changes == "quarantine":
         others.append(_unknown(dataset))
     none = F.lit(None).cast(REJECTED_TYPE)
@@ -126,11 +182,12 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     deletes = _failed(_deletes(dataset), "apply.delete_when", dataset.apply.delete_when)
     wanted = F.coalesce(deletes, F.when(~F.col(DELETED), F.coalesce(none, *others)))
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED), wanted))
+    beside = _unreadable_beside(dataset)
     of_value = F.when(F.col(_OBJECT).isNotNull(), of_fields).otherwise(_no_object())
     return (
         F.when(F.col(E.FATE).isNotNull(), none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
-        .when(*_key_rejection(dataset))
+        .when(beside.isNotNull(), rejected("undecodable", beside))
         .when(filtered.isNotNull(), filtered)
         .when(F.col(TOMBSTONE) & ok_null, none)
         .when(F.col(TOMBSTONE), rejected("null_value", "the value is null"))
@@ -138,34 +195,47 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     )
 
 
-def _key_rejection(dataset: Dataset) -> tuple[Column, Column]:
-    """Whether an expression asks for a key that cannot be read, and why; the filter's own are judged before it."""
-    asked = [place for place, text in dataset.expressions() if _names_key(text)]
-    wanted = F.lit(bool(asked)) & (F.lit("source.filter" in asked) | ~F.col(FILTERED))
-    text = F.is_valid_utf8(F.col(E.KEY_BYTES).cast("string"))
-    readable = text & F.col(KEY_VARIANT).isNotNull() if uses_key(dataset) else text
-    why = F.when(text, "the key is not one JSON value").otherwise("the key is not UTF-8")
-    return wanted & F.col(E.KEY_BYTES).isNotNull() & ~readable, rejected("undecodable", why)
+def _unreadable_beside(dataset: Dataset) -> Column:
+    """Why a part of the key, or a header, that an expression asks for cannot be read; null where all can. What the
+    filter asks for is judged before it, all else of what it lets in."""
+    key_format, asked = dataset.key.format, dict[Path, bool]()
+    for place, text in dataset.expressions():
+        for path in paths(parse(text)):
+            asked[path] = asked.get(path, False) or place == "source.filter"
+    wanted = [
+        unreadable(path, key_format) if of_filter else F.when(~F.col(FILTERED), unreadable(path, key_format))
+        for path, of_filter in asked.items()
+        if path.root in ("key", "header")
+    ]
+    return F.coalesce(F.lit(None).cast("string"), *wanted)
 
 
 def _unknown(dataset: Dataset) -> Column:
     """A record with a field that the file does not name."""
-    names = F.json_object_keys(F.col(E.VALUE_BYTES).cast("string"))
+    names = F.json_object_keys(without_mark(F.col(E.VALUE_BYTES).cast("string")))
     unknown = F.array_distinct(F.array_except(names, F.array(*(F.lit(name) for name in dataset.read_fields))))
     shown = F.substring(F.array_join(unknown, ", "), 1, 200)
     told = F.concat(F.lit("value.fields does not name "), shown)
     return F.when(F.size(unknown) > 0, rejected("unknown_schema", told))
 
 
+_NONCHARACTERS = "the value holds noncharacters that Onefold puts beside numbers with an exponent"
+
+
 def _no_object() -> Column:
     """Why a value is not exactly one JSON object."""
-    text = F.col(E.VALUE_BYTES).cast("string")
+    text = without_mark(F.col(E.VALUE_BYTES).cast("string"))
+    letters = F.when(
+        has_own_letters(text), "the value holds noncharacters that Onefold puts beside numbers with an exponent"
+    )
+    not_text = not_utf8("the value", F.col(E.VALUE_BYTES))
     size = F.format_number(F.octet_length(E.VALUE_BYTES), 0)
     large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST:,} can be read"))
     return (
-        F.when(~F.is_valid_utf8(text), rejected("undecodable", "the value is not UTF-8"))
+        F.when(not_text.isNotNull(), rejected("undecodable", not_text))
         .when(F.octet_length(E.VALUE_BYTES) > LARGEST, rejected("too_large", large))
         .when(F.trim(text) == "", rejected("undecodable", "the value is empty"))
+        .when(letters.isNotNull(), rejected("undecodable", letters))
         .when(is_one_value(text), rejected("wrong_type", "the value is no JSON object"))
         .otherwise(rejected("undecodable", "the value is not one JSON value"))
     )

@@ -7,7 +7,7 @@
 | `_offset` | long | exact, or inferred from object and line |
 | `_timestamp` | long | milliseconds since 1970; null where the layout has none |
 | `_key_bytes`, `_value_bytes` | binary | as Kafka had them; null is null |
-| `_headers` | array<struct<key: string, value: string>> | in their order |
+| `_headers` | array<struct<key: string, value: binary>> | in their order; null: they cannot be read |
 | `_object` | string | name of the landed object |
 | `_line` | int | 1-based line, where positions are inferred |
 | `_unreadable` | string | why the line is no record; its bytes are in `_value_bytes` |
@@ -40,7 +40,7 @@ OF_THE_LOG = {PRODUCER_ID: "bigint", PRODUCER_EPOCH: "int", SEQUENCE: "int", FAT
 
 ENVELOPE = (*TOTAL_ORDER, KEY_BYTES, VALUE_BYTES, HEADERS, OBJECT, LINE, UNREADABLE, *OF_THE_LOG)
 
-HEADERS_TYPE = "array<struct<key:string,value:string>>"
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 _TYPES = {
     **dict.fromkeys((CLUSTER, TOPIC, OBJECT, UNREADABLE), "string"),
     **dict.fromkeys((INCARNATION, PARTITION, LINE), "int"),
@@ -63,6 +63,16 @@ def order_struct() -> Column:
     return F.struct(
         *(part.alias(name.removeprefix("_")) for name, part in zip(TOTAL_ORDER, total_order(), strict=True))
     )
+
+
+def shown_headers() -> Column:
+    """The headers as the quarantine shows them, array<struct<key: string, value: string>>: a value that is no text is
+    null."""
+
+    def shown(header: Column) -> Column:
+        return F.struct(header["key"].alias("key"), F.try_validate_utf8(header["value"].cast("string")).alias("value"))
+
+    return F.transform(HEADERS, shown)
 
 
 def not_shown() -> list[Column]:

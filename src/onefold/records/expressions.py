@@ -17,6 +17,7 @@ from onefold.dataset.expressions import (
     Call,
     Compare,
     Expression,
+    Fallback,
     Junction,
     Literal,
     Member,
@@ -27,10 +28,11 @@ from onefold.dataset.expressions import (
 from onefold.dataset.types import number_type
 from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
-from onefold.records.fields import DATE, TIMESTAMP
+from onefold.records import numbers as N
+from onefold.records.json import HALF, path_to
 
-KEY_VARIANT = "_key_variant"
-"""The parsed JSON key, while records are decoded."""
+KEY_VARIANT, KEY_TEXT = "_key_variant", "_key_text"
+"""The parsed JSON key, and the key as text, while records are decoded."""
 
 _SQL_TYPES = {"long": "bigint", "int": "int"}
 _WHOLE_NUMBER = r"^[+-]?\d+\z"
@@ -50,7 +52,7 @@ def compile_expression(expression: Expression) -> Compiled:
     never = F.lit(False)
     match expression:
         case Path(root, name, parts):
-            value = reduce(Column.getField, parts, _path(root, name))
+            value = _path(root, name, parts)
             # One that no timestamp can hold is no version, and none that another could be.
             return Compiled(value, F.col(E.TIMESTAMP).isNotNull() & value.isNull() if root == "timestamp" else never)
         case Literal(literal, number):
@@ -61,6 +63,10 @@ def compile_expression(expression: Expression) -> Compiled:
             value = _call(function, inner.value)
             lost = inner.value.isNotNull() & value.isNull()
             return Compiled(value, inner.failed | lost)
+        case Fallback(terms):
+            tried = [compile_expression(term) for term in terms]
+            failed = reduce(Column.__or__, (term.failed for term in tried))
+            return Compiled(F.coalesce(*(term.value for term in tried)), failed)
         case Compare(operator, left, right):
             one, other = compile_expression(left), compile_expression(right)
             return Compiled(_compare(operator, one.value, other.value), one.failed | other.failed)
@@ -82,23 +88,72 @@ def compile_expression(expression: Expression) -> Compiled:
             return Compiled(inner.value.isin([compile_expression(item).value for item in items]), inner.failed)
 
 
-def _path(root: str, name: str) -> Column:
+def _path(root: str, name: str, inner: tuple[str, ...]) -> Column:
     if root == "value":
-        return F.col(name)
+        return reduce(Column.getField, inner, F.col(name))
     if root == "header":
-        named = F.filter(E.HEADERS, lambda header: header.key == name)
-        return F.get(named, F.size(named) - 1)["value"]  # of equal names the last counts
+        return _text(_header(name))
     if root == "key":
-        if not name:
-            text = F.col(E.KEY_BYTES).cast("string")
-            return F.when(F.is_valid_utf8(text), text)
-        part = F.try_variant_get(KEY_VARIANT, f"$.{name}", "variant")
-        kind = F.schema_of_variant(part)
-        scalar = kind.isin("STRING", "BIGINT") | kind.startswith("DECIMAL")
-        return F.when(scalar, F.try_variant_get(KEY_VARIANT, f"$.{name}", "string"))
+        return _scalar_text(*_part_of_key(name, *inner)) if name else F.col(KEY_TEXT)
     if root == "timestamp":
         return F.timestamp_millis(F.when(F.col(E.TIMESTAMP).between(FIRST, LAST), F.col(E.TIMESTAMP)))
     return F.col(f"_{root}")
+
+
+def _header(name: str) -> Column:
+    named = F.filter(E.HEADERS, lambda header: header.key == name)
+    return F.get(named, F.size(named) - 1)["value"]  # of equal names the last counts
+
+
+def _part_of_key(*names: str) -> tuple[Column, Column]:
+    """The JSON type and the text of a part of the key; of all of it, if no part is named."""
+    part = F.try_variant_get(KEY_VARIANT, path_to(names), "variant")
+    return F.schema_of_variant(part), F.try_variant_get(KEY_VARIANT, path_to(names), "string")
+
+
+def _scalar_text(kind: Column, text: Column) -> Column:
+    """The text of a JSON string or of a number without an exponent; null elsewhere."""
+    scalar = kind.isin("STRING", "BIGINT") | kind.startswith("DECIMAL")
+    return F.when(scalar & ~F.contains(text, F.lit(HALF)), text)
+
+
+def text_of_key(key_format: str) -> Column:
+    """The key as text: of a JSON key, what its string or number says; null where it says none."""
+    return _scalar_text(*_part_of_key()) if key_format == "json" else _text(F.col(E.KEY_BYTES))
+
+
+def _text(data: Column) -> Column:
+    """Bytes as text; null where they are none (`unreadable`)."""
+    return F.try_validate_utf8(data.cast("string"))
+
+
+def unreadable(path: Path, key_format: str) -> Column:
+    """Why what a path names of a key or header is there and cannot be read; null where it can, or is not there."""
+    none = F.lit(None).cast("string")
+    if path.root == "header":
+        headers = F.when(F.col(E.HEADERS).isNull(), "the headers cannot be read")
+        return F.coalesce(headers, not_utf8(f"header {path.name!r}", _header(path.name)))
+    if path.root != "key":
+        return none
+    problem = not_utf8("the key", F.col(E.KEY_BYTES))
+    there = F.col(E.KEY_BYTES).isNotNull()
+    if key_format == "json":
+        kind, text = _part_of_key(path.name, *path.inner) if path.name else _part_of_key()
+        where = ".".join(("key", path.name, *path.inner)).rstrip(".")
+        half = F.when(F.contains(text, F.lit(HALF)), f"{where}: half of a surrogate pair, which no text holds")
+        whole = F.when(there & F.col(KEY_VARIANT).isNull(), "the key is not one JSON value")
+        problem = F.coalesce(problem, whole, half)
+        if not path.name:
+            other = F.when(F.col(KEY_TEXT).isNull() & (kind != "VOID"), "the key is no JSON string or number")
+            problem = F.coalesce(problem, other)
+    return problem
+
+
+def not_utf8(what: str, data: Column) -> Column:
+    """Where bytes are no UTF-8, for people; null where they are a text, or null."""
+    text = data.cast("string")
+    place = F.locate("\ufffd", F.make_valid_utf8(text)).cast("string")
+    return F.when(~F.is_valid_utf8(text), F.concat(F.lit(f"{what} is not UTF-8 at character "), place))
 
 
 def _call(function: str, value: Column) -> Column:
@@ -117,11 +172,39 @@ def _call(function: str, value: Column) -> Column:
         return F.when(F.abs(number) < float("inf"), number)
     kind = F.typeof(value)
     if function == "timestamp":
-        of_text = F.when(text.rlike(TIMESTAMP), text.try_cast("timestamp"))
-        return F.coalesce(F.when(kind != "string", value.try_cast("timestamp")), of_text)
+        return F.coalesce(F.when(kind != "string", value.try_cast("timestamp")), N.timestamp(text))
     if function == "date":
-        return F.when((kind == "timestamp") | text.rlike(DATE), text.try_cast("date"))
+        return F.when((kind == "timestamp") | text.rlike(N.DATE), text.try_cast("date"))
+    if function == "pg_lsn":
+        return _pg_lsn(text)
+    if function == "hex":
+        return _of_hex(text)
     return text.try_cast(function)
+
+
+_PG_LSN = r"^([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})\z"
+_HEX = r"^(?:0[xX])?([0-9a-fA-F]{1,30})\z"
+_SQL_SERVER_LSN = r"^([0-9a-fA-F]{8}):([0-9a-fA-F]{8}):([0-9a-fA-F]{4})\z"
+"""As Debezium and `sys.fn_cdc_` functions' text have it: its parts have their widths, so they are one number."""
+
+
+def _pg_lsn(text: Column) -> Column:
+    """PostgreSQL's `16/B374D848`: two numbers of 32 bits."""
+    high, low = (_number(F.regexp_extract(text, _PG_LSN, group)) for group in (1, 2))
+    return F.when(text.rlike(_PG_LSN), (high * F.lit(1 << 32) + low)).try_cast("decimal(20,0)")
+
+
+def _of_hex(text: Column) -> Column:
+    """Up to 30 hexadecimal digits, also in the three parts of SQL Server's positions."""
+    joined = F.regexp_replace(text, _SQL_SERVER_LSN, "$1$2$3")
+    digits = F.lpad(F.regexp_extract(joined, _HEX, 1), 30, "0")
+    high, low = (_number(F.substr(digits, F.lit(start), F.lit(15))) for start in (1, 16))
+    return F.when(joined.rlike(_HEX), (high * F.lit(1 << 60) + low)).try_cast("decimal(38,0)")
+
+
+def _number(digits: Column) -> Column:
+    """At most 15 hexadecimal digits as a number."""
+    return F.conv(digits, 16, 10).try_cast("decimal(19,0)")
 
 
 def _compare(operator: str, left: Column, right: Column) -> Column:

@@ -7,16 +7,16 @@ lambdas, which Spark interprets: some times slower, and only where a dataset dec
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from onefold.dataset.types import FieldType
+from onefold.records import numbers as N
+from onefold.records.json import EXPONENT, HALF
 
 REJECTED_TYPE = "struct<reason:string,detail:string>"
-TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)?\z"
-"""Text that is a timestamp: a cast alone would take less of one, and put today's date before a time."""
-DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
 
 
 def scratch(name: str, kind: FieldType, json: Column) -> dict[str, Column]:
@@ -36,15 +36,60 @@ def typed(name: str, kind: FieldType, json: Column) -> Column:
     """The field's value where the JSON value is one of the declared type, exactly; else null."""
     if kind.nested:
         return F.col(f"_{name}_read")["value"]
-    return _scalar(json, F.col(f"_{name}_kind"), F.col(f"_{name}_text"), kind)
+    return _scalar(json, _seen(name), kind)
 
 
-def rejection(name: str, kind: FieldType, json: Column) -> Column:
-    """Why the field cannot be used, as a `REJECTED_TYPE` struct; null where it can. `typed` is the column `name`."""
+def rejection(name: str, kind: FieldType, json: Column, value: Column) -> Column:
+    """Why the field cannot be used, as a `REJECTED_TYPE` struct; null where it can. `value` is what `typed` gives."""
     if kind.nested:
         return _behind(F.lit(name), F.col(f"_{name}_read")["problem"])
-    problem = _scalar_problem(json, F.col(f"_{name}_kind"), F.col(f"_{name}_text"), F.col(name), kind)
-    return _behind(F.lit(name), problem)
+    return _behind(F.lit(name), _scalar_problem(json, _seen(name), value, kind))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A JSON value as it was parsed (`onefold.records.json.as_parsed`): its type, and its text."""
+
+    kind: Column
+    parsed: Column
+
+    @property
+    def marked(self) -> Column:
+        """Whether it is a number with an exponent."""
+        return (self.kind == "STRING") & self.parsed.startswith(EXPONENT)
+
+    @property
+    def found(self) -> Column:
+        """The type that the record has."""
+        return F.when(self.marked, "DOUBLE").otherwise(self.kind)
+
+    @property
+    def text(self) -> Column:
+        """The text that the record has."""
+        return F.when(self.marked, F.substring(self.parsed, 2, 1 << 30)).otherwise(self.parsed)
+
+
+def _seen(name: str) -> _Seen:
+    return _Seen(F.col(f"_{name}_kind"), F.col(f"_{name}_text"))
+
+
+def of_text(text: Column, kind: FieldType) -> Column:
+    """Text as a scalar type, as strictly as a JSON value; null where it is none."""
+    if kind.unit:
+        return N.since_1970(N.whole(text, "bigint"), kind)
+    match kind.name:
+        case "int" | "long":
+            return N.whole(text, kind.sql)
+        case "decimal":
+            return N.decimal(text, kind)
+        case "boolean":
+            return F.when(text.isin("true", "false"), text == "true")
+        case "date":
+            return N.date(text)
+        case "timestamp":
+            return N.timestamp(text)
+        case _:
+            return text
 
 
 def rejected(reason: str, detail: str | Column) -> Column:
@@ -53,34 +98,38 @@ def rejected(reason: str, detail: str | Column) -> Column:
     return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
 
 
-def _scalar(json: Column, found: Column, text: Column, kind: FieldType) -> Column:
+def _scalar(json: Column, seen: _Seen, kind: FieldType) -> Column:
     """What is null here though the JSON value is not was of another type: each value is looked at once."""
-    number = (found == "BIGINT") | found.startswith("DECIMAL")
+    found, text = seen.found, seen.text
+    number = found.isin("BIGINT", "DOUBLE") | found.startswith("DECIMAL")
+    if kind.unit:
+        return N.since_1970(F.when(number, N.whole(N.digits_of(seen.text), "bigint")), kind)
     match kind.name:
         case "string":
-            return F.when(found == "STRING", text)
+            return F.when((found == "STRING") & ~F.contains(text, F.lit(HALF)), text)
         case "boolean":
             return F.when(found == "BOOLEAN", F.try_variant_get(json, "$", "boolean"))
         case "int" | "long":
-            return F.when(found == "BIGINT", F.try_variant_get(json, "$", kind.sql))
+            plain = F.when(found == "BIGINT", F.try_variant_get(json, "$", kind.sql))
+            return plain.when(number, N.whole(N.digits_of(seen.text), kind.sql))
         case "double":
             value, whole = F.try_variant_get(json, "$", "double"), F.try_variant_get(json, "$", "bigint")
+            value = F.when(seen.marked, text.try_cast("double")).otherwise(value)
             exact = whole.cast("double").cast("decimal(38,0)") == whole.cast("decimal(38,0)")
             finite = F.abs(value) < float("inf")  # 1e400 is read as Infinity
             fits = found.startswith("DECIMAL") | ((found == "DOUBLE") & finite)
             return F.when(F.when(found == "BIGINT", exact).otherwise(fits), value)
         case "decimal":
-            whole_digits, scale = kind.precision - kind.scale, kind.scale
-            digits = rf"^-?(?=\d)0*\d{{0,{whole_digits}}}(\.(?=\d)\d{{0,{scale}}}0*)?\z"
-            return F.when((number | (found == "STRING")) & text.rlike(digits), text.try_cast(kind.sql))
+            return F.when(number | (found == "STRING"), N.decimal(N.digits_of(seen.text), kind))
         case "date":
-            return F.when((found == "STRING") & text.rlike(DATE), text.try_cast("date"))
+            return F.when(found == "STRING", N.date(text))
         case _:
-            return F.when((found == "STRING") & text.rlike(TIMESTAMP), text.try_cast("timestamp"))
+            return F.when(found == "STRING", N.timestamp(text))
 
 
-def _scalar_problem(json: Column, found: Column, text: Column, value: Column, kind: FieldType) -> Column:
-    wrong = F.when(json.isNotNull() & (found != "VOID") & value.isNull(), _wrong_type(found, text, kind))
+def _scalar_problem(json: Column, seen: _Seen, value: Column, kind: FieldType) -> Column:
+    half = F.when(F.contains(seen.text, F.lit(HALF)), _half_pair(seen.text)).otherwise(_wrong_type(seen, kind))
+    wrong = F.when(json.isNotNull() & (seen.found != "VOID") & value.isNull(), half)
     return F.coalesce(_absent(json, kind), wrong)
 
 
@@ -89,9 +138,16 @@ def _absent(json: Column, kind: FieldType) -> Column:
     return none if kind.nullable else F.when(json.isNull(), rejected("missing_field", " is absent"))
 
 
-def _wrong_type(found: Column, text: Column, kind: FieldType) -> Column:
-    said = F.concat_ws(" ", F.lit(f": wanted {kind}, found"), F.substring(found, 1, 80), F.substring(text, 1, 80))
-    return rejected("wrong_type", said)
+def _wrong_type(seen: _Seen, kind: FieldType) -> Column:
+    shown = F.substring(F.replace(seen.text, F.lit(EXPONENT), F.lit("")), 1, 80)
+    said = F.concat_ws(" ", F.lit(f": wanted {kind}, found"), F.substring(seen.found, 1, 80), shown)
+    fine = N.too_fine(N.digits_of(seen.text), seen.text, kind)
+    return rejected("wrong_type", F.concat_ws("; ", said, fine))
+
+
+def _half_pair(text: Column) -> Column:
+    shown = F.substring(F.replace(text, F.lit(HALF), F.lit("\\u")), 1, 80)
+    return rejected("undecodable", F.concat(F.lit(": half of a surrogate pair, which no text holds, in "), shown))
 
 
 def _behind(place: Column, problem: Column) -> Column:
@@ -112,11 +168,9 @@ def _read(json: Column, kind: FieldType) -> Column:
                 F.schema_of_variant(json).alias("found"), F.try_variant_get(json, "$", "string").alias("text")
             )
 
-            def scalar(seen: Column) -> Column:
-                value = _scalar(json, seen["found"], seen["text"], kind)
-                return _let(
-                    value, lambda one: _pair(one, _scalar_problem(json, seen["found"], seen["text"], one, kind))
-                )
+            def scalar(at: Column) -> Column:
+                seen = _Seen(at["found"], at["text"])
+                return _let(_scalar(json, seen, kind), lambda one: _pair(one, _scalar_problem(json, seen, one, kind)))
 
             return _let(looked, scalar)
 
@@ -150,7 +204,7 @@ def _struct(json: Column, parts: Column, kind: FieldType) -> Column:
 def _whole(json: Column, kind: FieldType, value: Column, fits: Column, first: Column) -> Column:
     """A list or a struct from its parts: `fits` where the JSON value is one, `first` the first part's problem."""
     found, text = F.schema_of_variant(json), F.try_variant_get(json, "$", "string")
-    other = F.when(json.isNotNull() & (found != "VOID"), _wrong_type(found, text, kind))
+    other = F.when(json.isNotNull() & (found != "VOID"), _wrong_type(_Seen(found, text), kind))
     problem = F.coalesce(_absent(json, kind), F.when(fits, first).otherwise(other))
     return _let(problem, lambda one: _pair(F.when(fits & one.isNull(), value), one))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Mapping
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,9 +16,100 @@ _END = f"end_{secrets.token_hex(8)}"
 """A name that no text can know."""
 
 
-def one_object(records: DataFrame, text: Column, fields: str, name: str) -> DataFrame:
-    """Add `name`: struct<`fields`> of a text that is exactly one JSON object, else null.
+_BOM = "\ufeff"
+HALF = "\ufdd0"
+"""Stands in a parsed text before the four digits of half a surrogate pair: such a text is none (`as_parsed`)."""
+EXPONENT = "\ufdd4"
+"""Stands in a parsed text before a number with an exponent, which is a string there (`as_parsed`)."""
+_ESCAPE, _BACKSLASH, _QUOTE = "\ufdd2", "\ufdd1", "\ufdd3"
+"""Letters for what is put aside meanwhile: noncharacters, which no text has."""
+_HAS_EXPONENT = r"[:\[,]\s*-?[0-9]+(\.[0-9]+)?[eE][-+]?[0-9]"
+_EXPONENT = r"(?<![\w.+-])-?(0|[1-9][0-9]*)(\.[0-9]+)?[eE][-+]?[0-9]+(?![\w.+-])"
+"""A number as JSON has it: what is none stays as it is, and is refused."""
+_DIGITS = "[0-9a-fA-F]{2}"
+_PAIR = rf"\\u([dD][89abAB]{_DIGITS})\\u([dD][c-fC-F]{_DIGITS})"
+_HALF = rf"\\u([dD][89a-fA-F]{_DIGITS})"
 
+
+def without_mark(text: Column) -> Column:
+    """A text without the byte order mark that it may begin with (RFC 8259, section 8.1)."""
+    return F.when(text.startswith(_BOM), F.substring(text, 2, LARGEST)).otherwise(text)
+
+
+def has_escaped_surrogates(text: Column) -> Column:
+    """Whether a JSON text has an escape of a surrogate: of a pair, or of half of one."""
+    return F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
+
+
+def without_half_pairs(text: Column, mark: str) -> Column:
+    """A JSON text in which each escape of half a surrogate pair (`\\ud83d` alone) is `mark` and the four digits.
+
+    No UTF-8 text has half a pair, and Spark's parser makes a question mark of it. To be asked of few texts
+    (`has_escaped_surrogates`): it goes over them five times.
+    """
+    text = F.replace(text, F.lit("\\\\"), F.lit(_BACKSLASH))  # an escaped backslash begins no escape
+    text = F.regexp_replace(text, _PAIR, f"{_ESCAPE}$1{_ESCAPE}$2")
+    text = F.regexp_replace(text, _HALF, f"{mark}$1")
+    return F.replace(F.replace(text, F.lit(_ESCAPE), F.lit("\\u")), F.lit(_BACKSLASH), F.lit("\\\\"))
+
+
+def as_parsed(text: Column) -> Column:
+    """A JSON text as a value is parsed: without a byte order mark, with `HALF` before the digits of half a surrogate
+    pair, and with each number that has an exponent as a string of it behind `EXPONENT`, for Spark's parser makes a
+    double of such a number. Null where the text has such letters of its own, too."""
+    plain = without_mark(text)
+    marked = F.when(~has_own_letters(plain), _with_exponents(plain))
+    return F.when(_is_odd(plain), marked).otherwise(plain)
+
+
+def key_as_parsed(text: Column) -> Column:
+    """The same of a key, whose numbers with an exponent are no parts of a row's key."""
+    plain = without_mark(text)
+    marked = F.when(~has_own_letters(plain), without_half_pairs(plain, HALF))
+    return F.when(has_escaped_surrogates(plain), marked).otherwise(plain)
+
+
+def has_own_letters(text: Column) -> Column:
+    """Whether a text has an escape of a surrogate or a number with an exponent, and letters that `as_parsed` would take
+    for its own."""
+    own = [F.contains(text, F.lit(letter)) for letter in (HALF, _ESCAPE, _BACKSLASH, _QUOTE, EXPONENT)]
+    return _is_odd(text) & reduce(Column.__or__, own)
+
+
+def _is_odd(text: Column) -> Column:
+    return has_escaped_surrogates(text) | text.rlike(_HAS_EXPONENT)
+
+
+def _with_exponents(text: Column) -> Column:
+    """Where quotes that begin or end a string are all that is left of quotes, each second part between them is none."""
+    text = F.replace(without_half_pairs(text, HALF), F.lit("\\\\"), F.lit(_BACKSLASH))
+    parts = F.split(F.replace(text, F.lit('\\"'), F.lit(_QUOTE)), '"', -1)
+
+    def marked(part: Column, index: Column) -> Column:
+        return F.when(index % 2 == 0, F.regexp_replace(part, _EXPONENT, f'"{EXPONENT}$0"')).otherwise(part)
+
+    joined = F.array_join(F.transform(parts, marked), '"')
+    return F.replace(F.replace(joined, F.lit(_QUOTE), F.lit('\\"')), F.lit(_BACKSLASH), F.lit("\\\\"))
+
+
+def path_to(names: Iterable[str]) -> str:
+    """Spark's JSON path to what lies below an object, by its names.
+
+    `onefold.dataset.names` refuses the few that it cannot say.
+    """
+    return "$" + "".join(map(_step, names))
+
+
+def _step(name: str) -> str:
+    if not {".", "["} & {*name}:
+        return f".{name}"
+    return f'["{name}"]' if "'" in name else f"['{name}']"
+
+
+def one_object(records: DataFrame, text: Column, fields: Mapping[str, str], name: str) -> DataFrame:
+    """Add `name`: a struct of the `fields` (name to type) of a text that is exactly one JSON object, else null.
+
+    Its fields are called `f0`, `f1`, …: to Spark names that differ in case are one.
     Of duplicate names the last counts; a field that is absent is null, and in a VARIANT field a JSON null is a
     value. The parser ignores what follows a value, so the text is parsed as the first of two objects in an
     array: junk behind it breaks the array, a bracket of its own takes our second object out of it, and more
@@ -24,11 +117,19 @@ def one_object(records: DataFrame, text: Column, fields: str, name: str) -> Data
     """
     wrapped, array = f"{name}_text", f"{name}_array"
     objects = F.concat(F.lit("["), text, F.lit(f',{{"{_END}":true}}]'))
-    parsed = F.from_json(wrapped, f"array<struct<{fields}, {_END}: boolean>>", _STRICT)
+    given = ", ".join(f"{quoted(one)} {kind}" for one, kind in fields.items())
+    columns = ", ".join(f"f{number} {kind}" for number, kind in enumerate(fields.values()))
+    parsed = F.from_json(wrapped, f"array<struct<{given}, {_END} boolean>>", _STRICT)
+    parsed = parsed.cast(f"array<struct<{columns}, {_END} boolean>>")
     # Asked for twice, so that the text is put together in compiled code before the parser gets it.
     opened = records.withColumn(wrapped, objects).withColumn(array, F.when(F.col(wrapped).isNotNull(), parsed))
     alone = (F.size(array) == 2) & F.get(array, F.lit(1))[_END]
     return opened.withColumn(name, F.when(alone, F.get(array, F.lit(0)))).drop(wrapped, array)
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's types have it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def one_value(records: DataFrame, text: Column, name: str) -> DataFrame:

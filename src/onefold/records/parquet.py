@@ -158,7 +158,7 @@ def _given(role: str, columns: Columns, kind: pa.DataType | None) -> Column:
             return _millis(column, kind)
         case "headers":
             pairs = F.map_entries(column) if pa.types.is_map(kind) else column
-            return F.coalesce(F.transform(pairs, _as_text), F.array().cast(E.HEADERS_TYPE))
+            return F.coalesce(F.transform(pairs, _pair), F.array().cast(E.HEADERS_TYPE))
         case "offset":
             return column.cast("long")
         case _:
@@ -178,10 +178,8 @@ def _millis(column: Column, kind: pa.DataType) -> Column:
     return F.when(millis >= 0, millis.cast("long"))
 
 
-def _as_text(header: Column) -> Column:
-    """A header's value as text; null where it is none."""
-    text = header["value"].cast("string")
-    return F.struct(header["key"].cast("string").alias("key"), F.when(F.is_valid_utf8(text), text).alias("value"))
+def _pair(header: Column) -> Column:
+    return F.struct(header["key"].cast("string").alias("key"), header["value"].cast("binary").alias("value"))
 
 
 def _spark_type(role: str, kind: pa.DataType) -> T.DataType:

@@ -160,15 +160,9 @@ def read_topics(session: SparkSession, objects: list[tuple[str, str]]) -> DataFr
         F.col("offset").alias(E.OFFSET),
         F.col("key").alias(E.KEY_BYTES),
         F.col("value").alias(E.VALUE_BYTES),
-        F.coalesce(F.transform("headers", _as_text), F.array().cast(E.HEADERS_TYPE)).alias(E.HEADERS),
+        F.coalesce(F.col("headers"), F.array().cast(E.HEADERS_TYPE)).alias(E.HEADERS),
         name.alias(E.OBJECT),
         F.lit(None).cast("int").alias(E.LINE),
         F.lit(None).cast("string").alias(E.UNREADABLE),
         *E.not_shown(),
     )
-
-
-def _as_text(header: Column) -> Column:
-    """A header's value as text; null where it is none."""
-    text = header["value"].cast("string")
-    return F.struct(header["key"].alias("key"), F.when(F.is_valid_utf8(text), text).alias("value"))

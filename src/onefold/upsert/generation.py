@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from onefold.dataset import Dataset, find_dataset
+from onefold.dataset.model import RULES_CHANGED
 from onefold.dataset.shapes import FieldChange, Shape, Standing, field_changes, origins_of
 from onefold.errors import ChangedDatasetError, TargetTakenError, UsageError
 from onefold.lake import Lake
@@ -38,7 +39,11 @@ class Generation(BaseModel):
     @property
     def shape(self) -> Shape:
         """The fields that it began with."""
-        return Shape(fields=self.meaning["value.fields"], renamed=self.meaning.get("value.renamed", {}))
+        return Shape(
+            fields=self.meaning["value.fields"],
+            renamed=self.meaning.get("value.renamed", {}),
+            places=self.meaning.get("value.from", {}),
+        )
 
 
 class Rebuild(BaseModel):
@@ -173,7 +178,7 @@ def _other_keys(published: Generation, dataset: Dataset) -> tuple[str, ...]:
     """The keys that changed, beside the fields."""
     now = _generation(dataset)
     before, after = ({**one.meaning, "target.table": one.table} for one in (published, now))
-    names = {*before, *after} - {"value.fields", "value.renamed"}
+    names = {*before, *after} - {"value.fields", "value.renamed", "value.from"}
     return tuple(name for name in sorted(names) if before.get(name) != after.get(name))
 
 
@@ -202,7 +207,11 @@ def _told(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...
     ]
     other = _other_keys(published, dataset)
     if "rules" in other:
-        told.append("this Onefold decodes or judges some records otherwise than the one that made the table")
+        changed = [said for number, said in RULES_CHANGED.items() if number > published.meaning.get("rules", 1)]
+        told.append(
+            "this Onefold decodes or judges some records otherwise than the one that made the table: "
+            + "; ".join(changed)
+        )
     if "table_layout" in other:
         told.append("this Onefold lays its tables out otherwise than the one that made the table")
     if dataset.declared in shapes[:-1]:

@@ -7,13 +7,14 @@ order, upsert the larger (version, order). Everything else is naming.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
-from onefold.dedup.survivors import RETRIES
+from onefold.dedup.survivors import INCOMPARABLE, RETRIES, before_offset, partition_of
 from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
 
@@ -151,6 +152,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     tie = _tie(dataset)
     version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
     newer, tied = version > base_version, version == base_version
+    apart = _apart(f, dataset)
     smaller_hash = f.same_order & ~f.same & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
     later = f.earlier if tie == "first" else ~(f.earlier | f.same_order)
     better = newer | (tied & (later | smaller_hash))
@@ -178,6 +180,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     return {
         C.VERDICT: (
             F.when(~f.has, "applied")
+            .when(apart, "conflict")
             .when((tied & f.same) | retry, "duplicate")
             .when(inconsistent, "conflict")
             .when(tied, tie_verdict)
@@ -187,6 +190,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
         ),
         C.REASON: (
             F.when(~f.has, fresh)
+            .when(apart, INCOMPARABLE)
             .when(tied & f.same, same_reason)
             .when(retry, again)
             .when(inconsistent, "inconsistent_position")
@@ -203,9 +207,19 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
             F.when(f.has, f.base_order),
             F.when(answers, f.base_order).otherwise(F.col(C.WINNER)),
         ),
-        U.WON: (f.has & tied & ~f.same & better, F.lit(False)),
-        U.ACTION: (F.when(~f.has, "insert").when(better, "update"), F.lit(None).cast("string")),
+        U.WON: (f.has & ~apart & tied & ~f.same & better, F.lit(False)),
+        U.ACTION: (F.when(~f.has, "insert").when(better & ~apart, "update"), F.lit(None).cast("string")),
     }
+
+
+def _apart(f: _Facts, dataset: Dataset) -> Column:
+    """Whether a version cannot be compared with that of the row: only the offsets differ, of two partitions."""
+    if dataset.before_offset is None:
+        return F.lit(False)
+    parts = (before_offset(dataset, F.col(one)) for one in (C.VERSION, U.BASE + C.VERSION))
+    same = (one == other for one, other in zip(*parts, strict=True))
+    elsewhere = partition_of(F.col(C.ORDER)) != partition_of(f.base_order)
+    return F.coalesce(reduce(Column.__and__, same, f.has & elsewhere), F.lit(False))
 
 
 def _tie(dataset: Dataset) -> str:

@@ -17,7 +17,7 @@ from onefold.upsert import columns as U
 
 QUARANTINE_TYPE = (
     "struct<batch:string,reason:string,detail:string,object:string,line:int,key:binary,value:binary,"
-    f"headers:{E.HEADERS_TYPE}>"
+    "headers:array<struct<key:string,value:string>>>"
 )
 
 _COLUMNS = {

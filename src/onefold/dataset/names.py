@@ -1,0 +1,121 @@
+"""Names of a record's parts that are no names of columns, and names that mean two things."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from onefold.dataset.expressions import OF_THE_LOG, ROOTS, spelled
+from onefold.dataset.types import FieldType
+
+_SEGMENT = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+Place = tuple[str, ...]
+"""The names that lead to a part of a value, from the outside in."""
+
+
+def parse_place(text: str) -> Place:
+    """Where a field says that it lies: `__deleted`, `address.city`, `"event.id"`.
+
+    Raises:
+        ValueError: it is no list of names with dots between them.
+    """
+    found, at = list[str](), 0
+    while match := _SEGMENT.match(text, at):
+        found.append(match[1].replace('""', '"') if match[1] else match[2])
+        at = match.end()
+        if at == len(text):
+            break
+        if text[at] != ".":
+            break
+        at += 1
+    if not found or at != len(text) or text.endswith("."):
+        raise ValueError(f"{text!r} is no name in the record, such as __deleted, address.city or '\"event.id\"'")
+    if odd := next((name for name in found[1:] if {".", "["} & {*name} and {"'", "?"} & {*name}), None):
+        raise ValueError(f"{odd!r}: a name with a dot and a quote or question mark cannot be read below another")
+    return tuple(found)
+
+
+def with_field_names(given: Any) -> Any:
+    """A dataset file in which expressions that name a part of the value by its place (`value."event.id"`) name the
+    field that is read from there."""
+    try:
+        fields = given["value"]["fields"]
+        places = {
+            parse_place(one["from"]): name
+            for name, one in fields.items()
+            if isinstance(one, Mapping) and isinstance(one.get("from"), str)
+        }
+    except (KeyError, TypeError, AttributeError, ValueError):  # what is wrong there is told elsewhere
+        return given
+    if not places:
+        return given
+    return _with_texts(given, lambda text: _renamed(text, places, fields))
+
+
+def _renamed(text: str, places: Mapping[Place, str], fields: Mapping[str, Any]) -> str:
+    """An expression with the names of fields in place of those in the record."""
+    for one in reversed(spelled(text)):
+        names = one.names
+        if not one.quoted and names[0] in (*ROOTS, "log"):
+            if names[0] != "value" or len(names) == 1:
+                continue
+            names = names[1:]
+        if names[0] in fields:
+            continue
+        for length in range(len(names), 0, -1):
+            if field := places.get(names[:length]):
+                rest = "".join(f'."{name}"' for name in names[length:])
+                text = f"{text[: one.start]}value.{field}{rest}{text[one.end :]}"
+                break
+    return text
+
+
+def _with_texts(given: Any, change: Callable[[str], str]) -> Any:
+    """A file with each of its expressions changed."""
+
+    def texts(value: Any) -> Any:
+        match value:
+            case str():
+                return change(value)
+            case list():
+                return [texts(one) for one in value]
+            case dict():
+                return {name: texts(one) for name, one in value.items()}
+            case _:
+                return value
+
+    def section(value: Any, *names: str) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: texts(one) if name in names else one for name, one in value.items()}
+
+    made = dict(given)
+    made["source"] = section(given.get("source"), "filter")
+    made["identity"] = section(given.get("identity", {}), "producer", "message_id", "business_key", "within")
+    applied = section(given.get("apply"), "key", "add")
+    if isinstance(applied, dict):
+        if "version" in applied:
+            applied["version"] = section(applied["version"], "from", "expected")
+        if applied.get("delete_when") not in (None, "tombstone"):
+            applied["delete_when"] = texts(applied["delete_when"])
+    made["apply"] = applied
+    return made
+
+
+def two_meanings(text: str, fields: Mapping[str, FieldType]) -> tuple[str, str, str] | None:
+    """A reference of an expression that could be a field or what the log has: as it stands, and both ways to write it,
+    that of its former meaning first."""
+    for one in spelled(text):
+        root, *rest = one.names
+        kind = fields.get(root)
+        if one.quoted or kind is None:
+            continue
+        written, below = ".".join(one.names), bool(rest) and kind.part(tuple(rest)) is not None
+        if root in OF_THE_LOG and (not rest or below):
+            return written, f"log.{written}", f"value.{written}"
+        if root == "header" and below:
+            return written, f"log.{written}", f"value.{written}"
+        if root == "log" and below and rest[0] in (*OF_THE_LOG, "header"):
+            return written, f"value.{written}", ".".join(rest)
+    return None

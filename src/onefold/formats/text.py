@@ -1,0 +1,87 @@
+"""Texts as bytes and back: what is no Unicode text stays what it is, and is never repaired into one.
+
+JSON can say half of a surrogate pair (`"\\ud83d"`), which no UTF-8 text holds, and exports are written with bytes in
+their lines that are no UTF-8. Readers hand both on as bytes that are no UTF-8; whoever reads these as a text rejects
+them (`onefold.records.decode`), and whoever does not, loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+BOM = "\ufeff"
+"""A byte order mark, which a reader of JSON may ignore where a text begins (RFC 8259, section 8.1)."""
+
+
+def line_of(data: bytes) -> str:
+    """A line of an export, without a byte order mark. `bytes_of` gives the bytes of any part of it."""
+    return data.decode("utf-8", "surrogateescape").removeprefix(BOM)
+
+
+def bytes_of(text: str) -> bytes:
+    """The UTF-8 of a text or of a part of a line. Half of a surrogate pair, and what was no UTF-8 in the line, are
+    bytes that are no UTF-8."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return b"".join(map(_bytes_of_one, text))
+
+
+def _bytes_of_one(letter: str) -> bytes:
+    if "\udc80" <= letter <= "\udcff":  # a byte that was no UTF-8
+        return letter.encode("utf-8", "surrogateescape")
+    return letter.encode("utf-8", "surrogatepass")
+
+
+def text_of(data: bytes | None) -> str | None:
+    """The text; None: there is none, or the bytes are no UTF-8."""
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class Number(str):
+    """A JSON number as it is written."""
+
+    __slots__ = ()
+
+
+def parse_exactly(text: str) -> Any:
+    """One JSON value whose numbers are `Number`; `json_text` gives its text again, digit by digit.
+
+    Raises:
+        ValueError: it is not exactly one JSON value.
+    """
+    try:
+        return json.loads(text, parse_float=Number, parse_int=Number, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def json_text(value: Any, write: Callable[[str], str] = lambda text: json.dumps(text, ensure_ascii=False)) -> str:
+    """The text of a value of `parse_exactly`."""
+    match value:
+        case Number():
+            return value
+        case str():
+            return write(value)
+        case dict():
+            return "{" + ", ".join(f"{write(name)}: {json_text(one, write)}" for name, one in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(json_text(one, write) for one in value) + "]"
+        case _:
+            return json.dumps(value)
+
+
+def header_of(value: Any) -> bytes | None:
+    """The bytes of a header's value, as `parse_exactly` gives it: of a string its text, else the JSON text."""
+    if value is None:
+        return None
+    return bytes_of(value if isinstance(value, str) else json_text(value))
