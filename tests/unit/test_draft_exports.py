@@ -470,7 +470,9 @@ def test_one_topic_of_many_is_read_alone(tmp_path: Path) -> None:
         ("part-0.avro", b"Obj", "part-0.avro: this layout is not_supported_yet"),
         ("00000000000000000000.log", b"", "00000000000000000000.log is of no known layout"),
         ("notes.txt", b"hello", "notes.txt is of no known layout"),
-        ("rows.json", b'{"a": 1}\n', "does not begin with a line of kcat -J"),
+        ("rows.json", b'{"a": 1}\n', "rows.json looks like JSON values without topic, partition and offset"),
+        ("rows.json", b"a b\n", "does not begin with a line of kcat -J"),
+        ("x.bin", b'{"a": 1}\n', "x.bin looks like bytes of Kafka Connect's ByteArrayFormat"),
         ("a.jsonl", b"", "hold no record"),
     ],
 )

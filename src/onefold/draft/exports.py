@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from onefold.dataset.source import LAYOUTS, Encoding
+from onefold.draft.foreign import LOOKED, taken_for
 from onefold.draft.layouts import Reading, reading, record_of_kcat
 from onefold.draft.lines import lines_from_front
 from onefold.draft.sample import LARGEST, Item, Position, Sample, Span, sample_of
@@ -132,6 +133,8 @@ def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
         return "segments"
     lined = _by_age([one for one in objects if role_of("kcat", one.key) or role_of("aiven", one.key)])
     if not lined:
+        if told := _told(store, objects[0]):
+            raise NoDraftError(name, store.uri, *told)
         ending = next((one.key for one in objects if one.key.removesuffix(".gz").endswith(_NOT_YET)), None)
         problem = f"{ending}: this layout is not_supported_yet" if ending else f"{objects[0].key} is of no known layout"
         raise NoDraftError(name, store.uri, problem, _ADVICE)
@@ -140,8 +143,20 @@ def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
         return "aiven"
     if first and record_of_kcat(first) is None:
         problem = f"{lined[0].key} does not begin with a line of kcat -J (with topic, partition and offset)"
-        raise NoDraftError(name, store.uri, problem, _ADVICE)
+        raise NoDraftError(name, store.uri, *(_told(store, lined[0]) or (problem, _ADVICE)))
     return "kcat"
+
+
+def _told(store: Storage, one: ObjectInfo) -> tuple[str, str] | None:
+    """What an object of no layout is taken for, and what to do; None: nobody knows."""
+    begins = b""
+    with suppress(FormatError):
+        for line in lines_from_front(store, one.key):
+            begins += line + b"\n"
+            if len(begins) >= LOOKED:
+                break
+    foreign = taken_for(one.key, begins[:LOOKED])
+    return (f"{one.key} looks like {foreign.what}", f"{foreign.advice} {_ADVICE}") if foreign else None
 
 
 _ADVICE = (

@@ -1,4 +1,4 @@
-"""The claims on a table's rows: every landed record that counts, decoded and identified anew, narrow.
+"""The claims on a table's rows: every landed record that counts, decoded in another way and identified again, narrow.
 
 | column | |
 | --- | --- |
@@ -28,8 +28,8 @@ from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, TopicPartition
+from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
-from onefold.records.decode import decode
 from onefold.records.landed import objects_named
 from onefold.records.read import read_records
 from onefold.spark.flat import laid_flat, read_flat
@@ -99,7 +99,7 @@ def _claims(
     # Marked and not filtered: a condition on the key would be pushed into the decoder, which then runs twice.
     marked = mark_covered(take_out(found, out), ranges, objects, order=None)
     # What is covered was never rejected: a field that was added since was not looked at when it was folded.
-    known = identify(decode(marked, dataset, forgiven=dataset.added), dataset)
+    known = identify(decode_again(marked, dataset, forgiven=dataset.added), dataset)
     names = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.DELETED, *(name for name, _ in dataset.key_columns)]
     claims = known.select(*(name for name in names if name in known.columns), U.COVERED, *E.POSITION, E.LINE)
     slots = slots_for(manifest, dataset.target.buckets)

@@ -74,7 +74,7 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     decided = (
         opened.withColumns(looked)
         .withColumns(values | given)
-        .withColumns({DELETED: _deletes(dataset).value, FILTERED: _filtered(dataset).value})
+        .withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
     )
     return decided.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_OBJECT, *looked, *given)
 
@@ -120,7 +120,7 @@ def _mismatch(dataset: Dataset) -> list[Column]:
     return found
 
 
-def _deletes(dataset: Dataset) -> Compiled:
+def deletes_of(dataset: Dataset) -> Compiled:
     """Whether a record deletes its key."""
     when, never = dataset.apply.delete_when, F.lit(False)
     if when is None:
@@ -131,7 +131,7 @@ def _deletes(dataset: Dataset) -> Compiled:
     return Compiled(~F.col(TOMBSTONE) & F.coalesce(told.value, never), ~F.col(TOMBSTONE) & told.failed)
 
 
-def _filtered(dataset: Dataset) -> Compiled:
+def filtered_of(dataset: Dataset) -> Compiled:
     """Whether the filter declares a record not wanted."""
     text, never = dataset.source.filter, F.lit(False)
     if text is None:
@@ -173,14 +173,13 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
 
     asked = [problem(name) for name in dataset.fields if name in filter_fields]
     others = [problem(name) for name in dataset.fields if name not in {*filter_fields, *forgiven}]
-    others += _mismatch(dataset)
     if dataset.value.schema_changes == "quarantine":
         others.append(_unknown(dataset))
     none = F.lit(None).cast(REJECTED_TYPE)
     ok_null = F.lit(dataset.apply.delete_when == "tombstone")
-    filtered = _failed(_filtered(dataset), "source.filter", dataset.source.filter)
-    deletes = _failed(_deletes(dataset), "apply.delete_when", dataset.apply.delete_when)
-    wanted = F.coalesce(deletes, F.when(~F.col(DELETED), F.coalesce(none, *others)))
+    filtered = _failed(filtered_of(dataset), "source.filter", dataset.source.filter)
+    deletes = _failed(deletes_of(dataset), "apply.delete_when", dataset.apply.delete_when)
+    wanted = F.coalesce(deletes, *_mismatch(dataset), F.when(~F.col(DELETED), F.coalesce(none, *others)))
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED), wanted))
     beside = _unreadable_beside(dataset)
     of_value = F.when(F.col(_OBJECT).isNotNull(), of_fields).otherwise(_no_object())

@@ -1,0 +1,360 @@
+"""Landed records decoded a second time, by Python's JSON in place of Spark's.
+
+A proof that read them as the run did would be wrong where the run is.
+
+What the dataset's expressions say (filter, deletes, key and version) is compiled as in a run; what they read is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Context, Decimal
+from functools import reduce
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
+
+from onefold.dataset import Dataset
+from onefold.dataset.expressions import parse, paths
+from onefold.dataset.names import Place
+from onefold.dataset.types import FieldType
+from onefold.formats.text import BOM, Number, json_text, parse_exactly
+from onefold.records import envelope as E
+from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
+from onefold.records.expressions import KEY_TEXT, KEY_VARIANT, unreadable
+from onefold.records.fields import rejected
+from onefold.records.json import LARGEST
+
+_FAULTS, _NAMED = "_wrong", "_named"
+"""While records are decoded: the names of what cannot be used, and the key's JSON."""
+_VALUE, _UNKNOWN, _KEY, _UNLIKE = "(value)", "(unknown)", "(key)", "({} of the key)"
+"""Among the faults: the value as a whole; a name that the file does not know; the key; a field that is not what the key
+says, or of which the key has no value of its type."""
+_ABSENT = object()
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}|\d{6}0{1,3}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?", re.ASCII
+)
+_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_DIGITS = 38
+_RANGES = {"int": 1 << 31, "long": 1 << 63}
+_FURTHEST = 18 * 60
+"""The largest offset from UTC, in minutes, that a time may have."""
+
+
+class WrongError(Exception):
+    """A value is not of its declared type."""
+
+
+def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ()) -> DataFrame:
+    """What `onefold.records.decode.decode` adds to the envelope. A rejected record says only that it is one."""
+    made = {name: T.DataType.fromDDL(kind.sql) for name, kind in dataset.fields.items()}
+    made |= {_FAULTS: T.ArrayType(T.StringType()), _NAMED: T.StringType(), KEY_TEXT: T.StringType()}
+    fields = [*records.schema.fields, *(T.StructField(name, kind) for name, kind in made.items())]
+    read = records.mapInArrow(_reader(dataset), T.StructType(fields))
+    told = read.withColumns(
+        {TOMBSTONE: F.col(E.VALUE_BYTES).isNull(), KEY_VARIANT: F.try_parse_json(F.col(_NAMED))}
+    ).withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
+    return told.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED)
+
+
+def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
+    """As a run judges, in fewer words: what is filtered and rejected is neither used."""
+    asked = [(place, path) for place, text in dataset.expressions() for path in paths(parse(text))]
+    of_filter = {path.name for place, path in asked if place == "source.filter"}
+    headers = [unreadable(path, dataset.key.format) for _, path in asked if path.root == "header"]
+    faults = F.col(_FAULTS)
+
+    def any_of(names: Iterable[str]) -> Column:
+        return F.arrays_overlap(faults, F.array(*map(F.lit, names)).cast("array<string>"))
+
+    rest = any_of([_UNKNOWN, *(name for name in dataset.fields if name not in forgiven)])
+    unlike_key = any_of(map(_UNLIKE.format, dataset.keyed_fields))
+    wanted = deletes_of(dataset).failed | unlike_key | (~F.col(DELETED) & rest)
+    of_null = F.lit(dataset.apply.delete_when != "tombstone")
+    wrong = [
+        F.col(E.UNREADABLE).isNotNull(),
+        F.lit(uses_key(dataset)) & any_of([_KEY]),
+        *(one.isNotNull() for one in headers),
+        filtered_of(dataset).failed,
+        F.when(F.col(TOMBSTONE), of_null).otherwise(any_of([_VALUE, *of_filter]) | (~F.col(FILTERED) & wanted)),
+    ]
+    is_wrong = F.coalesce(reduce(Column.__or__, (F.coalesce(one, F.lit(False)) for one in wrong)), F.lit(False))
+    return F.when(F.col(E.FATE).isNull() & is_wrong, rejected("undecodable", "decoded again, it cannot be used"))
+
+
+def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    keyed = {name: (tree.name, *tree.inner) for name, tree in dataset.keyed_fields.items()}
+    fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
+    places, of_key = dataset.read_places, dataset.key.format
+    known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
+    types = {name: _arrow_type(kind) for name, kind in fields.items()}
+
+    def decoded(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], list[str], str | None, str | None]:
+        named, text, readable = _key_of(key, of_key)
+        row, faults = _fields_of(value, fields, places, known)
+        faults += [] if readable else [_KEY]
+        for name, names in keyed.items():
+            given, told = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
+            try:
+                row[name] = None if told is None else _of_text(told, fields[name])
+                unlike = given is not None and told is not None and given != row[name]
+            except WrongError:
+                row[name], unlike = None, True
+            faults += [_UNLIKE.format(name)] if unlike else []
+        return row, faults, None if named is _ABSENT else json_text(named), text
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            keys, values = (columns[name].to_pylist() for name in (E.KEY_BYTES, E.VALUE_BYTES))
+            rows = [decoded(key, value) for key, value in zip(keys, values, strict=True)]
+            columns |= {name: pa.array([row[0].get(name) for row in rows], kind) for name, kind in types.items()}
+            columns[_FAULTS] = pa.array([row[1] for row in rows], pa.list_(pa.string()))
+            columns[_NAMED] = pa.array([row[2] for row in rows], pa.string())
+            columns[KEY_TEXT] = pa.array([row[3] for row in rows], pa.string())
+            yield pa.RecordBatch.from_pydict(columns)
+
+    return read
+
+
+def _arrow_type(kind: FieldType) -> pa.DataType:
+    match kind.name:
+        case "list":
+            assert kind.item
+            return pa.list_(_arrow_type(kind.item))
+        case "struct":
+            return pa.struct([(name, _arrow_type(of)) for name, of in kind.fields])
+        case "timestamp":
+            return pa.timestamp("us", "UTC")
+        case _:
+            return to_arrow_type(T.DataType.fromDDL(kind.sql))
+
+
+# The key and the value, as JSON.
+
+
+def _json_of(data: bytes) -> Any:
+    """The JSON value of some bytes, its numbers as they are written; `_ABSENT` where they are none."""
+    try:
+        return parse_exactly(data.decode().removeprefix(BOM))
+    except ValueError:  # UnicodeDecodeError is one
+        return _ABSENT
+
+
+def _key_of(data: bytes | None, key_format: str) -> tuple[Any, str | None, bool]:
+    """The parsed JSON key, the key as text, and whether it can be read."""
+    if data is None:
+        return _ABSENT, None, True
+    if key_format != "json":
+        try:
+            return _ABSENT, data.decode(), True
+        except UnicodeDecodeError:
+            return _ABSENT, None, False
+    found = _json_of(data)
+    if found is _ABSENT or _is_cut(found):
+        return _ABSENT, None, False
+    return found, _scalar_text(found), True
+
+
+def _scalar_text(value: Any) -> str | None:
+    """The text of a JSON string or of a number without an exponent."""
+    if isinstance(value, Number):
+        digits = sum(map(str.isdigit, _plain(value)))
+        return None if "e" in value.lower() or digits > _MOST_DIGITS else _plain(value)
+    return value if isinstance(value, str) else None
+
+
+def _plain(number: str) -> str:
+    """A number without zeros at the end of its decimals."""
+    short = number.rstrip("0").rstrip(".") if "." in number else number
+    return "0" if short == "-0" else short
+
+
+def _is_cut(value: Any) -> bool:
+    """Whether a text of it has half of a surrogate pair."""
+    match value:
+        case str():
+            return any("\ud800" <= letter <= "\udfff" for letter in value)
+        case dict():
+            return any(map(_is_cut, value.values()))
+        case list():
+            return any(map(_is_cut, value))
+        case _:
+            return False
+
+
+def _at(value: Any, names: Iterable[str]) -> Any:
+    """What lies below an object; `_ABSENT` where there is nothing."""
+    for name in names:
+        if not isinstance(value, dict) or name not in value:
+            return _ABSENT
+        value = value[name]
+    return value
+
+
+def _fields_of(
+    data: bytes | None, fields: dict[str, FieldType], places: dict[str, list[Place]], known: frozenset[str] | None
+) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a value, and the names of those that cannot be used."""
+    if data is None:
+        return {}, []
+    value = _json_of(data) if len(data) <= LARGEST else _ABSENT
+    if not isinstance(value, dict):
+        return {}, [_VALUE]
+    row, faults = {}, [] if known is None or known.issuperset(value) else [_UNKNOWN]
+    for name, kind in fields.items():
+        given = next((one for place in places[name] if (one := _at(value, place)) is not _ABSENT), _ABSENT)
+        try:
+            row[name] = _typed(given, kind)
+        except WrongError:
+            faults.append(name)
+    return row, faults
+
+
+# One value as one type.
+
+
+def _typed(value: Any, kind: FieldType) -> Any:
+    if value is _ABSENT:
+        if kind.nullable:
+            return None
+        raise WrongError
+    if value is None:
+        return None
+    match kind.name:
+        case "list":
+            assert kind.item
+            return [_typed(one, kind.item) for one in _of(value, list)]
+        case "struct":
+            given = _of(value, dict)
+            return {name: _typed(given.get(name, _ABSENT), of) for name, of in kind.fields}
+        case "boolean":
+            return _of(value, bool)
+        case "string":
+            return _text(value)
+        case "decimal":
+            return _of_text(value if isinstance(value, Number) else _text(value), kind)
+        case "int" | "long" | "double":
+            return _of_text(_of(value, Number), kind)
+        case _:
+            return _of_text(_of(value, Number) if kind.unit else _text(value), kind)
+
+
+def _of(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise WrongError
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or isinstance(value, Number) or _is_cut(value):
+        raise WrongError
+    return value
+
+
+def _of_text(text: str, kind: FieldType) -> Any:
+    if kind.unit:
+        return _since_1970(_whole(text, 1 << 63), kind)
+    match kind.name:
+        case "int" | "long":
+            return _whole(text, _RANGES[kind.name])
+        case "decimal":
+            return _decimal(text, kind)
+        case "double":
+            return _double(text)
+        case "boolean":
+            if text not in ("true", "false"):
+                raise WrongError
+            return text == "true"
+        case "date":
+            return _instant(date.fromisoformat, text if _DATE.fullmatch(text) else "")
+        case "timestamp":
+            return _timestamp(text)
+        case _:
+            return text
+
+
+def _exact(text: str) -> Decimal:
+    """All digits of a number."""
+    if not _NUMBER.fullmatch(text):
+        raise WrongError
+    return Decimal(text)
+
+
+def _whole(text: str, limit: int) -> int:
+    number = _exact(text)
+    if (number != 0 and not (-40 < number.adjusted() < 40)) or number != number.to_integral_value():
+        raise WrongError
+    found = int(number)
+    if not -limit <= found < limit:
+        raise WrongError
+    return found
+
+
+def _decimal(text: str, kind: FieldType) -> Decimal:
+    exact = Context(prec=len(text) + 2 * _MOST_DIGITS)
+    number = _exact(text).normalize(exact)
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if number and (number.adjusted() >= kind.precision - kind.scale or -exponent > kind.scale):
+        raise WrongError
+    return number.quantize(Decimal(1).scaleb(-kind.scale), context=exact) if number else Decimal(0)
+
+
+def _double(text: str) -> float:
+    found = float(text)
+    if abs(found) == float("inf"):
+        raise WrongError
+    whole = text.lstrip("-").isdigit()
+    if whole and -(1 << 63) <= int(text) < (1 << 63) and int(found) != int(text):
+        raise WrongError  # such a whole number is no double
+    return found
+
+
+def _timestamp(text: str) -> datetime:
+    found = _TIMESTAMP.fullmatch(text)
+    if not found:
+        raise WrongError
+    day, hour, minute, second, fraction, _, sign, hours, minutes = found.groups()
+    offset = (int(hours) * 60 + int(minutes)) * (-1 if sign == "-" else 1) if sign else 0
+    if abs(offset) > _FURTHEST or (minutes and int(minutes) > 59):
+        raise WrongError
+    micros = int((fraction or "0").ljust(6, "0")[:6])
+
+    def made(text: str) -> datetime:
+        at = datetime.fromisoformat(text).replace(
+            hour=int(hour), minute=int(minute), second=int(second or 0), microsecond=micros,
+            tzinfo=timezone(timedelta(minutes=offset)),
+        )  # fmt: skip
+        return at.astimezone(UTC)
+
+    return _instant(made, day)
+
+
+def _since_1970(count: int, kind: FieldType) -> date | datetime:
+    if kind.name == "date":
+        return _instant(lambda days: date(1970, 1, 1) + timedelta(days=days), count)
+    per_second = _PER_SECOND[kind.unit]
+    micros, left = divmod(count * 1_000_000, per_second)
+    if left:
+        raise WrongError
+    return _instant(lambda one: _EPOCH + timedelta(microseconds=one), micros)
+
+
+def _instant(made: Callable[[_Given], _Made], given: _Given) -> _Made:
+    try:
+        return made(given)
+    except (ValueError, OverflowError) as error:
+        raise WrongError from error
