@@ -60,7 +60,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "diagnosis": ("unit/test_diagnosis.py", "process/test_doctor.py", "integration/test_doctor.py"),
     "draft": (
-        "unit/test_draft*.py", "unit/test_foreign_exports.py", "unit/test_newest.py", "process/test_init.py",
+        "unit/test_draft*.py", "unit/test_foreign_exports.py", "unit/test_newest.py", "property/test_drafts.py",
+        "process/test_init.py",
         "integration/test_init_live.py",
     ),
     "errors": ("unit/test_errors.py", "unit/test_cli.py", "process/test_runs.py", "dags/test_parsing.py"),
@@ -104,7 +105,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "records": (
         *_LAYOUTS, "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
         "spark/test_key_columns.py", "unit/test_expressions.py", "spark/test_situations.py",
-        "property/test_decoders.py", "process/test_bad_inputs.py",
+        "property/test_decoders.py", "property/test_moves.py", "process/test_bad_inputs.py",
     ),
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",

@@ -196,6 +196,8 @@ def _decimal_strings(name: str, values: list[str]) -> Inferred | None:
     if not money and not (len(scales) == 1 and min(scales) >= 2):
         return None
     found = _numbers(name, texts, "numbers written as strings: a decimal reads them exactly")
+    if found.kind is None or not _is_decimal(found.kind):
+        return None
     return Inferred(found.kind, found.reasons, frozenset(range(len(values))) - frozenset(numeric))
 
 
@@ -205,8 +207,14 @@ def _numbers_and_strings(name: str, values: Sequence[Any]) -> Inferred | None:
     if not _enough(len(there), len(values)):
         return None
     found = _numbers(name, [values[index] for index in there], "JSON numbers and strings: a decimal reads both")
+    if found.kind is None or not _is_decimal(found.kind):  # no other type reads a number in a string
+        return None
     misfits = frozenset(range(len(values))) - frozenset(there)
     return Inferred(found.kind, found.reasons, misfits)
+
+
+def _is_decimal(kind: Type) -> bool:
+    return isinstance(kind, Scalar) and kind.name.startswith("decimal")
 
 
 def _is_number(value: Any) -> bool:

@@ -103,7 +103,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
 
     def decoded(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], list[str], str | None, str | None]:
         named, text, readable = _key_of(key, of_key)
-        row, faults = _fields_of(value, fields, places, known)
+        row, faults = fields_of(value, fields, places, known)
         faults += [] if readable else [_KEY]
         for name, names in keyed.items():
             given, told = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
@@ -204,10 +204,17 @@ def _at(value: Any, names: Iterable[str]) -> Any:
     return value
 
 
-def _fields_of(
+def fields_of(
     data: bytes | None, fields: dict[str, FieldType], places: dict[str, list[Place]], known: frozenset[str] | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a value, and the names of those that cannot be used."""
+    """The fields of a value, and the names of those that cannot be used.
+
+    Args:
+        data: the value, or null.
+        fields: the fields with their types.
+        places: where a value has each field; the first place that is there counts.
+        known: names that a value may have at its top; None: any.
+    """
     if data is None:
         return {}, []
     value = _json_of(data) if len(data) <= LARGEST else _ABSENT
