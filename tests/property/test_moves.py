@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -41,6 +41,7 @@ def arrival(draw: Random, name: str) -> Arrival:
     return Arrival(name, tuple(log), tuple(map(tuple, [*batches, rest[:cut], rest[cut:]])), exact=True)
 
 
+@settings(max_examples=2)
 @given(seed=st.integers(0, 2**32))
 def test_L4_it_is_right_or_red(spark: SparkSession, dataset: Callable[..., Dataset], seed: int) -> None:
     draw = Random(seed)

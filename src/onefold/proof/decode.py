@@ -37,7 +37,8 @@ _FAULTS, _NAMED = "_wrong", "_named"
 _VALUE, _UNKNOWN, _KEY, _UNLIKE = "(value)", "(unknown)", "(key)", "({} of the key)"
 """Among the faults: the value as a whole; a name that the file does not know; the key; a field that is not what the key
 says, or of which the key has no value of its type."""
-_ABSENT = object()
+_ABSENT: Any = ...
+"""What is not there; in every process the same."""
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
