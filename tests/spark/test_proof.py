@@ -5,11 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
@@ -22,10 +20,8 @@ from onefold.proof.documents import Proof
 from onefold.proof.prove import prove
 from onefold.publish import decide
 from onefold.publish.replay import plan_replay, replay
-from onefold.records import envelope as E
-from onefold.records.decode import decode
 from tests.support import layouts as L
-from tests.support.pipeline import Sent, accounts, entries, export, run, tampered
+from tests.support.pipeline import Sent, accounts, entries, export, mend, run, tampered
 
 FIRST = [
     Sent(0, 0, 10, "a", 1, "1", {"owner": "A"}),
@@ -125,15 +121,7 @@ def test_decisions_and_what_is_not_covered_count_as_they_do_for_the_table(
     found = prove(session, lake, made)
     assert (found.differences, found.rows) == ({}, 3)
 
-    def mended(records: DataFrame, given: Dataset, **more: Any) -> DataFrame:
-        value = F.col(E.VALUE_BYTES)
-        rest = F.when(F.substring(value, 1, 1) == F.lit(b"~"), F.expr(f"substring({E.VALUE_BYTES}, 2)"))
-        return decode(records.withColumn(E.VALUE_BYTES, F.coalesce(rest, value)), given, **more)
-
-    for room in ("spark_jobs.dedup", "onefold.proof.claims"):
-        monkeypatch.setattr(f"{room}.decode", mended)
-    for room in ("dedup.documents", "dedup.staging", "publish.publish"):
-        monkeypatch.setattr(f"onefold.{room}.code_digest", lambda: "mended")
+    mend(monkeypatch, "~")
     assert prove(session, lake, made).differences == {}  # it could be decoded, and is not covered
     plan = plan_replay(lake, made, first.batch).plan
     replay(lake, made, plan, "mia", "mended")

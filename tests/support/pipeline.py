@@ -19,6 +19,7 @@ from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import find_plan
 from onefold.operations.in_process import InSession
+from onefold.proof.decode import decode_again
 from onefold.publish.gaps import accept_gap
 from onefold.records import envelope as E
 from onefold.records.decode import decode
@@ -144,16 +145,19 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, folder: Path) -> Ba
 
 
 def mend(patch: pytest.MonkeyPatch, letters: str) -> None:
-    """Installs another decoder: values that begin with one of some letters are read behind it."""
+    """Installs other decoders, of runs and of proofs: values that begin with one of some letters are read behind it."""
 
-    def behind(records: DataFrame, dataset: Dataset, **more: Any) -> DataFrame:
-        value = F.col(E.VALUE_BYTES)
-        marked = F.substring(value, 1, 1).isin(*(F.lit(letter.encode()) for letter in letters))
-        read = F.when(marked, F.expr(f"substring({E.VALUE_BYTES}, 2)")).otherwise(value)
-        return decode(records.withColumn(E.VALUE_BYTES, read), dataset, **more)
+    def behind(of: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        def decoded(records: DataFrame, dataset: Dataset, **more: Any) -> DataFrame:
+            value = F.col(E.VALUE_BYTES)
+            marked = F.substring(value, 1, 1).isin(*(F.lit(letter.encode()) for letter in letters))
+            read = F.when(marked, F.expr(f"substring({E.VALUE_BYTES}, 2)")).otherwise(value)
+            return of(records.withColumn(E.VALUE_BYTES, read), dataset, **more)
 
-    for room in ("spark_jobs.dedup", "onefold.proof.claims"):
-        patch.setattr(f"{room}.decode", behind)
+        return decoded
+
+    patch.setattr("spark_jobs.dedup.decode", behind(decode))
+    patch.setattr("onefold.proof.claims.decode_again", behind(decode_again))
     for room in ("dedup.documents", "dedup.staging", "publish.publish"):
         patch.setattr(f"onefold.{room}.code_digest", lambda: f"mended {letters}")
 
