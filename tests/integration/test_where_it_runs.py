@@ -1,6 +1,6 @@
 """The main job wherever it runs: {folder, moto, versitygw} x {SQLite, Postgres, REST} x {one process, a cluster}.
 
-CI has some of them, which have each at least once; the night has all.
+By day one of them, with fewer exports; at night all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -87,14 +87,22 @@ def rows_in(lake: Lake) -> Rows:
     return {name: sorted(rows, key=str) for name, rows in found.items()}
 
 
-WORDS = [*(f"{name}={folder}" for name, folder in (*WAY, AGAIN, RED)), "maintain=accounts"]
+SHORT = (WAY[0], WAY[2], WAY[3])
+"""By day, what overlaps and what Python reads."""
 
 
-def run(home: Path, lake: str, **more: str) -> Ran:
+def words_of(way: Iterable[tuple[str, str]]) -> list[str]:
+    return [*(f"{name}={folder}" for name, folder in way), "maintain=accounts"]
+
+
+WORDS, BY_DAY = words_of((*WAY, AGAIN, RED)), words_of(SHORT)
+
+
+def run(home: Path, lake: str, words: list[str] = WORDS, **more: str) -> Ran:
     """Send the exports through a lake in a process of its own; `more` are settings."""
     settings = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": lake, "ONEFOLD_JARS": str(PROJECT / ".jars")}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.arrivals", *WORDS],
+        [sys.executable, "-m", "tests.support.arrivals", *words],
         cwd=PROJECT,
         env=os.environ | short_lived() | settings | more,
         capture_output=True,
@@ -121,12 +129,16 @@ def check(ran: Ran) -> None:
     assert f"reports/accounts/{red['batch']}.html" in listed
 
 
+def arrived(home: Path, folder: Path, words: list[str]) -> Ran:
+    """What a laptop makes of exports: a folder, SQLite, one process (this one)."""
+    lake = Lake(Settings(home=home, lake=str(folder / "lake"), catalog=f"sqlite:///{folder}/catalog.db"))
+    return Ran(list(arrive(lake, OnSharedSession(lake), words)), lake)
+
+
 @pytest.fixture(scope="module")
 def at_home(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """The rows as a laptop has them: a folder, SQLite, one process (this one)."""
-    folder = tmp_path_factory.mktemp("laptop")
-    lake = Lake(Settings(home=home, lake=str(folder / "lake"), catalog=f"sqlite:///{folder}/catalog.db"))
-    ran = Ran(list(arrive(lake, OnSharedSession(lake), WORDS)), lake)
+    """The rows as a laptop has them."""
+    ran = arrived(home, tmp_path_factory.mktemp("laptop"), WORDS)
     check(ran)
     rows = rows_in(ran.lake)
     assert len(rows["accounts"]) > 20
@@ -169,14 +181,24 @@ def spark_of(kind: str, folder: Path) -> Iterator[dict[str, str]]:
 
 
 PLACES, CATALOGS, SPARKS = ("folder", "moto", "versitygw"), ("sqlite", "postgres", "rest"), ("one process", "cluster")
-IN_CI = (("moto", "rest", "one process"),)
-"""Beside `at_home` (folder, SQLite, one process) and `test_stack.py` (versitygw, Postgres, a cluster)."""
-MATRIX = [
-    pytest.param(*one, marks=() if one in IN_CI else pytest.mark.nightly) for one in product(PLACES, CATALOGS, SPARKS)
-]
 
 
-@pytest.mark.parametrize(("place", "catalog", "spark"), MATRIX, indirect=["place"])
+@pytest.mark.parametrize("place", ["moto"], indirect=True)
+def test_a_bucket_and_a_rest_catalog_change_no_row(
+    home: Path, place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    here = arrived(home, tmp_path / "here", BY_DAY)
+    with catalog_of("rest", f"{place}/by-day", tmp_path, request) as named:
+        there = run(home, f"{place}/by-day", BY_DAY, **named)
+        assert [one["red"] for one in there.told[:-1]] == [None] * len(SHORT)
+        assert there.told[-1]["files_rewritten"] > 0
+        assert rows_in(there.lake) == rows_in(here.lake)
+        assert len(rows_in(there.lake)["accounts"]) > 20
+        assert find_lost(there.lake) == []
+
+
+@pytest.mark.nightly(reason="by day a bucket with a REST catalog, and what arrives is less")
+@pytest.mark.parametrize(("place", "catalog", "spark"), product(PLACES, CATALOGS, SPARKS), indirect=["place"])
 def test_where_it_runs_changes_no_row(
     home: Path, at_home: Rows, place: str, catalog: str, spark: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

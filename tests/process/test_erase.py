@@ -24,6 +24,7 @@ def landed(project: Project) -> list[str]:
     return [key for key in found if b"annelise" in (project.lake.storage.read(key) or b"")]
 
 
+@pytest.mark.nightly(reason="by day an erasure is killed at each point in one process")
 def test_killed_with_both_objects_there_the_same_command_ends_it(project: Project, session: SparkSession) -> None:
     project.write_dataset(
         "others", THINGS.replace("name: things", "name: others").replace("shop.things", "shop.others")

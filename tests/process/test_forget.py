@@ -22,6 +22,7 @@ def ids(project: Project) -> list[str]:
     return sorted(row["id"] for row in rows_of(project.lake, project.dataset()))
 
 
+@pytest.mark.nightly(reason="by day releases and skips are killed there")
 def test_killed_before_its_commit_the_next_run_ends_it_once(project: Project, session: SparkSession) -> None:
     project.put("things/0.jsonl", [thing(0, "ann"), thing(1, "bob")])
     assert [one.red for one in project.run(session)] == [None]

@@ -103,6 +103,7 @@ def test_L1_a_position_that_was_forgotten_stays_so_and_hides_no_record_behind_it
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="histories forget and rebuild by day")
 def test_L1_a_rebuild_in_another_order_obeys_it_and_is_green(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
