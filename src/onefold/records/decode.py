@@ -26,7 +26,7 @@ from onefold.records.expressions import (
     text_of_key,
     unreadable,
 )
-from onefold.records.fields import REJECTED_TYPE, of_text, rejected, rejection, scratch, typed
+from onefold.records.fields import REJECTED_TYPE, of_text, rejected, rejection, scratch, scratch_of_text, typed
 from onefold.records.json import (
     LARGEST,
     as_parsed,
@@ -68,15 +68,18 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     looked = {
         column: of for name, kind in dataset.fields.items() for column, of in scratch(name, kind, json[name]).items()
     }
+    further = {
+        column: of for name, kind in dataset.fields.items() for column, of in scratch_of_text(name, kind).items()
+    }
     values = {name: typed(name, kind, json[name]) for name, kind in dataset.fields.items()}
     given = {_GIVEN.format(name): values[name] for name in dataset.keyed_fields}
     values |= {name: _of_key(tree, dataset.fields[name]) for name, tree in dataset.keyed_fields.items()}
     decided = (
-        opened.withColumns(looked)
+        (opened.withColumns(looked).withColumns(further) if further else opened.withColumns(looked))
         .withColumns(values | given)
         .withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
     )
-    return decided.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_OBJECT, *looked, *given)
+    return decided.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_OBJECT, *looked, *further, *given)
 
 
 def uses_key(dataset: Dataset) -> bool:

@@ -32,18 +32,25 @@ def scratch(name: str, kind: FieldType, json: Column) -> dict[str, Column]:
     return {f"_{name}_kind": F.schema_of_variant(json), f"_{name}_text": F.try_variant_get(json, "$", "string")}
 
 
+def scratch_of_text(name: str, kind: FieldType) -> dict[str, Column]:
+    """Further such columns, made of those: what is asked several times is one expression."""
+    if kind.name != "decimal":
+        return {}
+    return {f"_{name}_digits": N.digits_of(_seen(name, FieldType("string")).text)}
+
+
 def typed(name: str, kind: FieldType, json: Column) -> Column:
     """The field's value where the JSON value is one of the declared type, exactly; else null."""
     if kind.nested:
         return F.col(f"_{name}_read")["value"]
-    return _scalar(json, _seen(name), kind)
+    return _scalar(json, _seen(name, kind), kind)
 
 
 def rejection(name: str, kind: FieldType, json: Column, value: Column) -> Column:
     """Why the field cannot be used, as a `REJECTED_TYPE` struct; null where it can. `value` is what `typed` gives."""
     if kind.nested:
         return _behind(F.lit(name), F.col(f"_{name}_read")["problem"])
-    return _behind(F.lit(name), _scalar_problem(json, _seen(name), value, kind))
+    return _behind(F.lit(name), _scalar_problem(json, _seen(name, kind), value, kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class _Seen:
 
     kind: Column
     parsed: Column
+    digits: Column | None = None
+    """Of a decimal its digits, without an exponent."""
 
     @property
     def marked(self) -> Column:
@@ -69,8 +78,9 @@ class _Seen:
         return F.when(self.marked, F.substring(self.parsed, 2, 1 << 30)).otherwise(self.parsed)
 
 
-def _seen(name: str) -> _Seen:
-    return _Seen(F.col(f"_{name}_kind"), F.col(f"_{name}_text"))
+def _seen(name: str, kind: FieldType) -> _Seen:
+    digits = F.col(f"_{name}_digits") if kind.name == "decimal" else None
+    return _Seen(F.col(f"_{name}_kind"), F.col(f"_{name}_text"), digits)
 
 
 def of_text(text: Column, kind: FieldType) -> Column:
@@ -103,7 +113,7 @@ def _scalar(json: Column, seen: _Seen, kind: FieldType) -> Column:
     found, text = seen.found, seen.text
     number = found.isin("BIGINT", "DOUBLE") | found.startswith("DECIMAL")
     if kind.unit:
-        return N.since_1970(F.when(number, N.whole(N.digits_of(seen.text), "bigint")), kind)
+        return N.since_1970(F.when(number, N.whole(text, "bigint")), kind)
     match kind.name:
         case "string":
             return F.when((found == "STRING") & ~F.contains(text, F.lit(HALF)), text)
@@ -111,7 +121,7 @@ def _scalar(json: Column, seen: _Seen, kind: FieldType) -> Column:
             return F.when(found == "BOOLEAN", F.try_variant_get(json, "$", "boolean"))
         case "int" | "long":
             plain = F.when(found == "BIGINT", F.try_variant_get(json, "$", kind.sql))
-            return plain.when(number, N.whole(N.digits_of(seen.text), kind.sql))
+            return plain.when(number, N.whole(text, kind.sql))
         case "double":
             value, whole = F.try_variant_get(json, "$", "double"), F.try_variant_get(json, "$", "bigint")
             value = F.when(seen.marked, text.try_cast("double")).otherwise(value)
@@ -120,7 +130,10 @@ def _scalar(json: Column, seen: _Seen, kind: FieldType) -> Column:
             fits = found.startswith("DECIMAL") | ((found == "DOUBLE") & finite)
             return F.when(F.when(found == "BIGINT", exact).otherwise(fits), value)
         case "decimal":
-            return F.when(number | (found == "STRING"), N.decimal(N.digits_of(seen.text), kind))
+            return F.when(
+                number | (found == "STRING"),
+                N.decimal(N.digits_of(seen.text) if seen.digits is None else seen.digits, kind),
+            )
         case "date":
             return F.when(found == "STRING", N.date(text))
         case _:
@@ -141,7 +154,7 @@ def _absent(json: Column, kind: FieldType) -> Column:
 def _wrong_type(seen: _Seen, kind: FieldType) -> Column:
     shown = F.substring(F.replace(seen.text, F.lit(EXPONENT), F.lit("")), 1, 80)
     said = F.concat_ws(" ", F.lit(f": wanted {kind}, found"), F.substring(seen.found, 1, 80), shown)
-    fine = N.too_fine(N.digits_of(seen.text), seen.text, kind)
+    fine = N.too_fine(seen.text, kind)
     return rejected("wrong_type", F.concat_ws("; ", said, fine))
 
 

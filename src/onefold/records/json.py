@@ -9,6 +9,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from onefold.records.numbers import digits_of
+
 LARGEST = 16_000_000
 """Bytes of a text that is parsed; a VARIANT holds no more than 16 MiB."""
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -20,7 +22,7 @@ _BOM = "\ufeff"
 HALF = "\ufdd0"
 """Stands in a parsed text before the four digits of half a surrogate pair: such a text is none (`as_parsed`)."""
 EXPONENT = "\ufdd4"
-"""Stands in a parsed text before a number with an exponent, which is a string there (`as_parsed`)."""
+"""Stands in a parsed text before the digits of a number with an exponent, which is a string there (`as_parsed`)."""
 _ESCAPE, _BACKSLASH, _QUOTE = "\ufdd2", "\ufdd1", "\ufdd3"
 """Letters for what is put aside meanwhile: noncharacters, which no text has."""
 _HAS_EXPONENT = r"[:\[,]\s*-?[0-9]+(\.[0-9]+)?[eE][-+]?[0-9]"
@@ -55,8 +57,8 @@ def without_half_pairs(text: Column, mark: str) -> Column:
 
 def as_parsed(text: Column) -> Column:
     """A JSON text as a value is parsed: without a byte order mark, with `HALF` before the digits of half a surrogate
-    pair, and with each number that has an exponent as a string of it behind `EXPONENT`, for Spark's parser makes a
-    double of such a number. Null where the text has such letters of its own, too."""
+    pair, and with each number that has an exponent as a string of its digits behind `EXPONENT`: Spark's parser makes
+    a double of such a number. Null where the text has such letters of its own, too."""
     plain = without_mark(text)
     marked = F.when(~has_own_letters(plain), _with_exponents(plain))
     return F.when(_is_odd(plain), marked).otherwise(plain)
@@ -88,8 +90,14 @@ def _with_exponents(text: Column) -> Column:
     def marked(part: Column, index: Column) -> Column:
         return F.when(index % 2 == 0, F.regexp_replace(part, _EXPONENT, f'"{EXPONENT}$0"')).otherwise(part)
 
+    def spelled(piece: Column, index: Column) -> Column:
+        number = F.regexp_extract(piece, '^[^"]*', 0)
+        rest = F.substr(piece, F.length(number) + 1)
+        return F.when(index > 0, F.concat(digits_of(number), rest)).otherwise(piece)
+
     joined = F.array_join(F.transform(parts, marked), '"')
-    return F.replace(F.replace(joined, F.lit(_QUOTE), F.lit('\\"')), F.lit(_BACKSLASH), F.lit("\\\\"))
+    plain = F.array_join(F.transform(F.split(joined, EXPONENT, -1), spelled), EXPONENT)
+    return F.replace(F.replace(plain, F.lit(_QUOTE), F.lit('\\"')), F.lit(_BACKSLASH), F.lit("\\\\"))
 
 
 def path_to(names: Iterable[str]) -> str:

@@ -78,10 +78,10 @@ def since_1970(count: Column, kind: FieldType) -> Column:
     return made.get(kind.unit, F.timestamp_micros)(count)
 
 
-def too_fine(digits: Column, text: Column, kind: FieldType) -> Column:
+def too_fine(text: Column, kind: FieldType) -> Column:
     """What is finer than microseconds in a time that cannot be read, for people; null where nothing is."""
     if kind.unit == "nanos":
-        left = F.abs(whole(digits, "bigint") % 1000)
+        left = F.abs(whole(text, "bigint") % 1000)
         return F.when(left > 0, F.concat(F.lit("it has nanoseconds behind the microseconds: "), left.cast("string")))
     if kind.name != "timestamp" or kind.unit:
         return F.lit(None).cast("string")
