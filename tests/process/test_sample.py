@@ -52,7 +52,7 @@ def test_lines_that_are_no_record_are_among_the_newest(project: Project, session
 
 
 def test_companions_come_along(project: Project) -> None:
-    connect = project.dataset().model_dump()
+    connect = project.dataset().model_dump(by_alias=True)
     connect["source"]["exports"]["layout"] = "connect"
     for name in ("t+0+0.json", "t+0+0.keys.json", "t+0+0.headers.json", "t+0+5.json"):
         project.put(f"things/{name}", [b"{}" * 60])
