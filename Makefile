@@ -96,7 +96,7 @@ test-quick: setup ## Unit tests, without a JVM
 test-for: servers ## The tests of a package: make test-for PACKAGE=upsert (several: PACKAGE="dedup upsert")
 	@files=$$($(BIN)/python -m tests.support.packages $(PACKAGE)); $(BIN)/pytest $(SHARED) $$files
 
-# More drawn histories and batches, every fault point, and what is marked nightly. Each piece takes at most 80 minutes.
+# More drawn histories and batches, every fault point, and what is marked nightly. Each piece is meant to take at most 80 minutes.
 NIGHT := ONEFOLD_TEST_HISTORIES=$${ONEFOLD_TEST_HISTORIES:-16} ONEFOLD_TEST_BATCHES=$${ONEFOLD_TEST_BATCHES:-20} ONEFOLD_TEST_POINTS=all
 PIECES := laws histories process integration dags faults
 DRAWN := test_L1_whatever_is_drawn

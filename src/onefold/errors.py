@@ -442,8 +442,8 @@ class GateRedError(TerminalError):
 
     def advice(self) -> str:
         """What a person can do."""
-        told = f"In the dataset file: {'; '.join(self.ways_out)}. " if self.ways_out else ""
-        return f"{told}{decide_by(self.dataset, self.batch, skippable=self.skippable)}"
+        advice = f"In the dataset file: {'; '.join(self.ways_out)}. " if self.ways_out else ""
+        return f"{advice}{decide_by(self.dataset, self.batch, skippable=self.skippable)}"
 
 
 @dataclass(eq=False)

@@ -68,8 +68,8 @@ FITTING = {
     "ms": ("1772359200123", "1.7e12"), "ns": ("1772359200123456000",), "days": ("2932896", "-719162", "1e4"),
     "n": ('{"d": 1e1, "s": "y"}', '{"list": [null, 3, 1e0], "s": ""}', "null"), "deep": ("5",),
 }  # fmt: skip
-"""Of each field values of its type, written in several ways. Left out are texts with the noncharacters that Onefold
-puts beside numbers with an exponent: a run rejects these, where there is such a number, too."""
+"""Of each field values of its type, written in several ways. Left out are texts with U+FDD0 to U+FDD4: a run
+rejects these where the value has an exponent or an escaped surrogate, too."""
 KEYS = (
     b"7", b'"7"', b'"k\\ud83d"', b'{"id": 7}', b'{"id": "7"}', b'{"id": 1.50}', b'{"id": 1e3}', b"\xff",
     b"null", b"{", b"-0",

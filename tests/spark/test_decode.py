@@ -148,7 +148,8 @@ REFUSED: dict[bytes | str, tuple[str, str]] = {
     '{"d": "\\ud83d"}': ("undecodable", f"d: {HALF} \\ud83d"),
     '{"s": "\\ud83d", "x": "\ufdd0"}': (
         "undecodable",
-        "the value holds noncharacters that Onefold puts beside numbers with an exponent",
+        "the value holds a character of U+FDD0 to U+FDD4, "
+        "which cannot be read next to an exponent or an escaped surrogate",
     ),
     "[]": ("wrong_type", "the value is no JSON object"),
     '[{"l": 1}]': ("wrong_type", "the value is no JSON object"),

@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "onefold"
 ROOMS = ("records", "dedup", "upsert", "quality", "proof")
 NO_COLUMNS = {
     "_base", "_move_",  # prefixes
-    "_kind", "_read", "_text", "_array", "_new", "_given",  # ends of names
+    "_kind", "_read", "_text", "_digits", "_array", "_new", "_given",  # ends of names
     "_data", "_file", "_metadata",  # of what is read, before there is a key
     "_to_be_unique", "_to_be_unique_within_record",  # of Great Expectations
 }  # fmt: skip

@@ -42,20 +42,20 @@ def validate(
             dataset = load_dataset(file) if file.is_file() else find_dataset(folder, file.stem)
             load_suite(settings.expectations_folder, dataset)
             notes = notes_of(dataset)
-            told: dict[str, str | None] = {
+            facts: dict[str, str | None] = {
                 "mode": dataset.apply.mode,
                 "identity": dataset.deciding,
                 "generation": dataset.generation,
             }
         except OnefoldError as error:
-            problem, told = str(error), {"mode": None, "identity": None, "generation": None}
-        rows.append({"dataset": file.stem, "ok": not problem, **told, "problem": problem, "notes": notes})
+            problem, facts = str(error), {"mode": None, "identity": None, "generation": None}
+        rows.append({"dataset": file.stem, "ok": not problem, **facts, "problem": problem, "notes": notes})
     wanted = [row["dataset"] for row in rows if row["ok"]] if sample > 0 else []
     samples, failed = _samples(Lake(settings), wanted, sample) if wanted else ({}, [])
     if as_json:
         print_json([{**row, **({"sample": samples.get(row["dataset"])} if sample else {})} for row in rows])
     else:
-        shown = [{name: told for name, told in row.items() if name != "notes"} for row in rows]
+        shown = [{name: cell for name, cell in row.items() if name != "notes"} for row in rows]
         print_rows("datasets", [{**row, "ok": "yes" if row["ok"] else "NO"} for row in shown])
         for row in rows:
             for said in row["notes"]:

@@ -1,4 +1,4 @@
-"""What a dataset file says that may surprise whoever wrote it: no error, and worth a sentence."""
+"""What a dataset file says that may surprise its author, though it is no error."""
 
 from __future__ import annotations
 

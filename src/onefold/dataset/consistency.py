@@ -62,8 +62,8 @@ def check_dataset(dataset: Dataset) -> None:
                 "or its key"
             )
     for place, text in dataset.expressions():
-        if told := two_meanings(text, dataset.fields):
-            written, first, second = told
+        if meanings := two_meanings(text, dataset.fields):
+            written, first, second = meanings
             said = f"{written!r} is a field, and what the log has of a record"
             raise ValueError(f"{place}: {text!r}: {said}; write {first} (what it meant before) or {second}")
         for path in paths(parse(text)):

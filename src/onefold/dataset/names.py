@@ -46,7 +46,7 @@ def with_field_names(given: Any) -> Any:
             for name, one in fields.items()
             if isinstance(one, Mapping) and isinstance(one.get("from"), str)
         }
-    except (KeyError, TypeError, AttributeError, ValueError):  # what is wrong there is told elsewhere
+    except (KeyError, TypeError, AttributeError, ValueError):  # another check reports that
         return given
     if not places:
         return given

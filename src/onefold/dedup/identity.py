@@ -88,7 +88,7 @@ def _version(version: Version) -> tuple[Column, list[Column]]:
 
 
 _OFFSETS = 1 << 48
-"""More than a partition ever has: where a topic was created anew, its offsets as versions go on behind it."""
+"""More than a partition ever has: the offsets of a re-created topic, read as versions, start above it."""
 
 
 def _of_incarnation(text: str, part: Column) -> Column:

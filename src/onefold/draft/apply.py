@@ -66,7 +66,7 @@ def draft_apply(log: Log, events: str) -> Upsert | Append:
     found = _keys(log)
     for columns in found:
         keys = together(columns)
-        changed = _changed(keys, log.contents)
+        changed = _with_several(keys, log.contents)
         growth = find_version(_others(log.headers + log.fields, columns), keys, log.partitions, log.contents)
         if not growth or not changed:
             continue
@@ -101,7 +101,7 @@ def _deleting(log: Log, tombstones: int) -> Upsert | Append:
         inner = _field_version(log, keys)
         why = f"{_NO_VERSION}{f' ({inner.expression} {inner}, but tombstones do not have it)' if inner else ''}"
         key_reason = "a tombstone has only its key"
-        moved = _moved(keys, log.partitions)
+        moved = _with_several(keys, log.partitions)
         if moved or log.several:
             where = f"{counted(moved, 'key')} in several partitions" if moved else "there may be several topics"
             why += f"; {where}, whose offsets order nothing: {_CLOCKS}"
@@ -162,15 +162,6 @@ _CLOCKS = (
 )
 
 
-def _moved(keys: Sequence[Cell], partitions: Sequence[object]) -> int:
-    """How many keys have records in several partitions."""
-    where: dict[Cell, set[object]] = {}
-    for key, partition in zip(keys, partitions, strict=True):
-        if key is not None:
-            where.setdefault(key, set()).add(partition)
-    return sum(len(found) > 1 for found in where.values())
-
-
 def _of_log(log: Log, word: str) -> str:
     """A word of the log as an expression, where a field has its name, too."""
     return f"log.{word}" if word in log.names else word
@@ -226,9 +217,10 @@ def _of_key(column: Column) -> bool:
     return column.expression.partition(".")[0] == "key"
 
 
-def _changed(keys: Sequence[Cell], contents: Sequence[str]) -> int:
-    found: dict[Cell, set[str]] = {}
-    for key, content in zip(keys, contents, strict=True):
+def _with_several(keys: Sequence[Cell], values: Sequence[object]) -> int:
+    """How many keys have more than one of the values; `values` has one for each key of `keys`."""
+    found: dict[Cell, set[object]] = {}
+    for key, value in zip(keys, values, strict=True):
         if key is not None:
-            found.setdefault(key, set()).add(content)
+            found.setdefault(key, set()).add(value)
     return sum(len(one) > 1 for one in found.values())

@@ -148,7 +148,7 @@ def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
 
 
 def _told(store: Storage, one: ObjectInfo) -> tuple[str, str] | None:
-    """What an object of no layout is taken for, and what to do; None: nobody knows."""
+    """What an object of no layout is taken for, and what to do; None if unknown."""
     begins = b""
     with suppress(FormatError):
         for line in lines_from_front(store, one.key):

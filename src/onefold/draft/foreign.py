@@ -26,7 +26,7 @@ class Foreign:
 
 
 def taken_for(key: str, begins: bytes) -> Foreign | None:
-    """What an object of no layout is, by its name and its first `LOOKED` bytes; None: nobody knows."""
+    """What an object of no layout is, by its name and its first `LOOKED` bytes; None if unknown."""
     if key.removesuffix(".gz").endswith(".bin"):
         what = "bytes of Kafka Connect's ByteArrayFormat, which keep no border between records"
         return Foreign(what, "Set format.class to JsonFormat, AvroFormat or ParquetFormat.")

@@ -61,15 +61,15 @@ def reading(layout: str, store: Storage, one: ObjectInfo, there: Companions) -> 
 
 def record_of_kcat(line: bytes) -> Record | None:
     """The record of a line; None: it is none."""
-    told = _told_by_kcat(line)
-    if not isinstance(told, dict):
+    members = _told_by_kcat(line)
+    if not isinstance(members, dict):
         return None
-    topic, partition, offset = told.get("topic"), told.get("partition"), told.get("offset")
-    key, payload, stamp = told.get("key"), told.get("payload"), told.get("ts")
-    texts = all(one is None or isinstance(one, str) for one in (key, payload)) and "payload" in told
+    topic, partition, offset = members.get("topic"), members.get("partition"), members.get("offset")
+    key, payload, stamp = members.get("key"), members.get("payload"), members.get("ts")
+    texts = all(one is None or isinstance(one, str) for one in (key, payload)) and "payload" in members
     if not (isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int) and texts):
         return None
-    given: Any = told.get("headers")
+    given: Any = members.get("headers")
     flat = zip(given[::2], given[1::2], strict=False) if isinstance(given, list) else ()
     pairs = given.items() if isinstance(given, dict) else flat
     headers = tuple((str(name), text_of(header_of(value))) for name, value in pairs)
@@ -79,8 +79,8 @@ def record_of_kcat(line: bytes) -> Record | None:
 
 def _decoded_by_kcat(line: bytes) -> Record | None:
     """The record of a line; None also where kcat says that it could not decode it, for its null is no value."""
-    told = _told_by_kcat(line)
-    failed = isinstance(told, dict) and any(told.get(f"{part}_error") is not None for part in ("key", "payload"))
+    members = _told_by_kcat(line)
+    failed = isinstance(members, dict) and any(members.get(f"{part}_error") is not None for part in ("key", "payload"))
     return None if failed else record_of_kcat(line)
 
 
@@ -100,11 +100,11 @@ def _of_aiven(one: ObjectInfo) -> Callable[[bytes], Record | None]:
     topic, partition, _ = position
 
     def record(line: bytes) -> Record | None:
-        told = read_line(line, Encoding())
-        if told.problem is not None or told.offset is None:
+        found = read_line(line, Encoding())
+        if found.problem is not None or found.offset is None:
             return None
-        headers = tuple((name, text_of(value)) for name, value in told.headers)
-        return Record(topic, partition, told.offset, told.timestamp, told.key, told.value, headers)
+        headers = tuple((name, text_of(value)) for name, value in found.headers)
+        return Record(topic, partition, found.offset, found.timestamp, found.key, found.value, headers)
 
     return record
 

@@ -39,21 +39,21 @@ class Line:
 def read_line(line: bytes, encoding: Encoding) -> Line:
     """One line as a record; a value that is no string stays the text that stands there, digit by digit."""
     try:
-        told = _members(line_of(line))
+        members = _members(line_of(line))
     except (ValueError, RecursionError):
         return Line(problem="the line is not one JSON object")
-    offset = told.get("offset", (None,))[0]
+    offset = members.get("offset", (None,))[0]
     if type(offset) is not int or not 0 <= offset < _MOST:
         return Line(problem="the line has no offset: format.output.fields must name it")
-    if "value" not in told:
+    if "value" not in members:
         return Line(offset, problem="the line has no value: format.output.fields must name it")
     try:
         return Line(
             offset,
-            _millis(told),
-            _bytes("key", told, encoding.key),
-            _bytes("value", told, encoding.value),
-            _headers(told, encoding.headers),
+            _millis(members),
+            _bytes("key", members, encoding.key),
+            _bytes("value", members, encoding.value),
+            _headers(members, encoding.headers),
         )
     except ValueError as error:
         return Line(offset, problem=str(error))
@@ -103,8 +103,8 @@ def _after(text: str, at: int, letter: str) -> int:
     return _space(text, _at(text, at, letter) + 1)
 
 
-def _millis(told: dict[str, tuple[Any, str]]) -> int | None:
-    given = told.get("timestamp", (None,))[0]
+def _millis(members: dict[str, tuple[Any, str]]) -> int | None:
+    given = members.get("timestamp", (None,))[0]
     if given is None:
         return None
     if type(given) is int:
@@ -120,8 +120,8 @@ def _millis(told: dict[str, tuple[Any, str]]) -> int | None:
     return (at - _EPOCH) // timedelta(milliseconds=1) + int((found[2] or "0").ljust(3, "0")[:3])
 
 
-def _bytes(name: str, told: dict[str, tuple[Any, str]], encoding: str) -> bytes | None:
-    value, text = told.get(name, (None, ""))
+def _bytes(name: str, members: dict[str, tuple[Any, str]], encoding: str) -> bytes | None:
+    value, text = members.get(name, (None, ""))
     if value is None:
         return None
     if encoding == "base64":
@@ -136,10 +136,10 @@ def _unpacked(name: str, value: Any) -> bytes:
         raise ValueError(f"the {name} is not base64, as source.exports.encoding.{name} says") from error
 
 
-def _headers(told: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[str, bytes | None], ...]:
-    if told.get("headers", (None,))[0] is None:
+def _headers(members: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[str, bytes | None], ...]:
+    if members.get("headers", (None,))[0] is None:
         return ()
-    given = parse_exactly(told["headers"][1])
+    given = parse_exactly(members["headers"][1])
     if not isinstance(given, list) or any(type(one) is not dict or type(one.get("key")) is not str for one in given):
         raise ValueError("the headers are no list of objects with key and value")
     return tuple((_name(one["key"]), _header(one.get("value"), encoding)) for one in given)

@@ -155,15 +155,15 @@ def _is_readable(shape: Shape) -> bool:
     return True
 
 
-def _row(told: dict[str, Any]) -> Row:
-    pairs = told.get("headers") or []
+def _row(record: dict[str, Any]) -> Row:
+    pairs = record.get("headers") or []
     flat = ((one["key"], one["value"]) if isinstance(one, dict) else one for one in pairs if one is not None)
     return Row(
-        text_of(told["topic"]),
-        told["partition"],
-        told["offset"],
-        told.get("timestamp"),
-        told.get("key"),
-        told["value"],
+        text_of(record["topic"]),
+        record["partition"],
+        record["offset"],
+        record.get("timestamp"),
+        record.get("key"),
+        record["value"],
         tuple((text_of(name) or "", text_of(value)) for name, value in flat),
     )

@@ -88,22 +88,22 @@ def key_of_line(line: bytes) -> Told:
     if _is_null(line):
         return None
     try:
-        told = parse_exactly(line_of(line))
+        value = parse_exactly(line_of(line))
     except ValueError:
         return line
-    return bytes_of(told) if isinstance(told, str) and not isinstance(told, Number) else line
+    return bytes_of(value) if isinstance(value, str) and not isinstance(value, Number) else line
 
 
 def _is_null(line: bytes) -> bool:
     return line.removeprefix(BOM.encode()).strip(b" ") == b"null"
 
 
-def pairs_of(told: bytes | None) -> Headers | None:
+def pairs_of(text: bytes | None) -> Headers | None:
     """The headers that `headers_of` gives for a record, in their order; None: they cannot be read."""
-    if told is None or _is_null(told):
+    if text is None or _is_null(text):
         return []
     try:
-        found = parse_exactly(line_of(told))
+        found = parse_exactly(line_of(text))
     except ValueError:
         return None
     listed = found.get("headers") if isinstance(found, dict) else None

@@ -64,10 +64,10 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
     made |= {_FAULTS: T.ArrayType(T.StringType()), _NAMED: T.StringType(), KEY_TEXT: T.StringType()}
     fields = [*records.schema.fields, *(T.StructField(name, kind) for name, kind in made.items())]
     read = records.mapInArrow(_reader(dataset), T.StructType(fields))
-    told = read.withColumns(
+    decoded = read.withColumns(
         {TOMBSTONE: F.col(E.VALUE_BYTES).isNull(), KEY_VARIANT: F.try_parse_json(F.col(_NAMED))}
     ).withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
-    return told.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED)
+    return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED)
 
 
 def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
@@ -107,10 +107,10 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         row, faults = fields_of(value, fields, places, known)
         faults += [] if readable else [_KEY]
         for name, names in keyed.items():
-            given, told = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
+            given, from_key = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
             try:
-                row[name] = None if told is None else _of_text(told, fields[name])
-                unlike = given is not None and told is not None and given != row[name]
+                row[name] = None if from_key is None else _of_text(from_key, fields[name])
+                unlike = given is not None and from_key is not None and given != row[name]
             except WrongError:
                 row[name], unlike = None, True
             faults += [_UNLIKE.format(name)] if unlike else []

@@ -64,17 +64,17 @@ def _reader(encoding: Encoding) -> Any:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             lines = batch.column("line").to_pylist()
-            told = [_read(line, encoding) for line in lines]
-            bad = pa.array([line if one.problem else None for line, one in zip(lines, told, strict=True)], pa.binary())
+            read = [_read(line, encoding) for line in lines]
+            bad = pa.array([line if one.problem else None for line, one in zip(lines, read, strict=True)], pa.binary())
             columns = {
                 "file": batch.column("file"),
                 "line": bad,
-                "offset": pa.array([one.offset for one in told], pa.int64()),
-                "timestamp": pa.array([one.timestamp for one in told], pa.int64()),
-                "key": pa.array([one.key for one in told], pa.binary()),
-                "value": pa.array([one.value for one in told], pa.binary()),
-                "headers": pa.array([_pairs(one) for one in told], HEADERS),
-                "problem": pa.array([one.problem for one in told], pa.string()),
+                "offset": pa.array([one.offset for one in read], pa.int64()),
+                "timestamp": pa.array([one.timestamp for one in read], pa.int64()),
+                "key": pa.array([one.key for one in read], pa.binary()),
+                "value": pa.array([one.value for one in read], pa.binary()),
+                "headers": pa.array([_pairs(one) for one in read], HEADERS),
+                "problem": pa.array([one.problem for one in read], pa.string()),
             }
             yield pa.RecordBatch.from_pydict(columns)
 

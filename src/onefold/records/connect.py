@@ -178,13 +178,13 @@ def _batch(same: dict[str, Any], held: list[tuple[int, Any, Any, Any]]) -> pa.Re
     columns = {name: pa.repeat(pa.scalar(same[name], kind), count) for name, kind in kinds.items()}
     columns |= {"index": pa.array(index, pa.int64())}
     columns |= {name: pa.array(given, pa.binary()) for name, given in (("value", value), ("key", key))}
-    columns["headers"] = pa.array([_pairs(told) for told in headers], HEADERS)
+    columns["headers"] = pa.array([_pairs(text) for text in headers], HEADERS)
     order = ("name", "topic", "part", "start", "index", "value", "key", "headers", "fits")
     return pa.RecordBatch.from_arrays([columns[name] for name in order], names=list(order))
 
 
-def _pairs(told: bytes | None) -> list[dict[str, str | bytes | None]] | None:
-    pairs = pairs_of(told)
+def _pairs(text: bytes | None) -> list[dict[str, str | bytes | None]] | None:
+    pairs = pairs_of(text)
     return None if pairs is None else [{"key": name, "value": value} for name, value in pairs]
 
 

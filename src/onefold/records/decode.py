@@ -115,8 +115,8 @@ def _mismatch(dataset: Dataset) -> list[Column]:
     found = []
     for name, tree in dataset.keyed_fields.items():
         said, kind, given = compile_expression(tree).value, dataset.fields[name], F.col(_GIVEN.format(name))
-        told = F.concat(F.lit(f"{name}: wanted {kind}, found in the key "), F.substring(said, 1, 80))
-        found.append(F.when(said.isNotNull() & F.col(name).isNull(), rejected("wrong_type", told)))
+        detail = F.concat(F.lit(f"{name}: wanted {kind}, found in the key "), F.substring(said, 1, 80))
+        found.append(F.when(said.isNotNull() & F.col(name).isNull(), rejected("wrong_type", detail)))
         shown = [F.substring(one.cast("string"), 1, 80) for one in (F.col(name), given)]
         both = F.concat(F.lit(f"{name}: the key has "), shown[0], F.lit(", the value "), shown[1])
         found.append(F.when(given != F.col(name), rejected("key_mismatch", both)))
@@ -130,8 +130,8 @@ def deletes_of(dataset: Dataset) -> Compiled:
         return Compiled(never, never)
     if when == "tombstone":
         return Compiled(F.col(TOMBSTONE), never)
-    told = compile_expression(parse(when))
-    return Compiled(~F.col(TOMBSTONE) & F.coalesce(told.value, never), ~F.col(TOMBSTONE) & told.failed)
+    deletes = compile_expression(parse(when))
+    return Compiled(~F.col(TOMBSTONE) & F.coalesce(deletes.value, never), ~F.col(TOMBSTONE) & deletes.failed)
 
 
 def filtered_of(dataset: Dataset) -> Compiled:
@@ -217,19 +217,19 @@ def _unknown(dataset: Dataset) -> Column:
     names = F.json_object_keys(without_mark(F.col(E.VALUE_BYTES).cast("string")))
     unknown = F.array_distinct(F.array_except(names, F.array(*(F.lit(name) for name in dataset.read_fields))))
     shown = F.substring(F.array_join(unknown, ", "), 1, 200)
-    told = F.concat(F.lit("value.fields does not name "), shown)
-    return F.when(F.size(unknown) > 0, rejected("unknown_schema", told))
+    detail = F.concat(F.lit("value.fields does not name "), shown)
+    return F.when(F.size(unknown) > 0, rejected("unknown_schema", detail))
 
 
-_NONCHARACTERS = "the value holds noncharacters that Onefold puts beside numbers with an exponent"
+_NONCHARACTERS = (
+    "the value holds a character of U+FDD0 to U+FDD4, which cannot be read next to an exponent or an escaped surrogate"
+)
 
 
 def _no_object() -> Column:
     """Why a value is not exactly one JSON object."""
     text = without_mark(F.col(E.VALUE_BYTES).cast("string"))
-    letters = F.when(
-        has_own_letters(text), "the value holds noncharacters that Onefold puts beside numbers with an exponent"
-    )
+    letters = F.when(has_own_letters(text), _NONCHARACTERS)
     not_text = not_utf8("the value", F.col(E.VALUE_BYTES))
     size = F.format_number(F.octet_length(E.VALUE_BYTES), 0)
     large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST:,} can be read"))

@@ -8,8 +8,6 @@ from pyspark.sql import functions as F
 from onefold.dataset.types import FieldType
 from onefold.instants import FIRST, LAST
 
-_EXPONENT = r"[:\[,]\s*-?[0-9]+(\.[0-9]+)?[eE][-+]?[0-9]"
-"""A JSON text in which a number may have an exponent: one stands behind a colon, a bracket or a comma."""
 _EXPONENT = r"^-?(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,3})\z"
 _WHOLE = r"^(-?\d+)(?:\.0+)?\z"
 _ZONE = r"(Z|[+-]\d\d:?\d\d)?\z"
