@@ -107,8 +107,7 @@ class Log:
                 assert message.error().code() == KafkaError._PARTITION_EOF
                 consumer.close()
                 return found
-            headers = [(name, _text(value)) for name, value in message.headers() or []]
-            found[message.offset()] = (message.key(), message.value(), message.timestamp()[1], headers)
+            found[message.offset()] = (message.key(), message.value(), message.timestamp()[1], message.headers() or [])
 
     def end(self) -> int:
         config = {"bootstrap.servers": self.broker.bootstrap, "group.id": "end", "log_level": 0}
@@ -117,13 +116,6 @@ class Log:
             return int(consumer.get_watermark_offsets(TopicPartition(self.name, 0), 30)[1])
         finally:
             consumer.close()
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def aborted_by_the_broker(segments: list[Path]) -> set[tuple[int, int, int]]:
@@ -179,7 +171,7 @@ def test_every_offset_is_read_with_its_fate(
     assert count_landed(session, lake, mine, manifest) == log.end()
     by_fate: dict[Any, dict[int, tuple[Any, ...]]] = {}
     for row in rows:
-        headers = [(pair.key, pair.value) for pair in row[E.HEADERS]]
+        headers = [(pair.key, None if pair.value is None else bytes(pair.value)) for pair in row[E.HEADERS]]
         key, value = (None if one is None else bytes(one) for one in (row[E.KEY_BYTES], row[E.VALUE_BYTES]))
         by_fate.setdefault(row[E.FATE], {})[row[E.OFFSET]] = (key, value, row[E.TIMESTAMP], headers)
     assert set(by_fate) == {None, E.ABORTED, E.CONTROL, E.OPEN}

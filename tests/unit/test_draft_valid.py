@@ -54,6 +54,20 @@ def test_a_field_that_is_called_like_a_part_of_the_key_is_no_version_and_one_tha
     assert check(log("a-1", *({"key_id": "a-1", "n": n} for n in range(3))), SOURCES[0])
 
 
+@pytest.mark.parametrize("named", ["key", "header", "timestamp", "offset", "topic"])
+def test_a_field_that_is_called_like_a_word_of_the_log_leaves_the_word_its_meaning(named: str) -> None:
+    key = json.dumps({"producer": "p"}).encode()
+    values: list[dict[str, Any] | None] = [{"x": n, named: {"producer": n, "v": n}} for n in range(3)]
+    log = [
+        Record(
+            "a.b", n % 2, n, 0, key, None if value is None else json.dumps(value).encode(), (("v", str(n).encode()),)
+        )
+        for n, value in enumerate([*values, None])
+    ]
+    for source in (*SOURCES, Export("exports/", "kcat", topic="a.b")):
+        assert check(log, source)
+
+
 @settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_a_draft_is_valid(seed: int) -> None:
@@ -73,6 +87,7 @@ def test_a_draft_is_valid(seed: int) -> None:
         ({"id": "a", "x": 1}, {"_key": 1, "_order": 1}),
         ({"id": "a", "x": 1}, {"_Version": 1, "id": "a"}),
         ({"id": "a", "x": 1}, {"_id": "a"}),
+        ({"id": "a", "x": 1}, {"{": "a", "#": "b"}),
     ],
 )
 def test_names_that_mean_something_else_are_no_trap(value: Any, key: Any) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from onefold.dataset.expressions import OF_THE_LOG, ROOTS, spelled
+from onefold.dataset.expressions import OF_THE_LOG, ROOTS, Spelled, spelled
 from onefold.dataset.types import FieldType
 
 _SEGMENT = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
@@ -106,16 +106,27 @@ def _with_texts(given: Any, change: Callable[[str], str]) -> Any:
 def two_meanings(text: str, fields: Mapping[str, FieldType]) -> tuple[str, str, str] | None:
     """A reference of an expression that could be a field or what the log has: as it stands, and both ways to write it,
     that of its former meaning first."""
-    for one in spelled(text):
-        root, *rest = one.names
-        kind = fields.get(root)
-        if one.quoted or kind is None:
-            continue
-        written, below = ".".join(one.names), bool(rest) and kind.part(tuple(rest)) is not None
-        if root in OF_THE_LOG and (not rest or below):
-            return written, f"log.{written}", f"value.{written}"
-        if root == "header" and below:
-            return written, f"log.{written}", f"value.{written}"
-        if root == "log" and below and rest[0] in (*OF_THE_LOG, "header"):
-            return written, f"value.{written}", ".".join(rest)
+    return next((found for one in spelled(text) if (found := _two_meanings(one, fields))), None)
+
+
+def of_the_log(text: str, fields: Mapping[str, FieldType]) -> str:
+    """An expression in which names that fields have, too, mean what the log has: `log.offset` for `offset`."""
+    for one in reversed(spelled(text)):
+        if meanings := _two_meanings(one, fields):
+            text = f"{text[: one.start]}{meanings[1]}{text[one.end :]}"
+    return text
+
+
+def _two_meanings(reference: Spelled, fields: Mapping[str, FieldType]) -> tuple[str, str, str] | None:
+    root, *rest = reference.names
+    kind = fields.get(root)
+    if reference.quoted or kind is None:
+        return None
+    written, below = ".".join(reference.names), bool(rest) and kind.part(tuple(rest)) is not None
+    if root in OF_THE_LOG and (not rest or below):
+        return written, f"log.{written}", f"value.{written}"
+    if root == "header" and below:
+        return written, f"log.{written}", f"value.{written}"
+    if root == "log" and below and rest[0] in (*OF_THE_LOG, "header"):
+        return written, f"value.{written}", ".".join(rest)
     return None

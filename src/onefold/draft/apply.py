@@ -49,8 +49,6 @@ class Log:
     nulls: list[bool]
     """Which messages are tombstones with a key."""
     exact: bool
-    names: frozenset[str] = frozenset()
-    """The names of all fields that are declared."""
     several: bool = False
     """Whether the source has several topics, or may get more."""
 
@@ -105,10 +103,9 @@ def _deleting(log: Log, tombstones: int) -> Upsert | Append:
         if moved or log.several:
             where = f"{counted(moved, 'key')} in several partitions" if moved else "there may be several topics"
             why += f"; {where}, whose offsets order nothing: {_CLOCKS}"
-            version = tuple(_of_log(log, word) for word in ("timestamp", "offset"))
-            return _upsert(reason, columns, key_reason, version, why, tombstones)
+            return _upsert(reason, columns, key_reason, ("timestamp", "offset"), why, tombstones)
         why += "; each key keeps to one partition in the sample, and one that moves makes its batch red"
-        return _upsert(reason, columns, key_reason, _of_log(log, "offset"), why, tombstones)
+        return _upsert(reason, columns, key_reason, "offset", why, tombstones)
     note = (
         f"{counted(tombstones, 'tombstone')}: to delete by them a header must hold the version, for this layout "
         "carries neither offset nor timestamp; they will be rejected (null_value)"
@@ -160,11 +157,6 @@ _CLOCKS = (
     "so the timestamp comes first, which trusts the producers' clocks unless the topic has "
     "message.timestamp.type=LogAppendTime"
 )
-
-
-def _of_log(log: Log, word: str) -> str:
-    """A word of the log as an expression, where a field has its name, too."""
-    return f"log.{word}" if word in log.names else word
 
 
 def _keys(log: Log) -> list[list[Column]]:

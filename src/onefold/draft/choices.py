@@ -54,7 +54,6 @@ class Choices:
             contents=contents_of(messages, self.fields.declared),
             nulls=[one.value is None and one.record.key is not None for one in messages],
             exact=self.sample.exact,
-            names=frozenset(field.name for field in self.fields.declared),
             several=self.several,
         )
         own = find_message_id([], log.fields, log.contents)

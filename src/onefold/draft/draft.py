@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from onefold.dataset.names import of_the_log
+from onefold.dataset.types import parse_type
 from onefold.draft.apply import Append, Upsert
 from onefold.draft.choices import Choices
 from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
@@ -127,10 +129,15 @@ class _File:
             holes, why = _holes(sample, self.choices.opened.tombstones, source.layout)
             entries.append(Entry((*at, "holes"), holes, why))
         if source.topic:
-            word = "log.topic" if any(one.name == "topic" for one in self.choices.fields.declared) else "topic"
+            [word] = self._spelled("topic")
             condition = "{} = '{}'".format(word, source.topic.replace("'", "''"))
             entries.append(Entry(("source", "filter"), scalar(condition), "only this topic of the export"))
         return entries
+
+    def _spelled(self, *expressions: str) -> list[str]:
+        """Expressions that mean the same next to the declared fields."""
+        types = {field.name: parse_type(field.type) for field in self.choices.fields.declared}
+        return [of_the_log(expression, types) for expression in expressions]
 
     def _value(self) -> list[Entry]:
         entries = [Entry(("value", "format"), "json", self._unusable())]
@@ -153,13 +160,15 @@ class _File:
         at = ("identity",)
         found, business, again = self.choices.message_id, self.choices.business_key, self.choices.sent_again
         if found:
-            entries.append(Entry((*at, "message_id"), scalar(found.expressions[0]), found.reason))
+            entries.append(Entry((*at, "message_id"), scalar(self._spelled(*found.expressions)[0]), found.reason))
         if business and (again or not found):
             told = f"; {again} sent again under another message id: what only this folds" if again else ""
-            entries.append(Entry((*at, "business_key"), listed(business.expressions), business.reason + told))
+            entries.append(
+                Entry((*at, "business_key"), listed(self._spelled(*business.expressions)), business.reason + told)
+            )
         elif business and found and business.expressions != found.expressions:
             told = f"{business.reason}; none sent again under another message id in the sample"
-            notes.append(f"perhaps, too: business_key: {listed(business.expressions)} ({told})")
+            notes.append(f"perhaps, too: business_key: {listed(self._spelled(*business.expressions))} ({told})")
         if not entries:
             notes.append(self._no_identity())
         if self.choices.producer:
@@ -184,10 +193,11 @@ class _File:
         entries = [Entry((*at, "mode"), mode, applied.reason)]
         if isinstance(applied, Append):
             return [*(Entry(at, None, note) for note in applied.notes), *entries]
-        entries.append(Entry((*at, "key"), listed(applied.key), applied.key_reason))
-        version = scalar(applied.version[0]) if len(applied.version) == 1 else listed(applied.version)
+        entries.append(Entry((*at, "key"), listed(self._spelled(*applied.key)), applied.key_reason))
+        parts = self._spelled(*applied.version)
+        version = scalar(parts[0]) if len(parts) == 1 else listed(parts)
         entries.append(Entry((*at, "version", "from"), version, applied.version_reason))
-        if OF_THE_LOG & {one.removeprefix("log.") for one in applied.version} and not self.choices.message_id:
+        if OF_THE_LOG & {*applied.version} and not self.choices.message_id:
             entries.append(Entry((*at, "version", ""), None, RESENDS))
         if applied.tombstones:
             entries.append(Entry((*at, "delete_when"), "tombstone", ""))

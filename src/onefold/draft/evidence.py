@@ -109,14 +109,18 @@ def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
     if key_format == "string":
         found = [Column("key", "key", [_cell(one.key) for one in messages])]
         return found if any(cell is not None for cell in found[0].cells) else []
-    parts = _in_order(name for one in messages for name in one.key or {}) if key_format == "json" else []
-    names = {name.lower(): name for name in reversed(parts)}.values()  # two that differ in case would be one column
-    written = {name: _written("key", name) for name in reversed(names)}
     return [
         Column(expression, Path("key", name).column, [_cell((one.key or {}).get(name)) for one in messages])
-        for name, expression in written.items()
-        if readable(expression, Path("key", name))
+        for name, expression in (_key_parts(messages) if key_format == "json" else {}).items()
     ]
+
+
+def _key_parts(messages: Sequence[Message]) -> dict[str, str]:
+    """The parts of JSON keys that an expression can name, with it; of those that would be one column, the first."""
+    parts = _in_order(name for one in messages for name in one.key or {})
+    firsts = {Path("key", name).column.lower(): name for name in reversed(parts)}
+    written = {name: _written("key", name) for name in reversed(firsts.values())}
+    return {name: text for name, text in written.items() if readable(text, Path("key", name))}
 
 
 def unnamed_parts(messages: Sequence[Message], key_format: str) -> tuple[str, ...]:
@@ -124,14 +128,11 @@ def unnamed_parts(messages: Sequence[Message], key_format: str) -> tuple[str, ..
     rows of several Kafka keys."""
     if key_format != "json":
         return ()
-    named = {column.name for column in key_columns(messages, key_format) if column.mostly}
+    columns = zip(_key_parts(messages), key_columns(messages, key_format), strict=True)
+    named = {name for name, column in columns if column.mostly}
     parts = _in_order(name for one in messages for name in one.key or {})
     keys = [one.key for one in messages if one.key]
-    return tuple(
-        name
-        for name in parts
-        if Path("key", name).column not in named and len({repr(key.get(name)) for key in keys}) > 1
-    )
+    return tuple(name for name in parts if name not in named and len({repr(key.get(name)) for key in keys}) > 1)
 
 
 def of_value(name: str) -> str:
