@@ -33,6 +33,10 @@ def _readable(text: Any) -> Any:
 ExpressionText = Annotated[str, BeforeValidator(_readable)]
 
 
+DELETES_WITHOUT_VALUE = ("tombstone", "never")
+"""What `apply.delete_when` may be next to an expression: what a null value means."""
+
+
 LONGEST = timedelta(days=365_000)
 """The longest duration: what is so long before today, or behind it, is an instant that Python can still say."""
 

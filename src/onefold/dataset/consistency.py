@@ -86,6 +86,7 @@ def check_dataset(dataset: Dataset) -> None:
     _check_version(dataset)
     _check_periods(dataset)
     _check_chain(dataset)
+    _check_deletes(dataset)
     _check_sums(dataset)
     _check_key_columns(dataset)
     _check_column_names(dataset)
@@ -190,6 +191,11 @@ def _check_chain(dataset: Dataset) -> None:
                     f"apply.version.{place}: {text!r}: guard contiguous counts whole numbers; "
                     "cast with long(…) or int(…)"
                 )
+
+
+def _check_deletes(dataset: Dataset) -> None:
+    if dataset.quality.max_rejected_deletes is not None and dataset.apply.mode != "upsert":
+        raise ValueError("quality.max_rejected_deletes: only mode upsert deletes")
 
 
 def _check_sums(dataset: Dataset) -> None:

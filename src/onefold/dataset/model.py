@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from onefold.dataset.base import Model, Name
+from onefold.dataset.base import DELETES_WITHOUT_VALUE, Model, Name
 from onefold.dataset.columns import LAYOUT
 from onefold.dataset.consistency import check_dataset
 from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
@@ -114,7 +114,7 @@ class Dataset(Model):
         found += [(f"apply.add.{name}", text) for name, text in (self.apply.add or {}).items()]
         if self.apply.version:
             found += [(f"apply.version.{place}", text) for place, text in self.apply.version.expressions]
-        if self.apply.delete_when != "tombstone":
+        if self.apply.delete_when not in DELETES_WITHOUT_VALUE:
             found.append(("apply.delete_when", self.apply.delete_when))
         return [(place, text) for place, text in found if text is not None]
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from onefold.dataset.base import DELETES_WITHOUT_VALUE
 from onefold.dataset.expressions import OF_THE_LOG, ROOTS, Spelled, spelled
 from onefold.dataset.types import FieldType
 
@@ -97,7 +98,7 @@ def _with_texts(given: Any, change: Callable[[str], str]) -> Any:
     if isinstance(applied, dict):
         if "version" in applied:
             applied["version"] = section(applied["version"], "from", "expected")
-        if applied.get("delete_when") not in (None, "tombstone"):
+        if applied.get("delete_when") not in (None, *DELETES_WITHOUT_VALUE):
             applied["delete_when"] = texts(applied["delete_when"])
     made["apply"] = applied
     return made

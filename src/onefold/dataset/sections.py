@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from onefold.dataset.base import SAFE_NAME, Duration, ExpressionText, Model, Name, not_built
+from onefold.dataset.base import DELETES_WITHOUT_VALUE, SAFE_NAME, Duration, ExpressionText, Model, Name, not_built
 from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import parse
 from onefold.dataset.names import Place, parse_place
@@ -194,7 +194,10 @@ class Apply(Model):
     mode: str
     key: list[ExpressionText] | None = Field(default=None, min_length=1)
     version: Version | None = None
-    delete_when: str | None = Field(default=None, description="tombstone, or an expression")
+    delete_when: str | None = Field(
+        default=None,
+        description="tombstone: a null value deletes its key; never: a null value is ignored; or an expression",
+    )
     add: dict[Name, ExpressionText] | None = Field(
         default=None, min_length=1, description="increment: a column of the table to the field that is added to it"
     )
@@ -211,7 +214,7 @@ class Apply(Model):
                 raise ValueError("upsert needs a key and a version")
             if self.add:
                 raise ValueError("add belongs to mode increment")
-            if self.delete_when not in (None, "tombstone"):
+            if self.delete_when not in (None, *DELETES_WITHOUT_VALUE):
                 parse(str(self.delete_when))
         elif self.mode == "increment":
             if not self.key or not self.add:
@@ -255,6 +258,11 @@ class Quality(Model):
 
     max_duplicate_rate: Rate | None = Field(default=None, description="Of the records not covered before")
     max_rejected_rate: Rate = Field(default=0.01, description="Of the records not covered before")
+    max_rejected_deletes: int | None = Field(
+        default=None,
+        ge=0,
+        description="upsert: rejected records that delete, and null values that delete_when does not cover; usually 0",
+    )
     max_conflicts: int = Field(default=0, ge=0)
     min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
     freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")

@@ -15,6 +15,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_message_id`, `_business_key` | string | where declared; of a business key the digest |
 | *fields* | | the key's columns, then the value's |
 | `_survivor` | boolean | it stands for its key in this batch |
+| `_null_key` | binary | upsert: the key of a null value that `delete_when` does not cover; or null |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to; of a beaten content, of the one that stands there |
 | `_tied` | boolean | upsert only: whether the record of its own version that it lost to is the survivor; or null |
@@ -38,6 +39,7 @@ LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINE
 WITNESS = "_witness"
 TIED = "_tied"
 DELETED = "_is_delete"
+NULL_KEY = "_null_key"
 CONTESTED = "_contested"
 """Behind `fold_positions`, not staged: order of the record that stands at a position with two contents, on every record
 that has a key there; null elsewhere."""

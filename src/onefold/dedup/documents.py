@@ -98,6 +98,7 @@ class Staged(BaseModel):
         default={}, description="Lines rejected, by landed object's name; inexact layouts only"
     )
     keeps_bytes: bool = Field(default=True, description="Whether a record may: rejected, or beaten at its position")
+    nulls: int = Field(default=0, description="Null values whose key can be read and that no delete_when covers")
     reused: list[Reused] = Field(default=[], description="Narrow identities under two deciding ones")
     producers: Producers | None = Field(default=None, description="None: no producer is known")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")

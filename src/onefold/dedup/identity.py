@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -55,6 +57,9 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     if dataset.within:
         named[C.WITHIN] = identity[-1]
     added = {name: F.when(usable, of) for name, of in named.items()} | {C.HASH: content_of(dataset)}
+    if dataset.apply.mode == "upsert":
+        readable = reduce(Column.__and__, (one.isNotNull() for one in identity))
+        added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == "null_value") & readable, named[C.KEY])
     return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT)
 
 

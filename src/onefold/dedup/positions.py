@@ -44,10 +44,9 @@ def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
     }
 
 
-def refused_lines(staged: DataFrame) -> dict[str, list[Range]]:
-    """The lines of a staged batch that were rejected, by landed object's name: where positions are inferred."""
-    refused = staged.where(F.expr(C.REFUSED) & F.col(E.LINE).isNotNull())
-    lines = refused.select(E.OBJECT, F.col(E.LINE).cast("long").alias(E.LINE))
+def lines_of(rows: DataFrame) -> dict[str, list[Range]]:
+    """The lines of rows of a staged batch, by landed object's name: where positions are inferred."""
+    lines = rows.where(F.col(E.LINE).isNotNull()).select(E.OBJECT, F.col(E.LINE).cast("long").alias(E.LINE))
     return {name: ranges for (name,), ranges in sorted(ranges_by(lines, [E.OBJECT], E.LINE).items())}
 
 

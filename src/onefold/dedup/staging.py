@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.documents import Staged, StagedPartition, code_digest, staged_key
-from onefold.dedup.positions import has_inconsistent_positions, offsets_of, refused_lines
+from onefold.dedup.positions import has_inconsistent_positions, lines_of, offsets_of
 from onefold.dedup.reuse import reused_identities
 from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
@@ -51,7 +51,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     if C.CONTESTED in judged.columns:  # whatever became of what stands there, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    own += [name for name in (C.WITHIN, C.VERSION, C.TIED, *C.LEVELS.values()) if name in judged.columns]
+    own += [name for name in (C.WITHIN, C.VERSION, C.TIED, C.NULL_KEY, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
         *own,
@@ -69,7 +69,8 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     identified = identified.withColumns(
         {name: F.when(refused, F.col(name)) for name in (E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS)}
     )
-    own = [C.KEY, C.WITHIN, C.ORDER, C.HASH, C.DELETED, C.VERSION, *C.LEVELS.values(), FILTERED, REJECTED, C.CONTESTED]
+    own = [C.KEY, C.WITHIN, C.NULL_KEY, C.ORDER, C.HASH, C.DELETED, C.VERSION]
+    own += [*C.LEVELS.values(), FILTERED, REJECTED, C.CONTESTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     told = (*E.TOTAL_ORDER, E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)  # other columns say it
     named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in told]
@@ -98,7 +99,10 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     """Count a staging table: records by object, offsets by partition; and whether a position is inconsistent."""
     rows = read_flat(session, table)
     told = [F.count("*").alias("count")]
-    told += [F.count_if(F.expr(of)).alias(name) for name, of in (("rejected", C.REFUSED), ("bytes", C.KEEPS_BYTES))]
+    asked = {"rejected": C.REFUSED, "bytes": C.KEEPS_BYTES, "nulls": "false"}
+    if C.NULL_KEY in rows.columns:
+        asked["nulls"] = f"{C.NULL_KEY} IS NOT NULL"
+    told += [F.count_if(F.expr(condition)).alias(name) for name, condition in asked.items()]
     counted, found, reused = at_once(
         session,
         rows.groupBy(E.OBJECT).agg(*told).collect,
@@ -109,7 +113,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     records = sum(objects.values())
     partitions, refused, inconsistent, whole = {}, {}, False, False
     if not dataset.source.exact and any(row["rejected"] for row in counted):
-        refused = refused_lines(rows)
+        refused = lines_of(rows.where(F.expr(C.REFUSED)))
     if dataset.source.exact:
         partitions = {
             where.key: StagedPartition(present=one.present, quarantined=one.quarantined, undecided=one.undecided)
@@ -129,6 +133,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         objects=objects,
         refused=refused,
         keeps_bytes=any(row["bytes"] for row in counted),
+        nulls=sum(row["nulls"] for row in counted),
         reused=reused,
         producers=producers_of(rows, whole) if C.PRODUCER in rows.columns else None,
         within=periods_of(rows) if dataset.within else None,

@@ -39,7 +39,7 @@ def doc_of(dataset: Dataset) -> str:
     if apply.key and apply.version:
         rule = "version by version, along" if dataset.chained else "the newest"
         mode += f" by {', '.join(apply.key)}: {rule} {', '.join(text for _, text in apply.version.expressions)}"
-        mode += f"; deleted by {apply.delete_when}" if apply.delete_when else ""
+        mode += f"; deleted by {apply.delete_when}" if apply.delete_when not in (None, "never") else ""
     if apply.key and apply.add:
         mode += f" by {', '.join(apply.key)}: {', '.join(f'{name} + {field}' for name, field in apply.add.items())}"
     narrower = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]

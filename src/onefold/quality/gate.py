@@ -34,6 +34,7 @@ from onefold.records.read import count_landed
 from onefold.spark.at_once import at_once
 from onefold.spark.flat import read_flat
 from onefold.upsert import columns as U
+from onefold.upsert.counts import refused_delete
 from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import forgotten_keys
@@ -41,6 +42,7 @@ from onefold.upsert.state import read_state
 
 UNEXPLAINED, LOST = "no unexplained offset", "offsets gone before they were landed"
 """The checks that are red because records are missing."""
+DELETES = "rejected deletes"
 INCOMPARABLE = "no versions that cannot be compared"
 HALF = 0.5
 """Of a batch of which a larger share is rejected little is usable, however few its records are."""
@@ -71,7 +73,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         found = [
             *_spark_checks(facts),
             *of_rows,
-            *_account_checks(lake, dataset, upserted, facts, landed),
+            *_account_checks(session, lake, dataset, upserted, facts, landed),
             # What an accepted gap leaves waiting is no fault of it, nor of keys that are forgotten.
             *([] if manifest.bare else _held_checks(session, dataset, upserted, held, oldest)),
             *_suite_checks(session, dataset, upserted, expectations),
@@ -159,7 +161,9 @@ def _as_they_stand(dataset: Dataset) -> bool:
     return dataset.apply.mode != "append" or all(isinstance(tree, Path) for tree in trees)
 
 
-def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int) -> list[Check]:
+def _account_checks(
+    session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int
+) -> list[Check]:
     """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
     quality, counts = dataset.quality, upserted.counts
     fresh = (
@@ -237,6 +241,8 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
             BLOCKING,
             True,
         )
+    if dataset.apply.mode == "upsert" and not upserted.replays:
+        line["deletes"] = (DELETES, "", upserted.refused_deletes, quality.max_rejected_deletes or 0, BLOCKING, True)
     age = _age_at_live_edge(lake, dataset, upserted)
     if age is not None:
         wanted_age = quality.freshness.total_seconds() if quality.freshness else None
@@ -255,6 +261,9 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
         )
         for name, row in asked.items()
     ]
+    first = {"unexplained": name_unexplained(upserted.accounts, NAMED)}
+    if upserted.refused_deletes and "deletes" in asked:
+        first["deletes"] = _first_deletes(session, dataset, upserted)
     checks = []
     for (name, (title, law, value, limit, severity, waivable)), outcome in zip(
         asked.items(), expect(frame, wanted), strict=True
@@ -269,7 +278,7 @@ def _account_checks(lake: Lake, dataset: Dataset, upserted: Upserted, facts: Bra
                 law=law,
                 severity=severity,
                 expected=expected,
-                first=name_unexplained(upserted.accounts, NAMED) if name == "unexplained" else [],
+                first=first.get(name, []) if outcome.status == "failed" else [],
                 waivable=waivable,
                 way_out=_way_out(dataset, name),
             )
@@ -291,6 +300,17 @@ def _way_out(dataset: Dataset, name: str) -> str:
         return (
             "an offset orders the records of one partition only: declare a version of the value, or [timestamp, "
             f"offset], which trusts the producers' clocks, and run onefold rebuild {dataset.name}"
+        )
+    if name == "deletes" and dataset.apply.delete_when is None:
+        return (
+            "say what a null value means: apply.delete_when: tombstone deletes its key (every part of apply.key is "
+            "then one of the Kafka key, as key.id), never ignores it"
+        )
+    if name == "deletes" and dataset.apply.delete_when != "tombstone":
+        return (
+            "a null value is taken for the tombstone behind a delete only where the table has that delete; publish an "
+            "earlier batch that is missing and run this one again, or write apply.delete_when: never where nulls mean "
+            "nothing"
         )
     if name != "conflicts":
         return ""
@@ -391,6 +411,19 @@ def examples_of(session: SparkSession, dataset: Dataset, upserted: Upserted) -> 
         "conflicts": _conflicts(session, dataset, upserted) if "conflict" in upserted.counts else [],
         "reused": _reused(session, dataset, upserted) if upserted.reused else [],
     }
+
+
+def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
+    """Some rejected deletes by key and position, and how many more there are."""
+    at = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
+    text = F.substring(F.col(C.RAW_KEY).cast("string"), 1, 80)
+    key = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(F.substring(C.RAW_KEY, 1, 40))))
+    place = F.coalesce(F.concat(at[0], F.lit("-"), at[1], F.lit("@"), at[2]), F.concat_ws(":", E.OBJECT, E.LINE))
+    shown = F.lit(HIDDEN) if dataset.mask else F.coalesce(key, F.lit("null"))
+    rows = read_flat(session, upserted.actions).where(refused_delete(dataset)).orderBy(*at, E.OBJECT, E.LINE)
+    found = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).limit(NAMED).collect()]
+    more = upserted.refused_deletes - len(found)
+    return [*found, f"and {more} more"] if more else found
 
 
 _BARE = ("missing_field", "wrong_type", "null_value", "too_large")

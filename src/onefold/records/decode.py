@@ -61,7 +61,7 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     text = F.col(E.VALUE_BYTES).cast("string")
     usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST), as_parsed(text))
     read = dict.fromkeys(dataset.read_fields, "variant")
-    opened = one_object(records, usable, read, _OBJECT).withColumn(TOMBSTONE, F.col(E.VALUE_BYTES).isNull())
+    opened = one_object(records, usable, read, _OBJECT).withColumn(TOMBSTONE, is_tombstone())
     if uses_key(dataset):
         opened = _with_key(opened, dataset)
     json = _json_of(dataset)
@@ -123,10 +123,20 @@ def _mismatch(dataset: Dataset) -> list[Column]:
     return found
 
 
+def is_tombstone() -> Column:
+    """Whether a record of an envelope has no value; one that its exporter could not read may have had one."""
+    return F.col(E.VALUE_BYTES).isNull() & F.col(E.UNREADABLE).isNull()
+
+
+def _is_json_null() -> Column:
+    text = without_mark(F.col(E.VALUE_BYTES).cast("string"))
+    return F.coalesce((F.octet_length(E.VALUE_BYTES) < 64) & (F.trim(text, F.lit(" \t\r\n")) == "null"), F.lit(False))
+
+
 def deletes_of(dataset: Dataset) -> Compiled:
     """Whether a record deletes its key."""
     when, never = dataset.apply.delete_when, F.lit(False)
-    if when is None:
+    if when in (None, "never"):
         return Compiled(never, never)
     if when == "tombstone":
         return Compiled(F.col(TOMBSTONE), never)
@@ -135,17 +145,26 @@ def deletes_of(dataset: Dataset) -> Compiled:
 
 
 def filtered_of(dataset: Dataset) -> Compiled:
-    """Whether the filter declares a record not wanted."""
-    text, never = dataset.source.filter, F.lit(False)
+    """Whether the filter, or `delete_when: never`, declares a record not wanted."""
+    wanted = _filtered_by(dataset.source.filter)
+    if dataset.apply.delete_when != "never":
+        return wanted
+    null = F.col(TOMBSTONE) | _is_json_null()
+    return Compiled(null | wanted.value, ~null & wanted.failed)
+
+
+def _filtered_by(text: str | None) -> Compiled:
+    never = F.lit(False)
     if text is None:
         return Compiled(never, never)
+    null = F.col(TOMBSTONE) | _is_json_null()
     wanted = compile_expression(parse(text))
     unwanted = ~F.coalesce(wanted.value, never)
     if all(path.root != "value" for path in paths(parse(text))):
         return Compiled(unwanted, wanted.failed)
     of_tombstone = compile_expression(_unasked(parse(text)))
-    unwanted = F.when(F.col(TOMBSTONE), ~F.coalesce(of_tombstone.value, F.lit(True))).otherwise(unwanted)
-    return Compiled(unwanted, wanted.failed & ~F.col(TOMBSTONE))
+    unwanted = F.when(null, ~F.coalesce(of_tombstone.value, F.lit(True))).otherwise(unwanted)
+    return Compiled(unwanted, wanted.failed & ~null)
 
 
 def _unasked(condition: Expression) -> Expression:
@@ -179,7 +198,9 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     if dataset.value.schema_changes == "quarantine":
         others.append(_unknown(dataset))
     none = F.lit(None).cast(REJECTED_TYPE)
-    ok_null = F.lit(dataset.apply.delete_when == "tombstone")
+    deleting = F.lit(dataset.apply.delete_when == "tombstone")
+    null = F.col(TOMBSTONE) | _is_json_null()
+    json_null = F.when(deleting, "the value is JSON null, which is no tombstone").otherwise("the value is JSON null")
     filtered = _failed(filtered_of(dataset), "source.filter", dataset.source.filter)
     deletes = _failed(deletes_of(dataset), "apply.delete_when", dataset.apply.delete_when)
     wanted = F.coalesce(deletes, *_mismatch(dataset), F.when(~F.col(DELETED), F.coalesce(none, *others)))
@@ -189,10 +210,12 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     return (
         F.when(F.col(E.FATE).isNotNull(), none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
+        # It may be a delete: that its key cannot be read, too, is no reason to count it elsewhere.
+        .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), rejected("null_value", "the value is null"))
         .when(beside.isNotNull(), rejected("undecodable", beside))
         .when(filtered.isNotNull(), filtered)
-        .when(F.col(TOMBSTONE) & ok_null, none)
-        .when(F.col(TOMBSTONE), rejected("null_value", "the value is null"))
+        .when(F.col(TOMBSTONE) | (null & F.col(FILTERED)), none)
+        .when(null, rejected("null_value", json_null))
         .otherwise(of_value)
     )
 

@@ -38,6 +38,7 @@ from onefold.upsert.generation import check_generation
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.merge import merge
 from onefold.upsert.narrow import narrowed, worthwhile
+from onefold.upsert.nulls import nulls_of, settle_nulls, without_nulls
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.reused import found_reused, mark_reused
 from onefold.upsert.skips import Obeyed, cover
@@ -179,8 +180,6 @@ def apply_batch(
     """All of upsert behind the pinned base; `record` is the base's commit record."""
     base, before, seen = table.main, record.coverage if record else Coverage(), record.highest if record else []
     manifest = manifest_of(lake, dataset, staged.batch)
-    own, accounts = account_for(dataset, staged, manifest, before)
-    own, skipped = cover(own, before, staged.batch, obeyed)
     rows = read_flat(session, staged.table)
     rows = rows if staged.keeps_bytes else without_bytes(rows)
     rows = mark_covered(rows, covered_ranges(staged, before), covered_objects(staged, manifest, before))
@@ -194,8 +193,14 @@ def apply_batch(
     gone = forgotten_keys(obeyed.fresh)
     narrow = worthwhile(table.size, staged.records)
     keys = session.table(staged.table).select(*C.row_key(dataset)) if narrow else None
-    judged = look_up(session, dataset, rows, base.snapshot, periods, slots, links, gone, keys=keys)
+    nulls = nulls_of(rows) if staged.nulls else None
+    judged = look_up(session, dataset, without_nulls(rows), base.snapshot, periods, slots, links, gone, keys=keys)
     actions = write_actions(mark_repeated(judged) if staged.without and not obeyed.skips else judged, dataset, attempt)
+    if nulls:
+        state = without_keys(read_state(session, dataset, base.snapshot, periods), list(gone))
+        staged = settle_nulls(session, dataset, staged, nulls, actions, state)
+    own, accounts = account_for(dataset, staged, manifest, before)
+    own, skipped = cover(own, before, staged.batch, obeyed)
     if dataset.sums:
         sums = read_state(session, dataset, base.snapshot)
         append_sums(session, dataset, actions, sums, attempt, slots, gone, narrow=narrow)
@@ -229,6 +234,7 @@ def apply_batch(
         narrow=narrow,
         duplicates=duplicates,
         come_again=again,
+        refused_deletes=counts.refused_deletes,
         findings=len(reused) + counts.findings,
         reused=reused[:SHOWN],
         accounts=accounts,

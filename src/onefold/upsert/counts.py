@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
@@ -26,6 +26,7 @@ class ActionCounts:
     buckets: list[int]
     findings: int
     woken: int
+    refused_deletes: int
 
 
 NOWHERE = "unreadable"
@@ -45,8 +46,9 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
         newest.alias("newest"),
         F.count_if(F.col(U.FINDING)["scope"] == "stored").alias("findings"),
         F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken"),
+        F.count_if(refused_delete(dataset)).alias("refused_deletes"),
     )
-    sums = [F.sum(name).alias(name) for name in ("count", "findings", "woken")]
+    sums = [F.sum(name).alias(name) for name in ("count", "findings", "woken", "refused_deletes")]
     groups = counted.groupBy(*told, *TopicPartition.model_fields)  # few: the records are counted above
     rows = groups.agg(*sums, F.max("newest").alias("newest"), F.collect_set("bucket").alias("buckets")).collect()
     verdicts: dict[str, dict[str, int]] = {}
@@ -65,5 +67,11 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
     latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
     buckets = sorted({bucket for row in rows for bucket in row.buckets})
-    findings, woken = (sum(row[name] for row in rows) for name in ("findings", "woken"))
-    return ActionCounts(verdicts, partitions, covered, changes, latest, buckets, findings, woken)
+    findings, woken, deletes = (sum(row[name] for row in rows) for name in ("findings", "woken", "refused_deletes"))
+    return ActionCounts(verdicts, partitions, covered, changes, latest, buckets, findings, woken, deletes)
+
+
+def refused_delete(dataset: Dataset) -> Column:
+    """Whether a record of the actions is rejected and would have deleted its key, or may have: its value is null."""
+    deletes = F.col(C.DELETED) | (F.col(C.REASON) == "null_value")
+    return F.lit(dataset.apply.mode == "upsert") & F.expr(C.REFUSED) & F.coalesce(deletes, F.lit(False))

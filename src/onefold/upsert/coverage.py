@@ -183,7 +183,8 @@ def covered_ranges(staged: Staged, before: Coverage) -> list[tuple[TopicPartitio
     found = []
     for key, offsets in staged.partitions.items():
         known = before.partitions.get(key, Present())
-        found += [(TopicPartition.of(key), one) for one in meet(offsets.present, known.present)]
+        there = merged([*offsets.present, *offsets.quarantined])
+        found += [(TopicPartition.of(key), one) for one in meet(there, known.present)]
     return found
 
 

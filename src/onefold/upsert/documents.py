@@ -72,6 +72,7 @@ class Upserted(BaseModel):
     narrow: bool = Field(default=False, description="The table is large beside the batch (`onefold.upsert.narrow`)")
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
+    refused_deletes: int = Field(default=0, description="Rejected records that delete, or whose value is null; upsert")
     findings: int = Field(default=0, description="Narrow identities that stand for two messages; no verdicts")
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []
