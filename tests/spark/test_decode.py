@@ -155,7 +155,7 @@ REFUSED: dict[bytes | str, tuple[str, str]] = {
     '[{"l": 1}]': ("wrong_type", "the value is no JSON object"),
     "5": ("wrong_type", "the value is no JSON object"),
     '"{}"': ("wrong_type", "the value is no JSON object"),
-    "null": ("wrong_type", "the value is no JSON object"),
+    "null": ("null_value", "the value is JSON null"),
     '{"s": 5}': ("wrong_type", "s: wanted string?, found BIGINT 5"),
     '{"s": true}': ("wrong_type", "s: wanted string?, found BOOLEAN true"),
     '{"s": {"a": 1}}': ("wrong_type", 's: wanted string?, found OBJECT<a: BIGINT> {"a":1}'),

@@ -520,6 +520,18 @@ def test_a_tombstone_holds_neither_value_nor_version(write: Write, change: tuple
         load_dataset(write(changed("  mode: append\n", upsert)))
 
 
+def test_what_a_null_value_means_may_be_said_in_a_word(write: Write) -> None:
+    upsert = changed("delete_when: tombstone", "delete_when: never", UPSERT)
+    made = load_dataset(write(changed("  mode: append\n", upsert)))
+    assert "apply.delete_when" not in dict(made.expressions())
+
+
+def test_a_limit_of_rejected_deletes_belongs_to_what_deletes(write: Write) -> None:
+    text = changed("max_duplicate_rate: 0.30", "max_rejected_deletes: 2")
+    with pytest.raises(InvalidDatasetError, match="max_rejected_deletes: only mode upsert deletes"):
+        load_dataset(write(text))
+
+
 @pytest.mark.parametrize("version", ["offset", "timestamp", "long(header.version)", "[timestamp, offset]"])
 def test_versions_that_a_tombstone_has(write: Write, version: str) -> None:
     upsert = changed("long(header.version)", version, UPSERT)

@@ -20,7 +20,7 @@ from onefold.landing.offsets import merged, minus
 from onefold.spark.flat import laid_flat, read_flat
 from onefold.upsert import columns as U
 
-_ROW, _NEW, _OLD = "_row", "_row_of_batch", "_row_of_table"
+_ROW, _NEW, _OLD = "_fact_row", "_fact_row_of_batch", "_fact_row_of_table"
 
 
 def nulls_of(rows: DataFrame) -> DataFrame:
