@@ -17,15 +17,16 @@ from tests.support.planted.faults import FAULTS
 from tests.support.planted.plant import NoSuchFunctionError, module_of
 
 PROJECT = Path(__file__).parents[2]
+REASONS = {"null_value", "tombstone", "incomparable_version", "key_mismatch"}
 LAWS = {f"L{number}" for number in range(1, 9)}
 
 
-def test_each_law_exit_code_and_fault_point_is_broken() -> None:
+def test_each_law_exit_code_fault_point_and_named_reason_is_broken() -> None:
     codes = {
         f"exit code {code}" for code in re.findall(r"\b(\d+) (?=[a-z])", str(app.info.help).partition("codes:")[2])
     }
     assert len(codes) == 7
-    assert {fault.breaks for fault in FAULTS.values()} == LAWS | codes | set(FAULT_POINTS)
+    assert {fault.breaks for fault in FAULTS.values()} == LAWS | codes | set(FAULT_POINTS) | REASONS
 
 
 @pytest.mark.parametrize("name", FAULTS)

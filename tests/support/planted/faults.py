@@ -1,4 +1,4 @@
-"""The faults: each breaks a law, an exit code, or the recovery behind a fault point, and names the test that sees it.
+"""The faults: each breaks a law, a reason, an exit code or the recovery of a fault point, and names the test for it.
 
 A fault replaces one function, named without its module. It imports what it needs when it is called: this module is
 read at the start of every process of a test.
@@ -121,6 +121,38 @@ def _order_by_task(original: Any) -> Any:
 def _read_every_bucket(original: Any) -> Any:
     del original
     return lambda *args: []
+
+
+# Reasons
+
+
+def _count_no_rejected_delete(original: Any) -> Any:
+    def refused_delete(dataset: Any) -> Any:
+        return original(dataset) & (original(dataset) != original(dataset))
+
+    return refused_delete
+
+
+def _take_any_row_for_a_later_one(original: Any) -> Any:
+    def _made_later(order: Any, dataset: Any) -> Any:
+        del dataset
+        return order.isNotNull()
+
+    return _made_later
+
+
+def _compare_offsets_of_partitions(original: Any) -> Any:
+    def partition_of(order: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        return original(order.withField("partition", F.lit(0)))
+
+    return partition_of
+
+
+def _let_the_key_win(original: Any) -> Any:
+    del original
+    return lambda dataset: []
 
 
 # Exit codes
@@ -421,6 +453,25 @@ FAULTS: dict[str, Fault] = {
     "the merge reads every bucket": Fault(
         "L8", "merge._where", "The merge is not restricted to the batch's buckets.",
         "tests/spark/test_plans.py::test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has", _read_every_bucket,
+    ),
+    "rejected deletes are not counted": Fault(
+        "null_value", "refused_delete", "A rejected delete is only a share of the rejected rate.",
+        "tests/spark/test_nulls.py::test_a_null_of_a_live_row_is_red_whatever_the_rate_and_names_its_key",
+        _count_no_rejected_delete,
+    ),
+    "any row explains a null": Fault(
+        "tombstone", "nulls._made_later", "A null value is a tombstone wherever its key has a row.",
+        "tests/spark/test_nulls.py::test_a_null_of_a_live_row_is_red_whatever_the_rate_and_names_its_key",
+        _take_any_row_for_a_later_one,
+    ),
+    "offsets of all partitions compare": Fault(
+        "incomparable_version", "survivors.partition_of", "All partitions of a topic count as one.",
+        "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only",
+        _compare_offsets_of_partitions,
+    ),
+    "the key wins over the field": Fault(
+        "key_mismatch", "decode._mismatch", "A record whose field differs from its key is taken.",
+        "tests/spark/test_situations.py::test_a_part_of_the_key_may_be_a_field_too", _let_the_key_win,
     ),
     "exit code 0 is lost": Fault(
         "exit code 0", "run_command", "Nothing to do ends as an error.",
