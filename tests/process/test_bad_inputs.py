@@ -110,7 +110,7 @@ def test_every_refused_payload_says_why(project: Project) -> None:
     reasons = {row["offset"]: row["reason"] for row in verdicts(project) if row["object"] == "payloads.jsonl"}
     assert reasons == {
         0: "null_value", 1: "undecodable", 2: "undecodable", 3: "undecodable", 4: "wrong_type", 5: "wrong_type",
-        6: "wrong_type", 7: "missing_field", 8: "undecodable", 9: "missing_field", 10: "wrong_type", 11: "wrong_type",
+        6: "null_value", 7: "missing_field", 8: "undecodable", 9: "missing_field", 10: "wrong_type", 11: "wrong_type",
         12: "wrong_type", 13: "wrong_type", 14: "null_identity", 15: "wrong_type", 16: "wrong_type", 17: "undecodable",
         18: "undecodable",
     }  # fmt: skip

@@ -129,6 +129,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_account.py", "unit/test_generation.py", "unit/test_test_runs.py", "process/test_crashes.py",
         "process/test_contention.py", "process/test_quarantine.py",
     ),
+    "vocabulary": ("unit/test_vocabulary.py", "unit/test_report_page.py"),
     "visible": ("unit/test_console.py", "unit/test_cli.py"),
 }  # fmt: skip
 """The tests of a package: those that fail where it is wrong."""

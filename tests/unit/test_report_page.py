@@ -28,6 +28,7 @@ from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Duplicates
 from onefold.visible import visible
+from onefold.vocabulary import OUTCOMES
 
 VERDICTS_PAGE = Path(__file__).parents[2] / "docs/verdicts.md"
 WRITTEN = datetime(2026, 3, 9, 6, 12, 44, tzinfo=UTC)
@@ -303,29 +304,19 @@ def test_verdicts_and_reasons_come_with_count_share_and_meaning() -> None:
     text = said(red())
     assert "superseded Valid, but a newer version is there. 137 51.3 %" in text
     assert "message_id the same message id at another position 24 9.0 %" in text
-    assert "conflict Same identity or version, other content: somebody has to look. 1 0.4 %" in text
+    assert "conflict Same identity or version, other content: a person has to look. 1 0.4 %" in text
     drawn = "applied 39, duplicate 78, superseded 137, conflict 1, rejected 12"
     assert f'aria-label="Records by verdict: {drawn}"' in render(red())
 
 
 def test_what_the_dataset_can_say_of_a_record_has_a_meaning() -> None:
-    reasons = {
-        "applied": ["insert", "update", "replace", "delete", "add", "folded"],
-        "duplicate": ["position", "producer", "message_id", "business_key", "key_version"],
-        "superseded": ["in_batch", "stored", "same_version"],
-        "conflict": ["inconsistent_position", "same_version", "same_identity"],
-        "held": ["version_gap"],
-        "rejected": [
-            "undecodable", "missing_field", "null_key", "null_version", "null_identity", "null_value",
-            "wrong_type", "too_large", "unknown_schema", "forgotten", "before_first", "wrong_step",
-        ],
-        "filtered": ["filter"],
-    }  # fmt: skip
-    counts = {verdict: dict.fromkeys(names, 7) for verdict, names in reasons.items()}
-    text = said(published(counts=counts, landed=7 * sum(map(len, reasons.values()))))
-    for names in reasons.values():
-        for reason in names:
-            assert re.search(rf"\b{reason} [A-Za-z][^0-9]+ 7 ", text), reason
+    counts: dict[str, dict[str, int]] = {}
+    for verdict, reason in OUTCOMES:
+        counts.setdefault(verdict, {})[reason] = 7
+    text = said(published(counts=counts, landed=7 * len(OUTCOMES)))
+    for outcome in OUTCOMES.values():
+        assert f"{outcome.reason} {outcome.meaning} 7 " in text
+        assert outcome.verdict.meaning in text
 
 
 def test_duplicates_are_counted_by_reason_the_most_frequent_first() -> None:

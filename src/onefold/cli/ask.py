@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +11,8 @@ import typer
 from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published
 from onefold.cli.console import answer, note, print_json_rows, print_rows, with_ranges
 from onefold.errors import UsageError
+from onefold.origins import nearest
+from onefold.vocabulary import OUTCOMES, Reason
 
 
 @app.command()
@@ -99,6 +101,7 @@ def verdicts(
     """What became of each record of a batch."""
     from onefold.report.ledger import VERDICT, each_verdict
 
+    _check_reason(reason, Reason)
     lake, dataset = open_published(name, rebuilding=True)
     told = ("verdict", "reason", "scope", "survivor") if as_json else VERDICT
     rows, published = each_verdict(lake, dataset, batch, reason, limit or (None if as_json else 50), told)
@@ -108,6 +111,11 @@ def verdicts(
         names = ("topic", "partition", "offset", *told)
         rows = ({key: row[key] for key in names} for row in rows)
     answer(f"{name} {batch}", rows, as_json, _verdict, "no such verdicts")
+
+
+def _check_reason(reason: str | None, known: Iterable[Reason]) -> None:
+    if reason is not None and reason not in [*known]:
+        raise UsageError(f"--reason: there is no reason {reason!r} here{nearest(reason, known)}")
 
 
 def _verdict(row: dict[str, Any]) -> dict[str, Any]:
@@ -134,6 +142,7 @@ def quarantine(
     """Rejected records of published batches, with their bytes."""
     from onefold.report.quarantine import each_quarantined
 
+    _check_reason(reason, [one.reason for one in OUTCOMES.values() if one.quarantined])
     lake, dataset = open_published(name)
     rows = each_quarantined(lake, dataset, batch, reason, limit or (None if as_json else 50))
     if as_json:

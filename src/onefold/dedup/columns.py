@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from onefold.dataset import Dataset
 from onefold.instants import LAST
+from onefold.vocabulary import Reason, Verdict
 
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
 WITHIN = "_within"
@@ -44,10 +45,10 @@ CONTESTED = "_contested"
 """Behind `fold_positions`, not staged: order of the record that stands at a position with two contents, on every record
 that has a key there; null elsewhere."""
 SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", "_winner", "_detail"
-REFUSED = "(_verdict = 'rejected' AND _reason <> 'forgotten')"
+REFUSED = f"(_verdict = '{Verdict.REJECTED}' AND _reason <> '{Reason.FORGOTTEN}')"
 """Rejected, and not covered: such a record goes to the quarantine. One that is forgotten is covered."""
 RAW_KEY, RAW_VALUE, RAW_HEADERS = "_raw_key", "_raw_value", "_raw_headers"
-KEEPS_BYTES = "(_verdict = 'rejected' OR _reason = 'inconsistent_position')"
+KEEPS_BYTES = f"(_verdict = '{Verdict.REJECTED}' OR _reason = '{Reason.INCONSISTENT_POSITION}')"
 """Whether a record may have its bytes in the staging table."""
 
 

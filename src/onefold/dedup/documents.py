@@ -163,9 +163,10 @@ def judge_of(code: str, shape: str) -> str:
 
 @cache
 def code_digest() -> str:
-    """Twelve hex digits over the source that judges a record: the rooms dataset, formats, records and dedup."""
+    """Twelve hex digits over the source that judges a record: words, dataset, formats, records, dedup."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
+    digest.update((root / "vocabulary.py").read_bytes())
     for room in ("dataset", "formats", "records", "dedup"):
         for file in sorted((root / room).glob("*.py")):
             digest.update(f"{room}/{file.name}\n".encode() + file.read_bytes())

@@ -16,7 +16,6 @@ from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
 from onefold.quality.sums import sum_faults
-from onefold.records import envelope as E
 from onefold.spark.flat import read_flat
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
@@ -25,6 +24,7 @@ from onefold.upsert.narrow import narrowed
 from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_appended, read_state
 from onefold.upsert.sums import ENTER
+from onefold.vocabulary import Verdict, outcome_of
 
 EXAMPLES = 20
 """At most so many examples of each kind are shown."""
@@ -129,7 +129,8 @@ def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     """Entries of the quarantine that the branch has of the batch's records, and that it should have."""
     if upserted.replays:
         return entries_left(session, dataset, upserted)
-    rejected = sum(count for reason, count in upserted.counts.get("rejected", {}).items() if reason != E.FORGOTTEN)
+    counts = upserted.counts.get(Verdict.REJECTED, {})
+    rejected = sum(count for reason, count in counts.items() if outcome_of(Verdict.REJECTED, reason).quarantined)
     return count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0, rejected
 
 

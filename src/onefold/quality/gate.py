@@ -39,6 +39,7 @@ from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import forgotten_keys
 from onefold.upsert.state import read_state
+from onefold.vocabulary import OUTCOMES, Reason, Verdict, outcome_of
 
 UNEXPLAINED, LOST = "no unexplained offset", "offsets gone before they were landed"
 """The checks that are red because records are missing."""
@@ -166,17 +167,15 @@ def _account_checks(
 ) -> list[Check]:
     """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
     quality, counts = dataset.quality, upserted.counts
-    fresh = (
-        upserted.landed
-        + upserted.replayed
-        - upserted.covered
-        - sum(sum(counts.get(n, {}).values()) for n in ("aborted", "control", "skipped", "filtered"))
-    )
-    rejected = {reason: count for reason, count in counts.get("rejected", {}).items() if reason != E.FORGOTTEN}
-    fresh -= counts.get("rejected", {}).get(E.FORGOTTEN, 0)
-    duplicates = sum(counts.get("duplicate", {}).values()) - upserted.covered
-    conflicts = counts.get("conflict", {})
-    inconsistent, incomparable = (conflicts.get(one, 0) for one in ("inconsistent_position", "incomparable_version"))
+    found = {outcome_of(verdict, reason): count for verdict, some in counts.items() for reason, count in some.items()}
+    unwanted = sum(count for outcome, count in found.items() if not outcome.wanted)
+    fresh = upserted.landed + upserted.replayed - upserted.covered - unwanted
+    rejected = sum(count for outcome, count in found.items() if outcome.quarantined)
+    duplicates = sum(counts.get(Verdict.DUPLICATE, {}).values()) - upserted.covered
+    held = sum(counts.get(Verdict.HELD, {}).values())
+    conflicts = counts.get(Verdict.CONFLICT, {})
+    laws = (Reason.INCONSISTENT_POSITION, Reason.INCOMPARABLE_VERSION)
+    inconsistent, incomparable = (conflicts.get(reason, 0) for reason in laws)
     rates = WARNING if fresh < quality.min_records else BLOCKING
     line: dict[str, tuple[str, str, float, float | None, str, bool]] = {
         # name: (title, law, value, at most / exactly, severity, waivable)
@@ -226,7 +225,7 @@ def _account_checks(
         "rejected_rate": (
             "rejected rate",
             "",
-            sum(rejected.values()) / fresh if fresh else 0.0,
+            rejected / fresh if fresh else 0.0,
             None if upserted.replays else quality.max_rejected_rate,  # what is rejected again was counted before
             rates,
             True,
@@ -236,7 +235,7 @@ def _account_checks(
         line["unusable"] = (
             "rejected records, of a batch of any size",
             "",
-            _unusable(sum(rejected.values()), fresh, sum(counts.get("held", {}).values())),
+            _unusable(rejected, fresh, held),
             max(HALF, quality.max_rejected_rate),
             BLOCKING,
             True,
@@ -426,10 +425,6 @@ def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) 
     return [*found, f"and {more} more"] if more else found
 
 
-_BARE = ("missing_field", "wrong_type", "null_value", "too_large")
-"""Reasons whose details hold no text of the record, but behind `found`."""
-
-
 def _rejected(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
     actions = read_flat(session, upserted.actions)
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("topic", "partition", "offset")]
@@ -443,7 +438,8 @@ def _rejected(session: SparkSession, dataset: Dataset, upserted: Upserted) -> li
     )
     if dataset.mask:  # which part of a text is a masked column's value, nobody can tell
         bare = F.regexp_replace(detail, r"(?s), found .*", "")
-        detail = F.when(F.col(C.REASON).isin(*_BARE), bare)
+        plain = [one.reason for one in OUTCOMES.values() if one.quarantined and one.plain]
+        detail = F.when(F.col(C.REASON).isin(*plain), bare)
         value = F.when(value.isNotNull(), F.lit(HIDDEN))
     rejected = rejected.select(*place, detail.alias("detail"), value.alias("value"))
     return [row.asDict() for row in rejected.collect()]

@@ -22,12 +22,7 @@ from onefold.quality.documents import Check
 from onefold.report.document import LandedLine, Report
 from onefold.upsert.coverage import PartitionAccount
 from onefold.visible import visible
-
-VERDICTS = (
-    "applied", "duplicate", "superseded", "conflict", "held",
-    "rejected", "filtered", "skipped", "aborted", "control",
-)  # fmt: skip
-"""The order in which verdicts are drawn; what is not named here follows."""
+from onefold.vocabulary import Verdict, meaning_of
 
 STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish")
 """A batch's way; the state of each is read off the report."""
@@ -105,7 +100,7 @@ def render(report: Report) -> str:
 
 def in_order(counts: Iterable[str]) -> list[str]:
     """Verdicts as the page lists them."""
-    known = {verdict: place for place, verdict in enumerate(VERDICTS)}
+    known = {str(verdict): place for place, verdict in enumerate(Verdict)}
     return sorted(counts, key=lambda verdict: (known.get(verdict, len(known)), verdict))
 
 
@@ -199,7 +194,7 @@ def _environment() -> Environment:
     filters = (thin, share, bytes_, instant, interval, undated, position, lasting)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
     environment.tests |= {"red": lambda check: check.red}
-    environment.globals |= {"outcome": outcome}
+    environment.globals |= {"outcome": outcome, "meaning_of": meaning_of}
     return environment
 
 

@@ -1,0 +1,214 @@
+"""The words in which Onefold answers: verdicts with their reasons, actions, row states. Each says what it means.
+
+Report, command line, docs, gate and tests read them from here. A new reason is a member of `Reason` and a line of
+`OUTCOMES`; without the line nothing can be imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class _Word(StrEnum):
+    """A word with its meaning: text, wherever text is asked for."""
+
+    meaning: str
+
+    def __new__(cls, word: str, meaning: str = "") -> _Word:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.meaning = meaning
+        return member
+
+
+class Verdict(_Word):
+    """What happened to a record in a batch, in the order in which they are shown."""
+
+    APPLIED = "applied", "Its effect goes in with this batch."
+    DUPLICATE = "duplicate", "The same message again; the row is there already."
+    SUPERSEDED = "superseded", "Valid, but a newer version is there."
+    CONFLICT = "conflict", "Same identity or version, other content: a person has to look."
+    HELD = "held", "Waits in the table for its predecessor."
+    REJECTED = "rejected", "Cannot be used; quarantined with its bytes, position and reason."
+    FILTERED = "filtered", "Declared as not wanted by the dataset file."
+    SKIPPED = "skipped", "Skipped by a recorded decision."
+    ABORTED = "aborted", "Of a transaction that was aborted."
+    CONTROL = "control", "A marker, or a tombstone that only follows its delete."
+
+
+class Reason(StrEnum):
+    """Why a record has its verdict. Some reasons belong to several verdicts: `OUTCOMES` has each pair."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    REPLACE = "replace"
+    DELETE = "delete"
+    ADD = "add"
+    FOLDED = "folded"
+    POSITION = "position"
+    PRODUCER = "producer"
+    MESSAGE_ID = "message_id"
+    BUSINESS_KEY = "business_key"
+    KEY_VERSION = "key_version"
+    IN_BATCH = "in_batch"
+    STORED = "stored"
+    SAME_VERSION = "same_version"
+    INCONSISTENT_POSITION = "inconsistent_position"
+    SAME_IDENTITY = "same_identity"
+    INCOMPARABLE_VERSION = "incomparable_version"
+    VERSION_GAP = "version_gap"
+    OPEN_TRANSACTION = "open_transaction"
+    UNDECODABLE = "undecodable"
+    TOO_LARGE = "too_large"
+    MISSING_FIELD = "missing_field"
+    WRONG_TYPE = "wrong_type"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    NULL_KEY = "null_key"
+    KEY_MISMATCH = "key_mismatch"
+    NULL_VERSION = "null_version"
+    NULL_IDENTITY = "null_identity"
+    NULL_VALUE = "null_value"
+    BEFORE_FIRST = "before_first"
+    WRONG_STEP = "wrong_step"
+    FORGOTTEN = "forgotten"
+    FILTER = "filter"
+    DECISION = "decision"
+    TRANSACTION = "transaction"
+    MARKER = "marker"
+    TOMBSTONE = "tombstone"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A verdict with one of its reasons, and what follows from them."""
+
+    verdict: Verdict
+    reason: Reason
+    meaning: str
+    covered: bool = True
+    """Whether its position counts as processed: what comes there again is a duplicate."""
+    wanted: bool = True
+    """Whether the rates of the gate count it: as one of the records that the dataset wants."""
+    plain: bool = False
+    """Whether its detail holds no text of the record (but behind `found`), and is shown where columns are masked."""
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether it keeps its bytes and can be replayed."""
+        return self.verdict is Verdict.REJECTED and not self.covered
+
+
+def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
+    v, r = Verdict, Reason
+    rejected: dict[str, bool] = {"covered": False}
+    plain: dict[str, bool] = {"covered": False, "plain": True}
+    listed = [
+        Outcome(v.APPLIED, r.INSERT, "a key that was not in the table"),
+        Outcome(v.APPLIED, r.UPDATE, "a newer version of a row"),
+        Outcome(v.APPLIED, r.REPLACE, "takes the place of a row of the same version, as the dataset declares for ties"),
+        Outcome(v.APPLIED, r.DELETE, "deletes its key, and remembers the version"),
+        Outcome(v.APPLIED, r.ADD, "adds to its row's sum"),
+        Outcome(v.APPLIED, r.FOLDED, "a link of an unbroken chain of versions"),
+        Outcome(v.DUPLICATE, r.POSITION, "the same position once more"),
+        Outcome(v.DUPLICATE, r.PRODUCER, "the same producer sequence once more"),
+        Outcome(v.DUPLICATE, r.MESSAGE_ID, "the same message id at another position"),
+        Outcome(v.DUPLICATE, r.BUSINESS_KEY, "the same business key under another message id"),
+        Outcome(v.DUPLICATE, r.KEY_VERSION, "the same version of the key, with equal content"),
+        Outcome(v.SUPERSEDED, r.IN_BATCH, "a newer version is in this batch"),
+        Outcome(v.SUPERSEDED, r.STORED, "the table has a newer version"),
+        Outcome(v.SUPERSEDED, r.SAME_VERSION, "lost a tie of equal versions, as the dataset declares"),
+        Outcome(
+            v.CONFLICT,
+            r.INCONSISTENT_POSITION,
+            "two contents at one position: the export or the log was altered; in Jepsen's words inconsistent offsets",
+        ),
+        Outcome(v.CONFLICT, r.SAME_VERSION, "one version of a key, two contents"),
+        Outcome(v.CONFLICT, r.SAME_IDENTITY, "one identity, two contents"),
+        Outcome(
+            v.CONFLICT,
+            r.INCOMPARABLE_VERSION,
+            "its version does not compare with that of another record of its key: offsets of two partitions",
+        ),
+        Outcome(v.HELD, r.VERSION_GAP, "the version before it has not come yet"),
+        Outcome(
+            v.HELD,
+            r.OPEN_TRANSACTION,
+            "its transaction is neither committed nor aborted yet; it is judged when that is known",
+            covered=False,
+        ),
+        Outcome(v.REJECTED, r.UNDECODABLE, "the bytes are not in the declared format", **rejected),
+        Outcome(v.REJECTED, r.TOO_LARGE, "larger than allowed", **plain),
+        Outcome(v.REJECTED, r.MISSING_FIELD, "a required field is absent", **plain),
+        Outcome(v.REJECTED, r.WRONG_TYPE, "a field is not of its declared type, exactly", **plain),
+        Outcome(v.REJECTED, r.UNKNOWN_SCHEMA, "it has fields that the dataset file does not name", **rejected),
+        Outcome(v.REJECTED, r.NULL_KEY, "there is no key", **rejected),
+        Outcome(v.REJECTED, r.KEY_MISMATCH, "the Kafka key and the field of the same name differ", **rejected),
+        Outcome(v.REJECTED, r.NULL_VERSION, "there is no version", **rejected),
+        Outcome(v.REJECTED, r.NULL_IDENTITY, "a part of the deciding identity is null", **rejected),
+        Outcome(
+            v.REJECTED,
+            r.NULL_VALUE,
+            "there is no value, and the dataset file does not say what that means; no row is changed",
+            **plain,
+        ),
+        Outcome(v.REJECTED, r.BEFORE_FIRST, "its version is below the first one of a key", **rejected),
+        Outcome(v.REJECTED, r.WRONG_STEP, "its version is not the next after the one it expects", **rejected),
+        Outcome(v.REJECTED, r.FORGOTTEN, "its key was forgotten by decision", wanted=False),
+        Outcome(v.FILTERED, r.FILTER, "the dataset file says that it is not wanted", wanted=False),
+        Outcome(v.SKIPPED, r.DECISION, "a person decided that it is covered and not used", wanted=False),
+        Outcome(v.ABORTED, r.TRANSACTION, "the producer took it back", wanted=False),
+        Outcome(v.CONTROL, r.MARKER, "the end of a transaction", wanted=False),
+        Outcome(
+            v.CONTROL,
+            r.TOMBSTONE,
+            "a null value behind the delete, or before the newer record, that made its key's row",
+            wanted=False,
+        ),
+    ]
+    found = {(one.verdict, one.reason): one for one in listed}
+    assert {reason for _, reason in found} == set(Reason), "each reason has a meaning"
+    assert {verdict for verdict, _ in found} == set(Verdict), "each verdict has a reason"
+    return found
+
+
+OUTCOMES = _outcomes()
+
+
+def outcome_of(verdict: str, reason: str) -> Outcome:
+    """What a verdict with its reason means, as documents have the two.
+
+    Raises:
+        ValueError: there is no such word.
+        KeyError: the verdict has no such reason.
+    """
+    return OUTCOMES[Verdict(verdict), Reason(reason)]
+
+
+def meaning_of(verdict: str, reason: str = "") -> str:
+    """What a verdict, or one of its reasons, means; nothing for a word that another release gave."""
+    try:
+        return outcome_of(verdict, reason).meaning if reason else Verdict(verdict).meaning
+    except (ValueError, KeyError):
+        return ""
+
+
+class Action(_Word):
+    """What a record does to a row of the table."""
+
+    INSERT = "insert", "a new row"
+    UPDATE = "update", "a changed row"
+    REMOVE = "remove", "a row that goes: it is a link now, a better one takes its place, or nothing is left to add up"
+    WAKE = "wake", "a held row that becomes the head of its chain"
+    ENTER = "enter", "a new entry of the ledger"
+    EXCHANGE = "exchange", "a smaller record of the same message takes the entry's place"
+
+
+class RowState(_Word):
+    """The `_state` of a row of the state table."""
+
+    LIVE = "live", "readers see it; in mode increment it is a sum"
+    DELETED = "deleted", "the key is deleted"
+    HELD = "held", "a version above a gap"
+    ENTRY = "entry", "a message in the ledger"
+    QUARANTINED = "quarantined", "a rejected record; it has no key"

@@ -1,0 +1,64 @@
+"""The words of Onefold's answers: each has a meaning, and everyone reads it from one place."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from onefold.vocabulary import OUTCOMES, Action, Reason, RowState, Verdict, meaning_of, outcome_of
+from tests.support.project import Project
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def listed() -> dict[str, set[str]]:
+    """The reasons of each verdict as docs/verdicts.md has them; a row without a verdict continues the one above."""
+    found: dict[str, set[str]] = {}
+    verdict = ""
+    table = (DOCS / "verdicts.md").read_text().partition("| --- | --- | --- |\n")[2].partition("\n\n")[0]
+    for line in table.splitlines():
+        first, reasons, _ = (cell.strip() for cell in line.split("|", 3)[1:])
+        verdict = first or verdict
+        found.setdefault(verdict, set()).update(re.findall(r"[a-z_]+", reasons))
+    return found
+
+
+def test_the_docs_list_each_reason_under_its_verdict() -> None:
+    known: dict[str, set[str]] = {}
+    for verdict, reason in OUTCOMES:
+        known.setdefault(verdict, set()).add(reason)
+    assert listed() == known
+
+
+def test_only_what_is_rejected_is_quarantined_and_it_can_come_again() -> None:
+    quarantined = [one for one in OUTCOMES.values() if one.quarantined]
+    assert {one.verdict for one in quarantined} == {Verdict.REJECTED}
+    assert not any(one.covered for one in quarantined)
+    assert Reason.FORGOTTEN not in [one.reason for one in quarantined]
+
+
+def test_a_word_is_text_and_says_what_it_means() -> None:
+    assert [f"{one}" for one in (Verdict.HELD, Reason.MARKER, Action.WAKE, RowState.LIVE)] == [
+        "held",
+        "marker",
+        "wake",
+        "live",
+    ]
+    assert all(word.meaning for words in (Verdict, Action, RowState) for word in words)
+    assert meaning_of("rejected", "forgotten") == outcome_of(Verdict.REJECTED, Reason.FORGOTTEN).meaning
+    assert meaning_of("won", "by a later release") == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("verdicts", "accounts", "--batch", "b", "--reason", "same_versoin"), "did you mean same_version?"),
+        (("quarantine", "accounts", "--reason", "undecodabel"), "did you mean undecodable?"),
+        (("quarantine", "accounts", "--reason", "position"), "there are before_first, "),
+    ],
+)
+def test_a_reason_that_is_none_is_refused_with_the_nearest(tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+    done = Project(tmp_path).onefold(*command)
+    assert (done.code, said in done.err) == (2, True), done
