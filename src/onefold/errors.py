@@ -9,9 +9,18 @@ Each class takes fields, keeps them, and composes one message: what, where, what
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` (did you mean …?)`, or the names that there are."""
+    listed = sorted(known)
+    close = difflib.get_close_matches(name, listed, n=1, cutoff=0.6)
+    return f" (did you mean {close[0]}?)" if close else f" (there are {', '.join(listed)})"
 
 
 class OnefoldError(Exception):

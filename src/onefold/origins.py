@@ -1,8 +1,7 @@
-"""Where a setting comes from: a line of `onefold.toml` or a variable; and the names nearest to a wrong one."""
+"""Where a setting comes from: a line of `onefold.toml` or a variable."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -10,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from onefold.errors import nearest
 
 PREFIX = "ONEFOLD_"
 DEFAULT = "default"
@@ -89,13 +90,6 @@ def unknown_variables(environ: Iterable[str], settings: Mapping[str, bool]) -> l
         for name in sorted(given)
         if name.upper() not in known and not name.upper().startswith(nested)
     ]
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """` (did you mean …?)`, or the names that there are."""
-    listed = sorted(known)
-    close = difflib.get_close_matches(name, listed, n=1, cutoff=0.6)
-    return f" (did you mean {close[0]}?)" if close else f" (there are {', '.join(listed)})"
 
 
 def speaks_of_secret(name: str) -> bool:

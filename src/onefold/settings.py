@@ -20,8 +20,8 @@ from pydantic_settings import (
 )
 
 from onefold.dataset.base import Duration
-from onefold.errors import UsageError
-from onefold.origins import nearest, origins_in, unknown_variables
+from onefold.errors import UsageError, nearest
+from onefold.origins import origins_in, unknown_variables
 from onefold.rest import RestCatalog
 
 _LOG = logging.getLogger(__name__)

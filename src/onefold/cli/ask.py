@@ -10,8 +10,7 @@ import typer
 
 from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published
 from onefold.cli.console import answer, note, print_json_rows, print_rows, with_ranges
-from onefold.errors import UsageError
-from onefold.origins import nearest
+from onefold.errors import UsageError, nearest
 from onefold.vocabulary import OUTCOMES, Reason
 
 

@@ -29,6 +29,7 @@ from onefold.dataset.expressions import (
 from onefold.dataset.expressions import Literal as LiteralValue
 from onefold.dataset.names import two_meanings
 from onefold.dataset.types import FieldType, number_type
+from onefold.errors import nearest
 
 if TYPE_CHECKING:
     from onefold.dataset.model import Dataset
@@ -88,6 +89,7 @@ def check_dataset(dataset: Dataset) -> None:
     _check_chain(dataset)
     _check_deletes(dataset)
     _check_sums(dataset)
+    _check_compare(dataset)
     _check_key_columns(dataset)
     _check_column_names(dataset)
     _check_masks(dataset)
@@ -219,6 +221,17 @@ def _check_sums(dataset: Dataset) -> None:
             )
         if name.startswith("_"):
             raise ValueError(f"apply.add.{name}: names that start with _ are Onefold's own")
+
+
+def _check_compare(dataset: Dataset) -> None:
+    for name in sorted(dataset.excepted):
+        if name not in dataset.fields:
+            raise ValueError(f"apply.compare.except: value.fields has no {name}{nearest(name, dataset.fields)}")
+        if place := dataset.bound_fields.get(name):
+            raise ValueError(
+                f"apply.compare.except: {name} is used by {place}, which decides what a record does: where it differs, "
+                "two records differ. Leave it out of except"
+            )
 
 
 def _check_key_columns(dataset: Dataset) -> None:

@@ -277,6 +277,19 @@ class Dataset(Model):
         return found
 
     @cached_property
+    def excepted(self) -> frozenset[str]:
+        """The fields that do not count when two contents are compared."""
+        return frozenset(self.apply.compare.except_ if self.apply.compare else ())
+
+    @cached_property
+    def bound_fields(self) -> dict[str, str]:
+        """The fields that must count when two contents are compared, each with the key of the file that uses it: parts
+        of the key, the version, an identity, the period, what is added, and what says that a record deletes."""
+        used = [(path, place) for place, text in self.expressions() for path in paths(parse(text))]
+        bound = {path.name: place for path, place in used if path.root == "value" and place != "source.filter"}
+        return bound | dict.fromkeys(self.keyed_fields, "apply.key")
+
+    @cached_property
     def published_columns(self) -> list[str]:
         """The columns that readers see."""
         if self.sums:

@@ -188,6 +188,17 @@ class Version(Model):
         return 1 if self.first is None else self.first
 
 
+class Comparison(Model):
+    """How two contents are compared."""
+
+    except_: list[str] = Field(alias="except", min_length=1, description="Fields that do not count")
+
+    @field_validator("except_")
+    @classmethod
+    def _in_one_order(cls, names: list[str]) -> list[str]:
+        return sorted(set(names))
+
+
 class Apply(Model):
     """What a record does to the table."""
 
@@ -201,6 +212,7 @@ class Apply(Model):
     add: dict[Name, ExpressionText] | None = Field(
         default=None, min_length=1, description="increment: a column of the table to the field that is added to it"
     )
+    compare: Comparison | None = Field(default=None, description="How two contents are compared; None: in all fields")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -10,6 +10,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_within` | date or timestamp | where declared: the beginning of the period that is part of `_key`; or null |
 | `_order` | struct | the total order: timestamp (ms), cluster, topic, incarnation, partition, offset |
 | `_hash` | binary | SHA-256 of the content |
+| `_compared` | binary | with `apply.compare`: SHA-256 of the fields that count when two are compared |
 | `_is_delete` | boolean | the record deletes its key |
 | `_producer` | struct | where known: name (or id), epoch (-1: none) and sequence for the record's partition |
 | `_message_id`, `_business_key` | string | where declared; of a business key the digest |
@@ -33,6 +34,7 @@ from onefold.instants import LAST
 from onefold.vocabulary import Reason, Verdict
 
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
+COMPARED = "_compared"
 WITHIN = "_within"
 PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
 LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINESS_KEY}
@@ -56,6 +58,11 @@ def stamp(of: str) -> str:
     """A record's timestamp (a column in ms), to be shown, in SQL: null where it has none, the last that there is where
     it lies beyond."""
     return f"CASE WHEN {of} >= 0 THEN timestamp_millis(least({of}, {LAST})) END"
+
+
+def compared(dataset: Dataset) -> str:
+    """The column by which two contents are equal; what orders them, and what a position holds, is the whole `_hash`."""
+    return COMPARED if dataset.excepted else HASH
 
 
 def row_key(dataset: Dataset) -> list[str]:

@@ -1,7 +1,8 @@
-"""What a record is the same as: key digest, version, narrower identities, content hash."""
+"""What a record is the same as: key digest, version, narrower identities, content hashes."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -21,7 +22,8 @@ from onefold.records.fields import REJECTED_TYPE, rejected
 
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
-    """Add `_key`, `_version`, `_order`, `_hash`, the narrower levels and the key's columns to decoded records.
+    """Add `_key`, `_version`, `_order`, `_hash` (and `_compared`), the narrower levels and the key's columns to
+    decoded records.
 
     A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
     """
@@ -60,13 +62,15 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     if dataset.apply.mode == "upsert":
         readable = reduce(Column.__and__, (one.isNotNull() for one in identity))
         added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == "null_value") & readable, named[C.KEY])
+    if dataset.excepted:
+        added[C.COMPARED] = content_of(dataset, excepted=dataset.excepted)
     return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT)
 
 
-def content_of(dataset: Dataset) -> Column:
-    """The digest of what a record or a row (with `_is_delete`) says. Where the key is not the identity, what is added
-    to which key is content."""
-    fields = dict(dataset.origins)
+def content_of(dataset: Dataset, excepted: Collection[str] = ()) -> Column:
+    """The digest of what a record or a row (with `_is_delete`) says, without `excepted` fields. Where the key is not
+    the identity, what is added to which key is content."""
+    fields = {name: origin for name, origin in dataset.origins.items() if name not in excepted}
     if dataset.sums:
         kinds = {name: dataset.type_of(tree) or FieldType("string") for name, tree in dataset.key_columns}
         fields |= {name: Origin(name, kind, added=False) for name, kind in kinds.items()}

@@ -62,7 +62,7 @@ def reused_identities(staged: DataFrame, dataset: Dataset) -> list[Reused]:
 
 def _identities(staged: DataFrame, dataset: Dataset) -> DataFrame:
     """A row a record and level: `level`, `text`, and what tells two messages apart."""
-    apart = [C.KEY, C.ORDER, *((C.VERSION, C.HASH) if dataset.apply.mode == "upsert" else ())]
+    apart = dict.fromkeys((*_apart(dataset), C.ORDER))
     named = F.array(
         *(F.struct(F.lit(level).alias("level"), identity_text(level).alias("text")) for level in dataset.narrow)
     )
@@ -85,7 +85,7 @@ def _digest() -> Column:
 
 def _apart(dataset: Dataset) -> tuple[str, ...]:
     """What tells the messages of one narrow identity apart: the key; in upsert also version and content."""
-    return (C.KEY, C.VERSION, C.HASH) if dataset.apply.mode == "upsert" else (C.KEY,)
+    return (C.KEY, C.VERSION, C.compared(dataset)) if dataset.apply.mode == "upsert" else (C.KEY,)
 
 
 def _extremes(dataset: Dataset) -> list[Column]:
@@ -99,7 +99,7 @@ def _is_reused(dataset: Dataset) -> Column:
     differ = {name: F.col(f"low{name}") != F.col(f"high{name}") for name in _apart(dataset)}
     if dataset.apply.mode != "upsert":
         return differ[C.KEY]
-    return differ[C.KEY] | reduce(Column.__and__, (differ[C.VERSION], differ[C.HASH]))
+    return differ[C.KEY] | reduce(Column.__and__, (differ[C.VERSION], differ[C.compared(dataset)]))
 
 
 def _position(order: Any) -> str:

@@ -51,7 +51,8 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     if C.CONTESTED in judged.columns:  # whatever became of what stands there, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    own += [name for name in (C.WITHIN, C.VERSION, C.TIED, C.NULL_KEY, *C.LEVELS.values()) if name in judged.columns]
+    optional = (C.COMPARED, C.WITHIN, C.VERSION, C.TIED, C.NULL_KEY, *C.LEVELS.values())
+    own += [name for name in optional if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
         *own,
@@ -69,8 +70,8 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     identified = identified.withColumns(
         {name: F.when(refused, F.col(name)) for name in (E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS)}
     )
-    own = [C.KEY, C.WITHIN, C.NULL_KEY, C.ORDER, C.HASH, C.DELETED, C.VERSION]
-    own += [*C.LEVELS.values(), FILTERED, REJECTED, C.CONTESTED]
+    own = [C.KEY, C.WITHIN, C.NULL_KEY, C.ORDER, C.HASH, C.COMPARED, C.DELETED, C.VERSION, *C.LEVELS.values()]
+    own += [FILTERED, REJECTED, C.CONTESTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     told = (*E.TOTAL_ORDER, E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)  # other columns say it
     named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in told]

@@ -85,12 +85,13 @@ def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     levelled = _levels(records, dataset, within, preference)
     group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
     rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    first_hash, first_order = F.first(C.HASH).over(rows), F.first(C.ORDER).over(rows)
+    content = C.compared(dataset)
+    first_content, first_order = F.first(content).over(rows), F.first(C.ORDER).over(rows)
     witness = F.first(witness_of(records)).over(rows)
     lost = F.row_number().over(group) > 1
     # Equal positions are folded first: a record read twice says nothing new, whoever stands for its key.
     repeats = _repeats(group)
-    same = (F.col(C.HASH) == first_hash) | repeats
+    same = (F.col(content) == first_content) | repeats
     reason = F.coalesce(F.when(repeats, F.lit("position")), F.col(_LEVEL), F.lit(dataset.deciding))
     clash = F.when(_clashes(group, dataset), INCONSISTENT).otherwise("same_identity")
     return levelled.withColumns(
@@ -126,11 +127,12 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
             "_top": F.first(_struct_of(records, C.ORDER)).over(rows),
         }
     )
-    head = F.when(F.col("_starts"), _struct_of(records, C.ORDER, C.HASH))
+    content = C.compared(dataset)
+    head = F.when(F.col("_starts"), _struct_of(records, C.ORDER, content))
     ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
     tied = ~F.col("_starts")
     lost = tied if dataset.chained else F.col("_number") > 1  # of a chain every version is a link
-    same = F.col(C.HASH) == F.col("_head.hash")
+    same = F.col(content) == F.col("_head")[content.removeprefix("_")]
     retry = F.col(_RESENT).isNotNull()
     duplicate = tied & (same | F.col("_repeats"))
     reason = F.coalesce(F.when(F.col("_repeats"), F.lit("position")), F.col(_LEVEL), F.lit("key_version"))
@@ -211,8 +213,10 @@ def _levels(records: DataFrame, dataset: Dataset, within: tuple[str, ...], prefe
         if level in RETRIES and of_version and not dataset.chained:
             # The same id under one key with equal content is a retry, whatever its version.
             rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-            first = F.first(_struct_of(records, C.ORDER, C.HASH)).over(rows)
-            again = sent & (first["order"] != F.col(C.ORDER)) & (first["hash"] == F.col(C.HASH))
+            content = C.compared(dataset)
+            first = F.first(_struct_of(records, C.ORDER, content)).over(rows)
+            same = first[content.removeprefix("_")] == F.col(content)
+            again = sent & (first["order"] != F.col(C.ORDER)) & same
             resent = F.coalesce(resent, F.when(again, F.struct(F.lit(level).alias("level"), *_pointer(first))))
         records = records.withColumns({_LEVEL: found, _RESENT: resent})
         found, resent = F.col(_LEVEL), F.col(_RESENT)

@@ -72,14 +72,15 @@ def compared(
     if not dataset.chained:
         state = state.withColumn(C.DELETED, F.col(U.STATE) == U.DELETED)
     state = state.withColumn(_CONTENT, content_of(dataset))
-    own = [C.ORDER, C.HASH, U.STATE, *([C.VERSION] if dataset.apply.version else [])]
+    digests = [*dict.fromkeys((C.HASH, C.compared(dataset)))]
+    own = [C.ORDER, *digests, U.STATE, *([C.VERSION] if dataset.apply.version else [])]
     names = list(dict.fromkeys(name for name in own if name not in _by(dataset)))
     columns = [name for name, _ in dataset.key_columns]
     stands = state.select(*_by(dataset), *(F.col(name).alias(_STANDS + name) for name in (*names, *columns, _CONTENT)))
     both = wanted.join(stands, _by(dataset), "full")
     stood = F.col(_STANDS + C.HASH)
-    same = [F.col(name).eqNullSafe(F.col(_STANDS + name)) for name in names if name != C.HASH]
-    same.append(same_content(F.col(C.HASH), stood))
+    same = [F.col(name).eqNullSafe(F.col(_STANDS + name)) for name in names if name not in digests]
+    same += [same_content(F.col(name), F.col(_STANDS + name)) for name in digests]
     content = [F.col(name).eqNullSafe(F.col(_STANDS + name)) for name in columns]
     # A row that was folded before a field was added says nothing of it.
     content.append(content_as_of(stood, F.col(C.HASH)) == content_as_of(stood, F.col(_STANDS + _CONTENT)))

@@ -47,6 +47,8 @@ DELETES = "rejected deletes"
 INCOMPARABLE = "no versions that cannot be compared"
 HALF = 0.5
 """Of a batch of which a larger share is rejected little is usable, however few its records are."""
+FEW = 3
+"""Fields that the gate proposes to leave out of the comparison, at most."""
 NAMED = 5
 """Unexplained ranges that the gate's check names; the accounts have them all."""
 
@@ -70,11 +72,13 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         )
         manifest = manifest_of(lake, dataset, upserted.batch)
         landed = 0 if upserted.unreadable else count_landed(session, lake, dataset, manifest)
+        examples = examples_of(session, dataset, upserted)
         held, oldest = held_rows(session, dataset, upserted.head) if dataset.chained else (0, None)
+        deletes = _first_deletes(session, dataset, upserted) if upserted.refused_deletes else []
         found = [
             *_spark_checks(facts),
             *of_rows,
-            *_account_checks(session, lake, dataset, upserted, facts, landed),
+            *_account_checks(lake, dataset, upserted, facts, landed, examples["conflicts"], deletes),
             # What an accepted gap leaves waiting is no fault of it, nor of keys that are forgotten.
             *([] if manifest.bare else _held_checks(session, dataset, upserted, held, oldest)),
             *_suite_checks(session, dataset, upserted, expectations),
@@ -97,7 +101,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         skippable=not manifest.bare and manifest.replays is None,
         facts={"landed": landed, "rows_before": facts.rows_before, "rows_after": facts.rows_after}
         | ({"held": held} if dataset.chained else {}),
-        examples={"failing_keys": facts.failing_keys, **examples_of(session, dataset, upserted)},
+        examples={"failing_keys": facts.failing_keys, **examples},
         judged=datetime.now(UTC),
     )
 
@@ -163,9 +167,18 @@ def _as_they_stand(dataset: Dataset) -> bool:
 
 
 def _account_checks(
-    session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted, facts: BranchFacts, landed: int
+    lake: Lake,
+    dataset: Dataset,
+    upserted: Upserted,
+    facts: BranchFacts,
+    landed: int,
+    shown: list[dict[str, Any]],
+    deletes: list[str],
 ) -> list[Check]:
-    """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account."""
+    """Conservation, holes, rates, conflicts, freshness: Great Expectations over the batch's one line of account.
+
+    `shown`: some of its conflicts, as `examples_of` gives them; `deletes`: some rejected deletes.
+    """
     quality, counts = dataset.quality, upserted.counts
     found = {outcome_of(verdict, reason): count for verdict, some in counts.items() for reason, count in some.items()}
     unwanted = sum(count for outcome, count in found.items() if not outcome.wanted)
@@ -260,9 +273,7 @@ def _account_checks(
         )
         for name, row in asked.items()
     ]
-    first = {"unexplained": name_unexplained(upserted.accounts, NAMED)}
-    if upserted.refused_deletes and "deletes" in asked:
-        first["deletes"] = _first_deletes(session, dataset, upserted)
+    first = {"unexplained": name_unexplained(upserted.accounts, NAMED), "deletes": deletes}
     checks = []
     for (name, (title, law, value, limit, severity, waivable)), outcome in zip(
         asked.items(), expect(frame, wanted), strict=True
@@ -279,7 +290,7 @@ def _account_checks(
                 expected=expected,
                 first=first.get(name, []) if outcome.status == "failed" else [],
                 waivable=waivable,
-                way_out=_way_out(dataset, name),
+                way_out=_way_out(dataset, name, shown),
             )
         )
     return checks
@@ -292,9 +303,8 @@ def _unusable(rejected: int, fresh: int, held: int) -> float:
     return rejected / fresh if fresh else 0.0
 
 
-def _way_out(dataset: Dataset, name: str) -> str:
+def _way_out(dataset: Dataset, name: str, shown: list[dict[str, Any]]) -> str:
     """What a dataset file can say so that a check is not red again; nothing where it can say nothing."""
-    version = dataset.apply.version
     if name == "incomparable":
         return (
             "an offset orders the records of one partition only: declare a version of the value, or [timestamp, "
@@ -313,6 +323,11 @@ def _way_out(dataset: Dataset, name: str) -> str:
         )
     if name != "conflicts":
         return ""
+    return "; or ".join(way for way in (compare_proposal(dataset, shown), _other_way_out(dataset)) if way)
+
+
+def _other_way_out(dataset: Dataset) -> str:
+    version = dataset.apply.version
     if version and version.tie == "conflict" and not dataset.chained:
         return (
             "of several contents of one version apply.version.tie: last takes the one at the larger offset (first: the "
@@ -321,6 +336,31 @@ def _way_out(dataset: Dataset, name: str) -> str:
     if not version and dataset.identity.business_key:
         return "a wider identity.business_key keeps contents apart that are two things"
     return ""
+
+
+def compare_proposal(dataset: Dataset, shown: list[dict[str, Any]]) -> str:
+    """Which fields a dataset file can leave out of the comparison: those in which the two contents of each conflict
+    that is shown differ. Nothing where they are many, where they decide, or where a content is not known."""
+    conflicts = [one for one in shown if one["reason"] in ("same_identity", "same_version")]
+    sides = [(one["record"].get("fields"), one["other"].get("fields")) for one in conflicts]
+    if not sides or any(_says_nothing(dataset, side) for both in sides for side in both):
+        return ""
+    names = {name for record, other in sides for name in record if record[name] != other.get(name)} - dataset.excepted
+    if not 0 < len(names) <= FEW or not names <= dataset.fields.keys() - dataset.bound_fields.keys():
+        return ""
+    given = ", ".join(name for name in dataset.fields if name in names)
+    declared = ", ".join(name for name in dataset.fields if name in names | dataset.excepted)
+    return (
+        f"the contents that are shown differ in {given} only: if that does not make them two things, declare "
+        f"apply.compare: {{except: [{declared}]}}"
+    )
+
+
+def _says_nothing(dataset: Dataset, fields: dict[str, Any] | None) -> bool:
+    """Whether a side of a conflict is not known, or is a tombstone."""
+    return fields is None or all(
+        value is None or name not in dataset.fields or name in dataset.keyed_fields for name, value in fields.items()
+    )
 
 
 def _held_checks(

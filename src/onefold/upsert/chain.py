@@ -22,7 +22,7 @@ from onefold.records import envelope as E
 from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, keys_of, mark_links
-from onefold.upsert.judge import answered, stands_above_winner
+from onefold.upsert.judge import answered, same_as_compared, stands_above_winner
 
 STANDS = (U.LIVE, U.DELETED)
 
@@ -31,7 +31,8 @@ def chain_columns(base: DataFrame, dataset: Dataset) -> DataFrame:
     """What the look-up reads of the table: as `base_columns`, by the names that staging has, and `_state`."""
     levels = [name for name in C.LEVELS.values() if name in base.columns]
     period = [C.WITHIN] if dataset.within else []
-    return base.select(C.KEY, *period, C.VERSION, C.ORDER, C.HASH, C.DELETED, U.STATE, *levels)
+    content = dict.fromkeys((C.HASH, C.compared(dataset)))
+    return base.select(C.KEY, *period, C.VERSION, C.ORDER, *content, C.DELETED, U.STATE, *levels)
 
 
 def judge_chain(
@@ -72,9 +73,9 @@ def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataF
     """Where each link stands: the head, the base's row of its version, whether it wins its version, and the run."""
     assert dataset.apply.version
     version, first = F.col(C.VERSION), F.lit(dataset.apply.version.begins)
-    own = ("order", C.ORDER), ("hash", C.HASH), ("version", C.VERSION), ("state", U.STATE)
-    known = [*own, *((name.removeprefix("_"), name) for name in C.LEVELS.values() if name in rows.columns)]
-    row = F.struct(*(F.col(name).alias(short) for short, name in known))
+    own = [C.ORDER, C.HASH, C.compared(dataset), C.VERSION, U.STATE]
+    known = dict.fromkeys([*own, *(name for name in C.LEVELS.values() if name in rows.columns)])
+    row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
     ordered = Window.partitionBy(C.KEY, *within).orderBy(version.asc(), *_preference(dataset))
     is_head = F.col(_BASE) & F.col(U.STATE).isin(*STANDS)
     placed = rows.withColumns(
@@ -114,7 +115,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     head, twin, version, end = F.col(_HEAD), F.col(_TWIN), F.col(C.VERSION), F.col(_END)
     base, wins = F.col(_BASE), F.col(_FIRST)
     has_head, met = head["version"].isNotNull(), twin["version"].isNotNull()
-    same, same_order = same_content(F.col(C.HASH), twin["hash"]), F.col(C.ORDER) == twin["order"]
+    same, same_order = _same_content(dataset, twin), F.col(C.ORDER) == twin["order"]
     at_end, above = version == end, version > end
     fresh = F.when(F.col(C.DELETED), "delete").when(has_head & (head["state"] == U.LIVE), "update").otherwise("insert")
     becomes = (
@@ -171,7 +172,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
     """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
     assert dataset.apply.version
-    known = [name for name in (C.ORDER, C.VERSION, C.HASH, C.PRODUCER) if name in base.columns]
+    known = [name for name in (C.ORDER, C.VERSION, C.HASH, C.COMPARED, C.PRODUCER) if name in base.columns]
     row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
     stood = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
     met = [rows[name] == stood[name] for name in by]
@@ -189,7 +190,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     twin = F.get(F.filter(_ROWS, lambda one: one["version"] == F.col(C.VERSION)), F.lit(0))
     tie = dataset.apply.version.tie
     answers = F.coalesce(stands_above_winner(twin["order"], tie), F.lit(False))
-    verdict, reason = answered(same_content(twin["hash"], F.col(C.HASH)), tie, "key_version")
+    verdict, reason = answered(_same_content(dataset, twin), tie, "key_version")
     was = F.col(C.VERDICT)
     return found.withColumns(
         {
@@ -205,6 +206,11 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
             U.BECOMES: F.lit(None).cast("string"),
         }
     ).drop(_ROWS)
+
+
+def _same_content(dataset: Dataset, other: Column) -> Column:
+    """Whether a record's content is that of another, given as a struct of its columns."""
+    return same_as_compared(F.col, lambda name: other[name.removeprefix("_")], dataset)
 
 
 def _narrowest(dataset: Dataset, twin: Column, rows: DataFrame) -> Column:
@@ -227,7 +233,7 @@ def _same_level(level: str, other: Column, rows: DataFrame) -> Column:
 
 def _finding(dataset: Dataset, head: Column, rows: DataFrame) -> Column:
     """The level at which the head, of another version and content, has the same identity."""
-    reused = (head["version"] != F.col(C.VERSION)) & ~same_content(head["hash"], F.col(C.HASH))
+    reused = (head["version"] != F.col(C.VERSION)) & ~_same_content(dataset, head)
     level = F.coalesce(
         *(F.when(_same_level(level, head, rows), level) for level in dataset.narrow), F.lit(None).cast("string")
     )

@@ -6,6 +6,7 @@ order, upsert the larger (version, order). Everything else is naming.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -22,10 +23,12 @@ from onefold.upsert import columns as U
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """What is known of a record and of the row that the base has for its key; `stands`: that row stands where
-    the record would that the batch's loser lost to."""
+    the record would that the batch's loser lost to. `same`: their contents are equal as they are compared; `identical`:
+    in every field."""
 
     has: Column
     same: Column
+    identical: Column
     same_order: Column
     earlier: Column
     stands: Column
@@ -35,7 +38,7 @@ class _Facts:
 
 def base_columns(base: DataFrame, dataset: Dataset) -> DataFrame:
     """What the look-up reads of the table: key, order and hash columns, never payload (L8)."""
-    names = [C.ORDER, C.HASH, U.STATE]
+    names = [*dict.fromkeys((C.ORDER, C.HASH, C.compared(dataset))), U.STATE]
     names += [C.VERSION] if dataset.apply.mode == "upsert" else []
     names += [name for name in C.LEVELS.values() if name in base.columns]
     return base.select(*C.row_key(dataset), *(F.col(name).alias(U.BASE + name) for name in names))
@@ -58,7 +61,7 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
         columns[name] = F.when(lost, loser).otherwise(survivor)
     # What is covered is not judged again. But its effect stands: without a row of its key, or where it would take the
     # row's place with other content, another record was there (a topic created anew, two exports that disagree).
-    displaces = ~facts.same & (facts.same_order | decided[U.ACTION][0].isNotNull())
+    displaces = ~facts.identical & (facts.same_order | decided[U.ACTION][0].isNotNull())
     contradicts = F.coalesce(~facts.has | displaces, F.lit(False)) & F.lit(dataset.source.exact)
     repeated = {
         C.VERDICT: F.when(contradicts, "conflict").otherwise("duplicate"),
@@ -97,7 +100,8 @@ def _facts(joined: DataFrame, dataset: Dataset) -> tuple[_Facts, DataFrame]:
             same_levels["producer"] &= order[part] == base_order[part]
     asked = {
         "has": F.col(U.BASE + C.HASH).isNotNull(),
-        "same": same_content(F.col(C.HASH), F.col(U.BASE + C.HASH)),
+        "same": same_as_compared(F.col, lambda name: F.col(U.BASE + name), dataset),
+        "identical": same_content(F.col(C.HASH), F.col(U.BASE + C.HASH)),
         "same_order": order == base_order,
         "earlier": order < base_order,
         "stands": stands_above_winner(base_order, _tie(dataset)),
@@ -107,9 +111,22 @@ def _facts(joined: DataFrame, dataset: Dataset) -> tuple[_Facts, DataFrame]:
     return _Facts(**facts, same_levels=same_levels, base_order=base_order), rows
 
 
+def same_as_compared(record: Callable[[str], Column], other: Callable[[str], Column], dataset: Dataset) -> Column:
+    """Whether the contents of two records are equal as the dataset compares them; each by the names of its columns.
+
+    One position has one content: there, if it is exact, all fields count.
+    """
+    compared = C.compared(dataset)
+    same = same_content(record(compared), other(compared))
+    if compared == C.HASH or not dataset.source.exact:
+        return same
+    identical = same_content(record(C.HASH), other(C.HASH))
+    return F.when(record(C.ORDER) == other(C.ORDER), identical).otherwise(same)
+
+
 def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     """The smaller in the total order stands, at one position the smaller hash."""
-    smaller_hash = ~f.same & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
+    smaller_hash = ~f.identical & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
     better = f.earlier | (f.same_order & smaller_hash)
     reason = _narrowest(f, dataset, dataset.deciding)
     # An inferred position orders and names, but never says that a position has two contents.
@@ -153,7 +170,7 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
     newer, tied = version > base_version, version == base_version
     apart = _apart(f, dataset)
-    smaller_hash = f.same_order & ~f.same & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
+    smaller_hash = f.same_order & ~f.identical & (F.col(C.HASH) < F.col(U.BASE + C.HASH))
     later = f.earlier if tie == "first" else ~(f.earlier | f.same_order)
     better = newer | (tied & (later | smaller_hash))
     again = F.coalesce(

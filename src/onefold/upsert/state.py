@@ -45,7 +45,7 @@ def branch_table(dataset: Dataset, branch: str) -> str:
 def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     """The state table's columns, with the types that staging has."""
     chained = [C.DELETED] if dataset.chained else []
-    named = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, *chained, *C.LEVELS.values()]
+    named = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, *chained, *C.LEVELS.values()]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     known = {field.name: field for field in staged.schema.fields}
     own = [part for name in named if name in known for part in flat_fields(known[name])]
