@@ -24,7 +24,8 @@ from onefold.operations.in_process import InSession
 from onefold.publish import publish_batch
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
-from onefold.report.ledger import explain, records_of, rows_of
+from onefold.report.explain import explain
+from onefold.report.ledger import records_of, rows_of
 from onefold.spark.result import StepResult, result_key
 from onefold.upsert.documents import upserted_of
 from onefold.upsert.generation import fix_generation, settle

@@ -23,8 +23,9 @@ from onefold.publish.decide import release
 from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
+from onefold.report.explain import explain
 from onefold.report.held import held_of
-from onefold.report.ledger import explain, records_of, rows_of
+from onefold.report.ledger import records_of, rows_of
 from onefold.upsert.state import state_table
 from tests.support import layouts as L
 from tests.support import oracle

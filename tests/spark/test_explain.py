@@ -16,7 +16,8 @@ from onefold.dataset import Dataset
 from onefold.lake import STAGING, Lake
 from onefold.records.key import digest_of_key
 from onefold.report.document import Report, describe
-from onefold.report.ledger import And, equal, explain, explain_position, one_of, open_catalog, records_of
+from onefold.report.explain import explain, explain_position
+from onefold.report.ledger import And, equal, one_of, open_catalog, records_of
 from onefold.upsert.state import verdict_name
 from sample import kcat
 from tests.support.files import away, state_files, verdict_files

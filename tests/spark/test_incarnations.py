@@ -17,7 +17,7 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.operations.in_process import InSession
 from onefold.records.key import digest_of_key
 from onefold.report.document import describe
-from onefold.report.ledger import explain, explain_position
+from onefold.report.explain import explain, explain_position
 from tests.support.pipeline import Sent, entries, export
 
 MakeDataset = Callable[..., Dataset]

@@ -23,7 +23,8 @@ from onefold.operations.in_process import InSession
 from onefold.publish.forget import forget
 from onefold.quality.sums import sum_faults
 from onefold.report.changes import changes_of
-from onefold.report.ledger import explain_sum, rows_of
+from onefold.report.explain import explain_sum
+from onefold.report.ledger import rows_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import state_table
 from tests.support.pipeline import Sent, export, increments, moved, run

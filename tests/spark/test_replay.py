@@ -26,7 +26,8 @@ from onefold.publish.rollback import roll_back
 from onefold.records import envelope as E
 from onefold.records.within import mark_lines, mark_positions
 from onefold.report.document import describe
-from onefold.report.ledger import batches_of, explain_position, offsets_of, records_of, rows_of, verdicts_of
+from onefold.report.explain import explain_position
+from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of
 from tests.support import layouts as L
 from tests.support import oracle

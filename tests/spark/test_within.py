@@ -20,7 +20,8 @@ from onefold.lake import Lake
 from onefold.records.decode import decode
 from onefold.records.key import digest_of_key, period_of_key
 from onefold.report.changes import changes_of
-from onefold.report.ledger import explain, explain_position, records_of, rows_of
+from onefold.report.explain import explain, explain_position
+from onefold.report.ledger import records_of, rows_of
 from tests.support.envelopes import envelope, record
 from tests.support.files import away, state_files, verdict_files
 from tests.support.pipeline import Sent, export, run

@@ -98,6 +98,7 @@ def verdicts(
     as_json: AsJson = False,
 ) -> None:
     """What became of each record of a batch."""
+    from onefold.report.explain import red_batch
     from onefold.report.ledger import VERDICT, each_verdict
 
     _check_reason(reason, Reason)
@@ -105,7 +106,8 @@ def verdicts(
     told = ("verdict", "reason", "scope", "survivor") if as_json else VERDICT
     rows, published = each_verdict(lake, dataset, batch, reason, limit or (None if as_json else 50), told)
     if not published:
-        note(f"batch {batch} is not published: this is what its newest attempt would do")
+        red = red_batch(lake, dataset, batch)
+        note(red.sentence if red else f"not published: batch {batch}. Its verdicts are what its last attempt found.")
     if as_json:
         names = ("topic", "partition", "offset", *told)
         rows = ({key: row[key] for key in names} for row in rows)
@@ -173,41 +175,52 @@ def explain_key(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every published record that touched a key (or the key of a position), in order: verdict, batch, and the row."""
+    """Every record that touched a key (or the key of a position), in order: verdict, batch, and the row.
+
+    Records of a red batch are listed, too, marked as not published.
+    """
     from onefold.records.key import digest_of_key, period_of_key
-    from onefold.report.ledger import explain, explain_position, explain_sum
+    from onefold.report.explain import explain, explain_position, explain_sum, red_batches
 
     lake, dataset = open_published(name)
     if (key is None) == (at is None):
         raise UsageError("name a key (--key) or a position (--position)")
+    red = red_batches(lake, dataset)
     if at is not None:
         found = re.fullmatch(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)", at)
         if not found:
             raise UsageError(f"--position {at!r} is no TOPIC-PARTITION@OFFSET, such as payments.entries-0@17")
-        rows = explain_position(lake, dataset, found["topic"], int(found["partition"]), int(found["offset"]))
-        answer(f"{name} {at}", rows, as_json, _touched(rows), "no published record is of this position")
-        return
-    assert key is not None
-    parts = key_of(key, dataset)
-    if dataset.sums and set(parts) == set(dataset.row_key_names):
-        rows = explain_sum(lake, dataset, parts)
+        rows = explain_position(lake, dataset, found["topic"], int(found["partition"]), int(found["offset"]), red)
+        none = "no record of a published or red batch is at this position"
     else:
-        digest = digest_of_key(dataset, parts)
-        rows = explain(lake, dataset, digest, period_of_key(dataset, parts))
-    none = f"no published record touched this key (rejected ones have none: onefold quarantine {name})"
-    answer(f"{name} {key}", rows, as_json, _touched(rows), none)
+        assert key is not None
+        parts = key_of(key, dataset)
+        if dataset.sums and set(parts) == set(dataset.row_key_names):
+            rows = explain_sum(lake, dataset, parts, red)
+        else:
+            rows = explain(lake, dataset, digest_of_key(dataset, parts), period_of_key(dataset, parts), red)
+        none = (
+            "no record of a published or red batch touched this key (rejected ones have none: name their position, "
+            f"or onefold quarantine {name})"
+        )
+    unpublished = {row["batch"] for row in rows if not row["published"]}
+    for batch in red:
+        if batch.batch in unpublished or not batch.kept:
+            note(batch.sentence)
+    answer(f"{name} {at or key}", rows, as_json, _touched(rows), none)
 
 
 def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What is shown of each row; cluster and incarnation where the answer has several."""
+    """What is shown of each row; cluster and incarnation where the answer has several, and what is not published."""
     several = _several(rows)
-    hidden = ("key", "row", "cluster", "topic", "incarnation", "partition", "offset")
+    hidden = ("key", "row", "cluster", "topic", "incarnation", "partition", "offset", "published")
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
         at = {name: row[name] for name in ("topic", "partition", "offset")} if row["topic"] is not None else None
         place = {name: row[name] for name in several} | {"position": _place(at)}
         told = _verdict({name: value for name, value in row.items() if name not in hidden})
         stands = row["row"]
+        told["batch"] += "" if row["published"] else " (not published)"
         return {**place, **told, "won": "won" if row["won"] else "", "stands": stands["_state"] if stands else ""}
 
     return shown

@@ -8,20 +8,19 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 from pyiceberg.table import Table
 
 from onefold import instants
-from onefold.catalog import StateTable, find_state, open_catalog, order_of
+from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER, is_own
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import Coverage, TopicPartition, merged
 from onefold.landing.plan import DECIDED, read_plan, taken_plans
 from onefold.quality.documents import GateResult
-from onefold.records.key import values_of_sum
 from onefold.report.decisions import in_force
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
@@ -151,7 +150,7 @@ def each_verdict(
     With a `limit` no more rows are held than that, without one all of them as Arrow has them.
 
     Raises:
-        UsageError: the batch was never upserted.
+        UsageError: the batch was never upserted, or the verdicts of its last attempt are gone.
     """
     from onefold.report.order import in_order, stream  # with it comes pandas, which most questions do without
 
@@ -160,6 +159,8 @@ def each_verdict(
     attempt = record.attempt if record else (latest.attempt if latest else None)
     if attempt is None:
         raise UsageError(f"{dataset.name}: no verdicts for batch {batch} (see `onefold batches {dataset.name}`)")
+    if record is None and latest and not has_verdicts(lake, dataset, latest):
+        raise UsageError(f"{dataset.name}: batch {batch}: {lost_verdicts(dataset.name, batch)}")
     wanted: BooleanExpression = equal("attempt", attempt)
     if reason:
         wanted = And(wanted, equal("reason", reason))
@@ -167,121 +168,6 @@ def each_verdict(
     found = stream(_verdict_table(lake, dataset).scan(row_filter=wanted, selected_fields=tuple(names)))
     rows = in_order((some.select(names) for some in found), ("topic", "partition", "offset"), limit)
     return (plain(_from_here(row)) for row in rows), record is not None
-
-
-def explain(lake: Lake, dataset: Dataset, digest: bytes, period: str | None = None) -> list[dict[str, Any]]:
-    """Every published record that touched a key, in the total order, with its verdicts in the order of batches.
-
-    The record that stands has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted).
-    `period`: where the key's begins (`onefold.records.key.period_of_key`); nothing of other periods is opened.
-    """
-    periods = None if period is None else [period]
-    return _touching(lake, dataset, records_of(lake, dataset), equal("key", digest), periods)
-
-
-def explain_sum(lake: Lake, dataset: Dataset, key: dict[str, Any]) -> list[dict[str, Any]]:
-    """Mode increment: every published record of the messages that a key's sum is made of, as `explain` tells them."""
-    table = find_state(lake, dataset)
-    if table is None:
-        return []
-    wanted = equal(U.STATE, U.ENTRY)
-    for name, value in values_of_sum(dataset, key).items():
-        wanted = And(wanted, equal(name, value))
-    entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=table.main.snapshot)
-    digests = entries.to_arrow()["_key"].to_pylist()
-    if not digests:
-        return []
-    return _touching(lake, dataset, records_of(lake, dataset), one_of("key", digests))
-
-
-def explain_position(lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
-    """What became of one position: every published record that touched a key which a record there had, as `explain`
-    tells it, and what had no key; in every cluster and incarnation that has such a position."""
-    records = records_of(lake, dataset)
-    place = And(equal("topic", topic), And(equal("partition", partition), equal("offset", offset)))
-    there = _judged(lake, dataset, records, place)
-    rows = [row | {"row": None} for row in there if not row["key"]]
-    for key in sorted({row["key"] for row in there if row["key"]}):
-        periods = _shared_periods(records, {row["batch"] for row in there if row["key"] == key})
-        rows += _touching(lake, dataset, records, equal("key", bytes.fromhex(key)), periods)
-    return rows
-
-
-def _shared_periods(records: list[CommitRecord], batches: set[str]) -> list[str] | None:
-    """The periods that a key can lie in which these batches have; None: any."""
-    known = [set(one.within) for one in records if one.batch in batches and one.within is not None]
-    return sorted(set.intersection(*known)) if known else None
-
-
-def _touching(
-    lake: Lake,
-    dataset: Dataset,
-    records: list[CommitRecord],
-    wanted: BooleanExpression,
-    periods: list[str] | None = None,
-) -> list[dict[str, Any]]:
-    """The records that the batches of some periods judged, with the rows that they became."""
-    if periods is not None:
-        records = [one for one in records if one.within is None or not set(periods).isdisjoint(one.within)]
-    rows = _judged(lake, dataset, records, wanted)
-    standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]}, periods)
-    for row in rows:
-        row["row"] = standing.get((row["key"], *(row[name] for name in POSITION)))
-    return rows
-
-
-def _judged(
-    lake: Lake, dataset: Dataset, records: list[CommitRecord], wanted: BooleanExpression
-) -> list[dict[str, Any]]:
-    """What published batches said of records, in the total order, then in the order of batches."""
-    if not records:
-        return []
-    batches = {record.batch: number for number, record in enumerate(reversed(records))}
-    names = (
-        "timestamp",
-        *POSITION,
-        "version",
-        "message_id",
-        "verdict",
-        "reason",
-        "scope",
-        "survivor",
-        "won",
-        "finding",
-        "detail",
-        "batch",
-        "key",
-    )
-    published = And(wanted, one_of("attempt", [record.attempt for record in records]))
-    return sorted(
-        verdict_rows(lake, dataset, published, names),
-        key=lambda row: (str(row["timestamp"] or ""), *position(row, POSITION), batches[row["batch"]]),
-    )
-
-
-def _rows_of_keys(
-    lake: Lake, dataset: Dataset, keys: set[str], periods: list[str] | None
-) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The table's rows of some keys, live or deleted, by key and the position of the record that stands."""
-    table = find_state(lake, dataset)
-    if table is None or not keys:
-        return {}
-    wanted = one_of("_key", [bytes.fromhex(key) for key in keys])
-    if periods is not None:
-        wanted = And(wanted, one_of("_within", [_begins(one) for one in periods]))
-    found = {}
-    there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
-    names = [name for name in there.column_names if not is_own(name) or name == U.STATE]
-    for row in instants.rows_of(there.select([*names, "_key", *FLAT_ORDER.values()])):
-        order = order_of(row)
-        shown = {name: row[name] for name in names}
-        found[row["_key"].hex(), *(order[name] for name in POSITION)] = plain(shown)
-    return found
-
-
-def _begins(period: str) -> date | datetime:
-    """Where a period begins, of the type that the table has."""
-    return datetime.fromisoformat(f"{period}+00:00") if " " in period else date.fromisoformat(period)
 
 
 def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
@@ -324,6 +210,25 @@ def verdict_rows(
     for batch in _verdict_table(lake, dataset).scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))
         yield from (plain(_from_here(row)) for row in instants.rows_of(ordered))
+
+
+def has_verdicts(lake: Lake, dataset: Dataset, attempt: Upserted) -> bool:
+    """Whether the verdicts that an attempt gave are in the verdict table; one of no records has none to keep."""
+    if not any(sum(reasons.values()) for reasons in attempt.counts.values()):
+        return True
+    try:
+        table = _verdict_table(lake, dataset)
+    except NoSuchTableError:
+        return False
+    return next(iter(table.scan(row_filter=equal("attempt", attempt.attempt)).plan_files()), None) is not None
+
+
+def lost_verdicts(dataset: str, batch: str) -> str:
+    """That the verdicts of a batch that is not published are gone, and how to get them again."""
+    return (
+        "the verdicts of its last attempt are not in the lake any more, so its records cannot be listed. Its landed "
+        f"bytes are kept: `onefold discard {dataset} {batch} --reason …` and `onefold run {dataset}` judge them again."
+    )
 
 
 def _verdict_table(lake: Lake, dataset: Dataset) -> Table:

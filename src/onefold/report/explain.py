@@ -1,0 +1,220 @@
+"""Why is this record there: the verdicts of a key or a position over all batches, without a JVM.
+
+Verdicts exist once a published commit record names them. Those of a red batch's last attempt are kept with it, and are
+listed on request, marked as not published: they are what that attempt found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from pyiceberg.expressions import And, BooleanExpression
+
+from onefold import instants
+from onefold.catalog import find_state, order_of
+from onefold.dataset import Dataset
+from onefold.dataset.columns import FLAT_ORDER, is_own
+from onefold.lake import Lake
+from onefold.landing.plan import taken_plans
+from onefold.quality.documents import GateResult
+from onefold.records.key import values_of_sum
+from onefold.report.ledger import (
+    POSITION,
+    equal,
+    has_verdicts,
+    lost_verdicts,
+    one_of,
+    plain,
+    position,
+    records_of,
+    verdict_rows,
+)
+from onefold.upsert import columns as U
+from onefold.upsert.commit_record import CommitRecord
+from onefold.upsert.documents import Upserted
+
+
+@dataclass(frozen=True, slots=True)
+class RedBatch:
+    """A batch that is not published because its last attempt is red; `kept`: what the attempt found is in the lake."""
+
+    dataset: str
+    attempt: Upserted
+    gate: GateResult
+    kept: bool
+
+    @property
+    def batch(self) -> str:
+        """The batch id."""
+        return self.attempt.batch
+
+    @property
+    def sentence(self) -> str:
+        """That the batch is not published, why, and what its verdicts are worth."""
+        red = f"not published: batch {self.batch} is red ({'; '.join(self.gate.failures())})"
+        if not self.kept:
+            return f"{red}, and {lost_verdicts(self.dataset, self.batch)}"
+        return (
+            f"{red}. Its verdicts are what its last attempt found ({self.gate.judged:%Y-%m-%d %H:%M} UTC): they count "
+            "once the batch is published, and another attempt may find others."
+        )
+
+
+def red_batches(lake: Lake, dataset: Dataset) -> list[RedBatch]:
+    """The red batches of a dataset that are not published, in the order of planning."""
+    published = {record.batch for record in records_of(lake, dataset)}
+    plans = (plan for plan in taken_plans(lake, dataset.name) if plan.batch not in published)
+    return [red for plan in plans if (red := red_batch(lake, dataset, plan.batch))]
+
+
+def red_batch(lake: Lake, dataset: Dataset, batch: str) -> RedBatch | None:
+    """A batch that is not published, if its last attempt is red."""
+    attempt = lake.get(lake.latest(dataset, batch), Upserted)
+    gate = lake.get(lake.attempt(dataset, batch, attempt.attempt, "gate"), GateResult) if attempt else None
+    if attempt is None or gate is None or gate.green:
+        return None
+    kept = has_verdicts(lake, dataset, attempt) and not (dataset.sums and _entries_gone(lake, dataset, attempt))
+    return RedBatch(dataset.name, attempt, gate, kept)
+
+
+def _entries_gone(lake: Lake, dataset: Dataset, attempt: Upserted) -> bool:
+    """Mode increment: whether the snapshot is gone that says which sum each message of the attempt is of."""
+    table = find_state(lake, dataset)
+    return table is None or table.table.snapshot_by_id(attempt.head) is None
+
+
+def explain(
+    lake: Lake, dataset: Dataset, digest: bytes, period: str | None = None, red: Sequence[RedBatch] = ()
+) -> list[dict[str, Any]]:
+    """Every record that touched a key, in the total order, with its verdicts in the order of batches.
+
+    `published` is whether the verdict's batch is; those of the batches in `red` are listed, too. The record that stands
+    has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted). `period`: where the
+    key's begins (`onefold.records.key.period_of_key`); nothing of other periods is opened.
+    """
+    periods = None if period is None else [period]
+    return _touching(lake, dataset, _attempts(lake, dataset, red), equal("key", digest), periods)
+
+
+def explain_sum(
+    lake: Lake, dataset: Dataset, key: dict[str, Any], red: Sequence[RedBatch] = ()
+) -> list[dict[str, Any]]:
+    """Mode increment: every record of the messages that a key's sum is made of, as `explain` lists them."""
+    table = find_state(lake, dataset)
+    if table is None:
+        return []
+    wanted = equal(U.STATE, U.ENTRY)
+    for name, value in values_of_sum(dataset, key).items():
+        wanted = And(wanted, equal(name, value))
+    digests = set()
+    for snapshot in (table.main.snapshot, *(one.attempt.head for one in red if one.kept)):
+        entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=snapshot)
+        digests |= set(entries.to_arrow()["_key"].to_pylist())
+    if not digests:
+        return []
+    return _touching(lake, dataset, _attempts(lake, dataset, red), one_of("key", sorted(digests)))
+
+
+def explain_position(
+    lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int, red: Sequence[RedBatch] = ()
+) -> list[dict[str, Any]]:
+    """The records of one position: every record that touched a key which a record there had, as `explain` lists it,
+    and what had no key; in every cluster and incarnation that has such a position."""
+    attempts = _attempts(lake, dataset, red)
+    place = And(equal("topic", topic), And(equal("partition", partition), equal("offset", offset)))
+    there = _judged(lake, dataset, attempts, place)
+    rows = [row | {"row": None} for row in there if not row["key"]]
+    for key in sorted({row["key"] for row in there if row["key"]}):
+        periods = _shared_periods(attempts, {row["batch"] for row in there if row["key"] == key})
+        rows += _touching(lake, dataset, attempts, equal("key", bytes.fromhex(key)), periods)
+    return rows
+
+
+Attempt = CommitRecord | Upserted
+"""An attempt that judged records: a published one by its commit record, or a red one."""
+
+
+def _attempts(lake: Lake, dataset: Dataset, red: Sequence[RedBatch]) -> list[Attempt]:
+    """The published attempts, oldest first, then those of red batches."""
+    published: list[Attempt] = list(records_of(lake, dataset))
+    return [*reversed(published), *(one.attempt for one in red if one.kept)]
+
+
+def _shared_periods(attempts: Sequence[Attempt], batches: set[str]) -> list[str] | None:
+    """The periods that a key can lie in which these batches have; None: any."""
+    periods = [set(one.within) for one in attempts if one.batch in batches and one.within is not None]
+    return sorted(set.intersection(*periods)) if periods else None
+
+
+def _touching(
+    lake: Lake,
+    dataset: Dataset,
+    attempts: Sequence[Attempt],
+    wanted: BooleanExpression,
+    periods: list[str] | None = None,
+) -> list[dict[str, Any]]:
+    """The records that the batches of some periods judged, with the rows that they became."""
+    if periods is not None:
+        attempts = [one for one in attempts if one.within is None or not set(periods).isdisjoint(one.within)]
+    rows = _judged(lake, dataset, attempts, wanted)
+    standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]}, periods)
+    for row in rows:
+        place = (row["key"], *(row[name] for name in POSITION))
+        row["row"] = standing.get(place) if row["published"] else None
+    return rows
+
+
+def _judged(
+    lake: Lake, dataset: Dataset, attempts: Sequence[Attempt], wanted: BooleanExpression
+) -> list[dict[str, Any]]:
+    """What some attempts said of records, in the total order, then in the order of the attempts."""
+    if not attempts:
+        return []
+    places = {one.attempt: number for number, one in enumerate(attempts)}
+    names = (
+        "timestamp",
+        *POSITION,
+        "version",
+        "message_id",
+        "verdict",
+        "reason",
+        "scope",
+        "survivor",
+        "won",
+        "finding",
+        "detail",
+        "batch",
+        "key",
+    )
+    published = {one.attempt for one in attempts if isinstance(one, CommitRecord)}
+    rows = list(verdict_rows(lake, dataset, And(wanted, one_of("attempt", list(places))), (*names, "attempt")))
+    rows.sort(key=lambda row: (str(row["timestamp"] or ""), *position(row, POSITION), places[row["attempt"]]))
+    return [{**{name: row[name] for name in names}, "published": row["attempt"] in published} for row in rows]
+
+
+def _rows_of_keys(
+    lake: Lake, dataset: Dataset, keys: set[str], periods: list[str] | None
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The table's rows of some keys, live or deleted, by key and the position of the record that stands."""
+    table = find_state(lake, dataset)
+    if table is None or not keys:
+        return {}
+    wanted = one_of("_key", [bytes.fromhex(key) for key in keys])
+    if periods is not None:
+        wanted = And(wanted, one_of("_within", [_begins(one) for one in periods]))
+    found = {}
+    there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
+    names = [name for name in there.column_names if not is_own(name) or name == U.STATE]
+    for row in instants.rows_of(there.select([*names, "_key", *FLAT_ORDER.values()])):
+        order = order_of(row)
+        shown = {name: row[name] for name in names}
+        found[row["_key"].hex(), *(order[name] for name in POSITION)] = plain(shown)
+    return found
+
+
+def _begins(period: str) -> date | datetime:
+    """Where a period begins, of the type that the table has."""
+    return datetime.fromisoformat(f"{period}+00:00") if " " in period else date.fromisoformat(period)
