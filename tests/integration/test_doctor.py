@@ -12,21 +12,13 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient, NewPartitions, NewTopic, ResourceType
 
 from onefold.dataset import Dataset
 from onefold.diagnosis import Diagnosis, Facts, diagnose, gather
@@ -37,10 +29,11 @@ from onefold.landing import newest
 from onefold.landing.condition import Activity
 from onefold.landing.inspection import Inspection
 from onefold.landing.land import land_batch, plan_batch
-from onefold.landing.plan import RangesPlan
+from onefold.landing.plan import Interval, RangesPlan
 from onefold.landing.raw import RawLog
 from sample.broker import Broker
 from tests.support.project import Project
+from tests.support.rights import AUTHORIZER, acl, granted
 
 pytestmark = pytest.mark.kafka
 DAILY = {"cron": "0 0 * * *", "start": "2026-01-01T00:00:00Z"}
@@ -62,8 +55,7 @@ def lax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "group.consumer.session.timeout.ms": 8_000,
         "unclean.leader.election.enable": "true",
         "auto.create.topics.enable": "true",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
+        **AUTHORIZER,
     }
     with Broker(settings=settings, log=tmp_path_factory.mktemp("lax") / "broker.log") as started:
         yield started
@@ -95,14 +87,15 @@ class Place:
         }
         return Dataset.model_validate(given | keys)
 
-    def send(self, count: int, *, partition: int = 0, **config: Any) -> Producer:
+    def send(self, count: int, *, partition: int = 0, at: datetime | None = None, **config: Any) -> Producer:
         """Idempotent unless the config says otherwise; with a transactional.id the transaction stays open."""
         producer = Producer(self.client | {"enable.idempotence": True, "linger.ms": 5} | config)
         if "transactional.id" in config:
             producer.init_transactions(30)
             producer.begin_transaction()
         for number in range(count):
-            producer.produce(self.name, json.dumps({"id": f"{number}"}), key=b"k", partition=partition)
+            stamp = {"timestamp": int(at.timestamp() * 1000)} if at else {}
+            producer.produce(self.name, json.dumps({"id": f"{number}"}), key=b"k", partition=partition, **stamp)
         assert producer.flush(30) == 0
         return producer
 
@@ -233,7 +226,8 @@ def test_a_plan_names_the_transaction_that_holds_it_back_and_its_age_also_where_
     [row] = here.onefold("run", "live", "--dry-run", "--json").json
     assert (row["offsets"], [bool(re.fullmatch(note(begun), one)) for one in row["notes"]]) == (0, [True]), row
     assert re.search(note(begun) + r"\s+live: nothing new", here.onefold("run", "live").err)
-    with granted(place, [acl(ResourceType.TRANSACTIONAL_ID, name, AclOperation.DESCRIBE, AclPermissionType.DENY)]):
+    hidden = acl(ResourceType.TRANSACTIONAL_ID, name, AclOperation.DESCRIBE, AclPermissionType.DENY)
+    with granted(place.admin, [hidden]):
         assert re.fullmatch(note(nameless), planned())
     monkeypatch.setattr("onefold.landing.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
     monkeypatch.setattr("onefold.landing.activity._WAITS", {"bootstrap_timeout_ms": 500})
@@ -378,6 +372,46 @@ def test_what_left_the_log_behind_the_landing_is_lost_and_told(broker: Broker, l
     assert the(place.look(), "gone_before_landing").found == "offsets [4, 7) are gone, not landed"
 
 
+UPSERT = {"mode": "upsert", "key": ["key"], "version": {"from": "offset"}}
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_partitions_that_were_added_since_the_first_landing_are_told(broker: Broker, lake: Lake, dated: bool) -> None:
+    """Cuts know the partitions that were empty; without cuts it is told once others hold records."""
+    place = Place(broker, lake, partitions=2)
+    dataset, now = place.dataset(apply=UPSERT, identity={}), datetime.now(UTC)
+
+    def look() -> list[str]:
+        found = place.look(apply=UPSERT, identity={}).findings
+        return [one.finding.found for one in found if one.rule == "added_partitions"]
+
+    def grow(count: int) -> None:
+        place.admin.create_partitions([NewPartitions(place.name, count)])[place.name].result(30)
+
+    def land(start: int) -> None:
+        begin = now + timedelta(hours=start)
+        interval = Interval(start=begin, end=begin + timedelta(hours=1)) if dated else None
+        batch = plan_batch(place.lake, dataset, interval).batch
+        land_batch(place.lake, dataset, batch, read=lambda ranges, *_: {
+            one.topic_partition.key: [(one.start, one.end)] for one in ranges
+        })  # fmt: skip
+
+    send = partial(place.send, at=now - timedelta(hours=2, minutes=30))
+    send(1)
+    if not dated:
+        send(1, partition=1)
+    land(-3)
+    assert look() == []
+    grow(3)
+    first = "3 partitions, 2 when it was first landed"
+    assert look() == ([f"{first}; apply.version.from is the offset"] if dated else [])
+    send(1, partition=2)
+    end = "" if dated else " (or the others were empty)"
+    assert look() == [f"{first}{end}; apply.version.from is the offset"]
+    land(-2)
+    assert look() == [f"{first}{end}; apply.version.from is the offset"], "also once they are landed"
+
+
 def test_settings_that_are_refused_are_unknown(lax: Broker, lake: Lake, tmp_path: Path) -> None:
     place = Place(lax, lake)
     place.send(1)
@@ -388,7 +422,7 @@ def test_settings_that_are_refused_are_unknown(lax: Broker, lake: Lake, tmp_path
         acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, allow),
         acl(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS, deny),
     ]
-    with granted(place, acls):
+    with granted(place.admin, acls):
         done = project(tmp_path, lax, place.name).onefold("doctor", "live", "--json")
         assert done.code == 0, done.err
         unknown = {tuple(one["where"]): one for one in done.json["findings"] if one["rule"] == "unreadable"}
@@ -397,36 +431,8 @@ def test_settings_that_are_refused_are_unknown(lax: Broker, lake: Lake, tmp_path
         assert "authorization failed" in unknown["broker 1",]["why"]
         assert unknown["broker 1",]["do"] == "grant DESCRIBE_CONFIGS on the cluster"
     hidden = [acl(ResourceType.TOPIC, place.name, AclOperation.DESCRIBE, deny)]
-    with granted(place, hidden), pytest.raises(ClusterRefusedError, match="opic authorization failed"):
+    with granted(place.admin, hidden), pytest.raises(ClusterRefusedError, match="opic authorization failed"):
         place.look()
-
-
-def acl(kind: Any, name: str, operation: Any, permission: Any) -> AclBinding:
-    return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, permission)
-
-
-@contextlib.contextmanager
-def granted(place: Place, rights: list[AclBinding]) -> Iterator[None]:
-    """Access rules that the broker itself tells, so that they hold; they go afterwards."""
-    every = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
-
-    def await_count(count: int) -> None:
-        deadline = time.monotonic() + 30
-        while len(place.admin.describe_acls(every).result(30)) != count:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-    for future in place.admin.create_acls(rights).values():
-        future.result(30)
-    await_count(len(rights))
-    try:
-        yield
-    finally:
-        for future in place.admin.delete_acls([every]).values():
-            future.result(30)
-        await_count(0)
 
 
 def test_brokers_that_do_not_answer_and_topics_that_are_not_there(

@@ -1,4 +1,5 @@
-"""`onefold init` from a live topic: the newest committed records of each partition, and clear words without any."""
+"""`onefold init` from a live topic: the newest committed records of each partition, how the brokers clean it, and clear
+words without any record."""
 
 from __future__ import annotations
 
@@ -8,10 +9,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient, NewTopic, ResourceType
 
+from onefold.draft import Sample, Topics, draft_dataset, text_of
+from onefold.draft.topics import newest_of_topics
+from onefold.landing.cluster import Cluster
 from sample.broker import Broker
 from tests.support.project import Project
+from tests.support.rights import AUTHORIZER, acl, granted
 
 pytestmark = pytest.mark.kafka
 
@@ -19,10 +24,20 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def topic(broker: Broker) -> str:
     """An empty topic of three partitions."""
+    return create(broker, partitions=3)
+
+
+def create(broker: Broker, *, partitions: int = 1, **config: str) -> str:
+    """An empty topic."""
     name = f"shop.orders-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(name, num_partitions=3, replication_factor=1)])[name].result(30)
+    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+    admin = client(broker)
+    admin.create_topics([new])[name].result(30)
     return name
+
+
+def client(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
 
 
 @pytest.fixture
@@ -80,3 +95,44 @@ def test_a_live_topic_is_drafted_and_runs(project: Project, broker: Broker, topi
     ran = project.onefold("run", "orders", "--json")
     assert ran.code == 0, ran.err
     assert ran.json[0]["verdicts"] == {"applied": 40, "superseded": 361}
+
+
+def sampled(broker: Broker, *topics: str) -> Sample:
+    """The sample of topics, each of which has a record with a key."""
+    quiet = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+    producer = Producer(quiet)
+    for topic in topics:
+        producer.produce(topic, b'{"n": 1}', b"a", 0)
+    assert producer.flush(30) == 0
+    return newest_of_topics("orders", Cluster("kafka_default", quiet), topics, 100)
+
+
+@pytest.mark.parametrize(("policy", "compacted"), [("compact", True), ("compact,delete", True), ("delete", False)])
+def test_the_brokers_say_whether_a_topic_is_compacted(broker: Broker, policy: str, compacted: bool) -> None:
+    sample = sampled(broker, create(broker, **{"cleanup.policy": policy}))
+    assert (sample.compacted, sample.policy_unknown) == (compacted, "")
+    [line] = [line for line in drafted(sample).splitlines() if line.startswith("  mode:")]
+    assert line.startswith("  mode: upsert" if compacted else "  mode: append")
+    assert ("  delete_when: tombstone" in drafted(sample)) == compacted
+
+
+def test_topics_of_which_one_is_not_compacted_are_not_compacted(broker: Broker) -> None:
+    both = create(broker, **{"cleanup.policy": "compact"}), create(broker)
+    assert not sampled(broker, *both).compacted
+
+
+def test_a_policy_that_the_user_may_not_read_is_unknown_and_breaks_nothing(tmp_path: Path) -> None:
+    with Broker(settings=AUTHORIZER, log=tmp_path / "broker.log") as guarded:
+        topic = create(guarded, **{"cleanup.policy": "compact"})
+        allowed = [
+            acl(ResourceType.TOPIC, topic, operation, AclPermissionType.ALLOW)
+            for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE)
+        ]
+        with granted(client(guarded), allowed):
+            sample = sampled(guarded, topic)
+    assert (sample.compacted, sample.policy_unknown) == (False, "the user lacks DESCRIBE_CONFIGS on the topic")
+    assert "cleanup.policy of the topic is unknown" in drafted(sample)
+
+
+def drafted(sample: Sample) -> str:
+    return text_of(draft_dataset("orders", Topics("kafka_default", ("shop.orders",)), sample))

@@ -109,7 +109,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",
-        "spark/test_explain.py", "process/test_quarantine.py", "process/test_changes.py", "process/test_reds.py",
+        "spark/test_explain.py", "process/test_red_verdicts.py", "process/test_quarantine.py", "process/test_changes.py", "process/test_reds.py",
         "dags/test_report_pages.py",
     ),
     "rest": ("integration/test_catalog.py", "integration/test_where_it_runs.py", "process/test_contention.py"),
@@ -126,7 +126,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_nulls.py", "spark/test_plans.py",
         "spark/test_reuse.py", "spark/test_skips.py", "spark/test_forget.py", "spark/test_replay.py",
         "spark/test_schema_changes.py",
-        "unit/test_account.py", "unit/test_generation.py", "unit/test_test_runs.py", "process/test_crashes.py",
+        "unit/test_account.py", "unit/test_compare.py", "unit/test_generation.py", "unit/test_test_runs.py",
+        "process/test_crashes.py",
         "process/test_contention.py", "process/test_quarantine.py",
     ),
     "vocabulary": ("unit/test_vocabulary.py", "unit/test_report_page.py"),

@@ -14,6 +14,7 @@ from rich.console import Console
 from onefold.cli.doctor import by_hand_table, document, findings_table, writers_table
 from onefold.dataset import Dataset
 from onefold.diagnosis import Facts, Finding, Landed, diagnose
+from onefold.diagnosis.facts import FirstPartitions
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
 from onefold.landing.condition import (
@@ -139,6 +140,21 @@ SEGMENTS: Keys = {
     "source": {"exports": {"path": "x/", "layout": "segments", "origin": {"cluster": "prod"}}},
     "schedule": None,
 }
+OFFSET: Keys = {"apply": UPSERT, "identity": None}
+CLOCKS: Keys = {"apply": UPSERT | {"version": {"from": ["timestamp", "offset"]}}, "identity": None}
+
+
+def grown(file: Keys, first: int, *, certain: bool = True, end: int = 0) -> Facts:
+    """A topic that has two partitions now, of which the second ends at an offset, and that had fewer or as many."""
+    seen = facts(file=file, landed=Landed(1, partitions={"t": FirstPartitions(first, certain)}))
+    assert seen.cluster
+    second = replace(GOOD_PARTITION, number=1, end=end, stable=end)
+    (topic,) = seen.cluster.topics
+    return replace(
+        seen, cluster=replace(seen.cluster, topics=(replace(topic, partitions=(*topic.partitions, second)),))
+    )
+
+
 BEHIND = Landed(1, until=NOW - timedelta(days=6, hours=20), ends={("t", 0): 40})
 
 Row = tuple[str, Facts, str, str, str]
@@ -559,6 +575,35 @@ FOUND: list[Row] = [
         "source.exports.holes=compacted in mode append",
         "source.exports.holes=none",
     ),
+    (
+        "added_partitions",
+        grown(OFFSET, 1),
+        "warning",
+        "2 partitions, 1 when it was first landed; apply.version.from is the offset",
+        "apply.version.from=[timestamp, offset] (with message.timestamp.type=LogAppendTime on the topic, else the "
+        "producers' clocks decide; or a version in the value; then onefold rebuild things)",
+    ),
+    (
+        "added_partitions",
+        grown({"apply": UPSERT | {"version": {"from": ["offset", "v"]}}, "identity": None}, 1),
+        "warning",
+        "2 partitions, 1 when it was first landed",
+        "apply.version.from=[timestamp, offset]",
+    ),
+    (
+        "added_partitions",
+        grown(OFFSET, 1, certain=False, end=5),
+        "warning",
+        "2 partitions, 1 when it was first landed (or the others were empty)",
+        "apply.version.from=[timestamp, offset]",
+    ),
+    (
+        "version_of_arrival",
+        facts(topic={"message.timestamp.type": "LogAppendTime"}, file=CLOCKS),
+        "warning",
+        "message.timestamp.type=LogAppendTime",
+        "apply.version.from: a version that the producer sets",
+    ),
     ("no_schedule", facts(file={"schedule": None}), "info", "schedule: none", "schedule: "),
     ("no_freshness", facts(file={"quality": {}}), "info", "quality.freshness: none", "quality.freshness=49h"),
     (
@@ -591,6 +636,11 @@ FOUND: list[Row] = [
 
 QUIET: list[tuple[str, Facts]] = [
     ("nothing is wrong", facts()),
+    ("as many partitions as ever, under the offset", grown(OFFSET, 2)),
+    ("partitions that may have been there, and are empty", grown(OFFSET, 1, certain=False)),
+    ("partitions that were added, under a version that begins with the timestamp", grown(CLOCKS, 1)),
+    ("partitions that were added to a topic whose messages are rows", grown({}, 1)),
+    ("partitions of a topic that was not landed", replace(grown(OFFSET, 1), landed=Landed())),
     *(
         (
             f"one copy of {of} may be away",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,47 +9,11 @@ from typing import Any
 
 import pytest
 
-from onefold.dataset import Dataset, load_dataset
 from onefold.draft import Draft, Export, Topics, draft_dataset, text_of
 from onefold.draft.sample import Sample, sample_of
 from onefold.errors import NoDraftError
 from onefold.landing.record import Record
-
-KCAT = Export("exports/things/", "kcat")
-CONNECT = Export("exports/things/", "connect")
-
-
-def record(offset: int, value: Any, key: Any = None, **headers: str | None) -> Record:
-    """A record of `shop.things`; what is no bytes is written as JSON."""
-
-    def data(given: Any) -> bytes | None:
-        return given if given is None or isinstance(given, bytes) else json.dumps(given).encode()
-
-    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return Record("shop.things", 0, offset, 1_772_323_200_000 + offset, data(key), data(value), named)
-
-
-def drafted(records: Iterable[Record], source: Export | Topics = KCAT, **seen: Any) -> Draft:
-    exact = source is not CONNECT
-    return draft_dataset("things", source, sample_of("there", records, exact=exact, **seen))
-
-
-def entry(draft: Draft, key: str) -> tuple[str | None, str]:
-    """What is drafted for a key, and why; a note where there is no value."""
-    found = [(one.value, one.reason) for one in draft.entries if one.key == key]
-    assert found, (key, [one.key for one in draft.entries])
-    return found[-1]
-
-
-def notes(draft: Draft) -> str:
-    return " | ".join(one.reason for one in draft.entries if one.value is None)
-
-
-def loaded(draft: Draft, folder: Path) -> Dataset:
-    """The dataset that the file is, as `validate` reads it."""
-    file = folder / "things.yaml"
-    file.write_text(text_of(draft), encoding="utf-8")
-    return load_dataset(file)
+from tests.support.drafts import CONNECT, KCAT, drafted, entry, loaded, notes, record
 
 
 def fields(values: Iterable[Any]) -> dict[str, str | None]:

@@ -25,9 +25,10 @@ SOURCES = (
 )
 
 
-def check(records: list[Record], source: Export | Topics, missing: int = 0) -> bool:
+def check(records: list[Record], source: Export | Topics, missing: int = 0, *, compacted: bool = False) -> bool:
     """Draft and load; False: a sentence instead of a file."""
-    sample = Sample("there", records, missing=missing, exact=source is not SOURCES[1])
+    exact = source is not SOURCES[1]
+    sample = Sample("there", records, missing=missing, exact=exact, compacted=compacted and exact)
     try:
         text = text_of(draft_dataset("things", source, sample))
     except NoDraftError:
@@ -72,7 +73,10 @@ def test_a_field_that_is_called_like_a_word_of_the_log_leaves_the_word_its_meani
 @given(st.integers(0, 2**32))
 def test_a_draft_is_valid(seed: int) -> None:
     draw = Draw(Random(seed))
-    made = sum(check(draw.log(), draw.random.choice(SOURCES), draw.random.randrange(3)) for _ in range(8))
+    made = sum(
+        check(draw.log(), draw.random.choice(SOURCES), draw.random.randrange(3), compacted=draw.random.random() < 0.5)
+        for _ in range(8)
+    )
     assert made >= 1, "hardly any log is refused: else this would prove nothing"
 
 

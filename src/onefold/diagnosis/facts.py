@@ -18,6 +18,15 @@ MARGIN = timedelta(days=3)
 
 
 @dataclass(frozen=True, slots=True)
+class FirstPartitions:
+    """How many partitions a topic had when it was first landed."""
+
+    count: int
+    certain: bool
+    """Whether a cut says so, which knows the empty ones, too; else others may have been there, and empty."""
+
+
+@dataclass(frozen=True, slots=True)
 class Landed:
     """What the lake holds of the dataset."""
 
@@ -33,6 +42,8 @@ class Landed:
     """The instant up to which the topics were landed last."""
     ends: Mapping[Where, int] = field(default_factory=dict)
     """Of the topics as they are now: the first offset of each partition that is not landed yet."""
+    partitions: Mapping[str, FirstPartitions] = field(default_factory=dict)
+    """Of the topics as they are now, as far as it is known."""
 
     @property
     def records(self) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from onefold.dataset import Dataset
-from onefold.diagnosis.facts import Facts, Landed
+from onefold.diagnosis.facts import Facts, FirstPartitions, Landed
 from onefold.lake import Lake
 from onefold.landing.condition import ClusterCondition, NewestBatches, Where
 from onefold.landing.connection import client_settings
+from onefold.landing.cuts import cut_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Manifest
 from onefold.landing.offsets import TopicPartition
@@ -78,8 +79,11 @@ def _landed(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> L
     for offsets in records[0].coverage.partitions.values() if records else ():
         for start, end, kind in offsets.holes:
             holes[kind] += end - start
-    until, ends = _reached(lake, dataset, cluster) if cluster else (None, {})
-    return Landed(len(records), counts, tuple(_kinds(lake, dataset, records)), holes, until, ends)
+    plans = _landed_plans(lake, dataset) if cluster else []
+    numbers = _incarnations(lake, cluster) if cluster else {}
+    until, ends = _reached(plans, numbers)
+    first = _first_partitions(lake, [plan for plan, _ in plans], numbers)
+    return Landed(len(records), counts, tuple(_kinds(lake, dataset, records)), holes, until, ends, first)
 
 
 def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterator[Duplicates]:
@@ -90,23 +94,77 @@ def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterato
             yield from upserted.duplicates
 
 
-def _reached(lake: Lake, dataset: Dataset, cluster: ClusterCondition) -> tuple[datetime | None, dict[Where, int]]:
-    """How far the topics are landed: the instant, and the offset of each partition of today's incarnations."""
-    numbers = {one.name: incarnation_of(lake, cluster.id, one.name, one.id, dry_run=True) for one in cluster.topics}
-    until: datetime | None = None
-    ends: dict[Where, int] = {}
+def _landed_plans(lake: Lake, dataset: Dataset) -> list[tuple[RangesPlan, datetime]]:
+    """The plans of live topics that are landed, in the order in which the dataset took them up, and up to when."""
+    plans = []
     for plan in taken_plans(lake, dataset.name):
         manifest = lake.storage.stat(Lake.manifest(plan.source, plan.batch))
-        if manifest is None or not isinstance(plan, RangesPlan):
-            continue
-        instant = plan.interval.end if plan.interval else manifest.modified
-        until = max(until, instant) if until else instant
+        if manifest is not None and isinstance(plan, RangesPlan):
+            plans.append((plan, plan.interval.end if plan.interval else manifest.modified))
+    return plans
+
+
+Incarnations = Mapping[tuple[str, str], int]
+"""By (cluster, topic): the number of today's topic among those of its name."""
+
+
+def _incarnations(lake: Lake, cluster: ClusterCondition) -> Incarnations:
+    return {
+        (cluster.id, one.name): incarnation_of(lake, cluster.id, one.name, one.id, dry_run=True)
+        for one in cluster.topics
+    }
+
+
+def _reached(
+    plans: list[tuple[RangesPlan, datetime]], numbers: Incarnations
+) -> tuple[datetime | None, dict[Where, int]]:
+    """How far the topics are landed: the instant, and the offset of each partition of today's incarnations."""
+    ends: dict[Where, int] = {}
+    for plan, _ in plans:
         for one in plan.ranges:
-            if _is_of(one.topic_partition, cluster.id, numbers):
+            if _is_of(one.topic_partition, numbers):
                 where = (one.topic_partition.topic, one.topic_partition.partition)
                 ends[where] = max(one.end, ends.get(where, 0))
-    return until, ends
+    return max((instant for _, instant in plans), default=None), ends
 
 
-def _is_of(where: TopicPartition, cluster: str, numbers: dict[str, int]) -> bool:
-    return where.cluster == cluster and numbers.get(where.topic) == where.incarnation
+def _first_partitions(lake: Lake, plans: list[RangesPlan], numbers: Incarnations) -> dict[str, FirstPartitions]:
+    """How many partitions today's topics had when they were first landed: as the cuts of the first plan know, else as
+    its ranges show, if they are of every partition from 0 on."""
+    first: dict[str, FirstPartitions | None] = {}
+    for plan in plans:
+        planned = _partitions_of((one.topic_partition for one in plan.ranges), numbers)
+        if new := planned.keys() - first.keys():
+            known = _cut_partitions(lake, plan, numbers)
+            first |= {topic: _count(known.get(topic), planned[topic]) for topic in new}
+    return {topic: count for topic, count in first.items() if count}
+
+
+def _count(known: set[int] | None, planned: set[int]) -> FirstPartitions | None:
+    if known:
+        return FirstPartitions(len(known), certain=True)
+    whole = planned == set(range(len(planned)))
+    return FirstPartitions(len(planned), certain=False) if whole else None
+
+
+def _cut_partitions(lake: Lake, plan: RangesPlan, numbers: Incarnations) -> dict[str, set[int]]:
+    """The partitions that the cuts of a plan's interval know, empty ones too: at its start, else at its end."""
+    instants = (plan.interval.end, plan.interval.start) if plan.interval else ()
+    known: dict[str, set[int]] = {}
+    for instant in instants:
+        if cut := cut_of(lake, plan.source, instant):
+            known |= _partitions_of(map(TopicPartition.of, cut.offsets), numbers)
+    return known
+
+
+def _partitions_of(partitions: Iterable[TopicPartition], numbers: Incarnations) -> dict[str, set[int]]:
+    """The partition numbers of each of today's topics."""
+    by_topic: dict[str, set[int]] = {}
+    for one in partitions:
+        if _is_of(one, numbers):
+            by_topic.setdefault(one.topic, set()).add(one.partition)
+    return by_topic
+
+
+def _is_of(where: TopicPartition, numbers: Incarnations) -> bool:
+    return numbers.get((where.cluster, where.topic)) == where.incarnation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onefold.dataset.columns import is_own
 from onefold.draft.entries import counted
@@ -22,7 +22,9 @@ class Upsert:
     key_reason: str
     version: tuple[str, ...]
     version_reason: str
-    tombstones: int
+    deletes: bool
+    """Whether a tombstone deletes its key."""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,13 @@ class Log:
     exact: bool
     several: bool = False
     """Whether the source has several topics, or may get more."""
+    compacted: bool = False
+    """Whether the brokers compact the topics."""
+
+    @property
+    def tombstones(self) -> int:
+        """How many messages are tombstones with a key."""
+        return sum(self.nulls)
 
 
 def draft_apply(log: Log, events: str) -> Upsert | Append:
@@ -58,9 +67,19 @@ def draft_apply(log: Log, events: str) -> Upsert | Append:
 
     `events` names a field that is one a message: then a key that comes again is no row that changes.
     """
-    tombstones = sum(log.nulls)
-    if tombstones:
-        return _deleting(log, tombstones)
+    if log.tombstones:
+        return _deleting(log)
+    if not log.compacted:
+        return _growing(log, events)
+    if not (problem := _key_problem(log)):
+        return _deleting(log)
+    note = f"the topic is compacted, but {problem}: a tombstone can delete no row and will be rejected (null_value)"
+    applied = _growing(log, events)
+    return replace(applied, notes=(note, *applied.notes))
+
+
+def _growing(log: Log, events: str) -> Upsert | Append:
+    """Upsert where keys come again with a growing version; else append."""
     found = _keys(log)
     for columns in found:
         keys = together(columns)
@@ -74,27 +93,30 @@ def draft_apply(log: Log, events: str) -> Upsert | Append:
             note = f"{told}{growth.expression} {growth}: if only the newest of each counts, it is an upsert"
             return Append(f"each record has a {events} of its own", (note,))
         reason = f"{told}{growth.expression} grows: rows that change"
-        return _upsert(reason, columns, "", growth.expression, str(growth), 0)
+        return _upsert(reason, columns, "", growth.expression, str(growth), deletes=False)
     if not found and (unfit := _unfit(log)):
         return Append(f"the key cannot key a row: {unfit}, and no field says the same")
     return Append("no tombstones, and no key that comes again with a growing version: each message is a row")
 
 
-def _deleting(log: Log, tombstones: int) -> Upsert | Append:
+def _deleting(log: Log) -> Upsert | Append:
+    """Upsert by the Kafka key, if it can key a row: tombstones delete."""
     columns = [column for column in log.key if column.mostly]
-    reason = f"{counted(tombstones, 'tombstone')}: a null value deletes its key"
+    tombstones = counted(log.tombstones, "tombstone") if log.tombstones else "no tombstone in the sample"
+    evidence = f"the topic is compacted, {tombstones}" if log.compacted else tombstones
+    reason = f"{evidence}: a null value deletes its key"
     if not columns:
         return Append(
             "there is no key that can be read",
-            (f"{counted(tombstones, 'tombstone')}, whose key cannot be read: they will be rejected (null_value)",),
+            (f"{tombstones}, whose key cannot be read: they will be rejected (null_value)",),
         )
     keys = together(columns)
     if unfit := _unfit(log):
-        told = f"{counted(tombstones, 'tombstone')}: the key cannot key a row ({unfit}), so they can delete none; they "
+        told = f"{tombstones}: the key cannot key a row ({unfit}), so they can delete none; they "
         return _by_fields(log, columns, reason, f"{told}will be rejected (null_value)")
     growth = find_version(log.headers, keys, log.partitions, log.contents)
     if growth:
-        return _upsert(reason, columns, "a tombstone has only its key", growth.expression, str(growth), tombstones)
+        return _upsert(reason, columns, "a tombstone has only its key", growth.expression, str(growth), deletes=True)
     if log.exact:
         inner = _field_version(log, keys)
         why = f"{_NO_VERSION}{f' ({inner.expression} {inner}, but tombstones do not have it)' if inner else ''}"
@@ -103,11 +125,11 @@ def _deleting(log: Log, tombstones: int) -> Upsert | Append:
         if moved or log.several:
             where = f"{counted(moved, 'key')} in several partitions" if moved else "there may be several topics"
             why += f"; {where}, whose offsets order nothing: {_CLOCKS}"
-            return _upsert(reason, columns, key_reason, ("timestamp", "offset"), why, tombstones)
+            return _upsert(reason, columns, key_reason, ("timestamp", "offset"), why, deletes=True)
         why += "; each key keeps to one partition in the sample, and one that moves makes its batch red"
-        return _upsert(reason, columns, key_reason, "offset", why, tombstones)
+        return _upsert(reason, columns, key_reason, "offset", why, deletes=True)
     note = (
-        f"{counted(tombstones, 'tombstone')}: to delete by them a header must hold the version, for this layout "
+        f"{tombstones}: to delete by them a header must hold the version, for this layout "
         "carries neither offset nor timestamp; they will be rejected (null_value)"
     )
     return _by_fields(log, columns, reason, note)
@@ -118,7 +140,7 @@ def _by_fields(log: Log, columns: Sequence[Column], reason: str, note: str) -> U
     inner = _field_version(log, together(columns))
     values = _as_fields(log, columns)
     if inner and values:
-        return _upsert(f"{reason}, but: {note}", values, "", inner.expression, str(inner), 0)
+        return _upsert(f"{reason}, but: {note}", values, "", inner.expression, str(inner), deletes=False)
     return Append("no version can be told", (note,))
 
 
@@ -136,7 +158,8 @@ def _upsert(
     key_reason: str,
     version: str | tuple[str, ...],
     version_reason: str,
-    tombstones: int,
+    *,
+    deletes: bool,
 ) -> Upsert:
     keys = together(columns)
     there = [key for key in keys if key is not None]
@@ -148,7 +171,7 @@ def _upsert(
         "; ".join(filter(None, (key_reason, told))),
         (version,) if isinstance(version, str) else version,
         version_reason,
-        tombstones,
+        deletes,
     )
 
 
@@ -167,6 +190,14 @@ def _keys(log: Log) -> list[list[Column]]:
         return [] if _unfit(log) and not fields else [fields or whole]
     ids = [column for column in log.fields if snake(column.name).endswith("id") and column.mostly]
     return [[column] for column in sorted(ids, key=lambda column: snake(column.name) != "id")]
+
+
+def _key_problem(log: Log) -> str:
+    """Why the Kafka key cannot key a row; or nothing."""
+    if not any(column.mostly for column in log.key):
+        return "there is no key that can be read"
+    unfit = _unfit(log)
+    return f"the key cannot key a row ({unfit})" if unfit else ""
 
 
 def _unfit(log: Log) -> str:

@@ -13,7 +13,9 @@ from onefold.draft.apply import Append, Upsert
 from onefold.draft.choices import Choices
 from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
 from onefold.draft.fields import Field
+from onefold.draft.identity import Found
 from onefold.draft.sample import Sample
+from onefold.draft.spellings import find_spellings
 from onefold.draft.values import open_sample
 from onefold.errors import NoDraftError
 
@@ -76,6 +78,8 @@ class _File:
         now = datetime.now(UTC)
         newest = min(self.sample.days[1], now) if self.sample.days else now
         entries.append(Entry(("schedule",), None, f'schedule: {{cron: "0 * * * *", start: {newest:%Y-%m-%d}}}'))
+        spellings = find_spellings(self.choices.opened.messages, self.choices.opened.key_format)
+        entries += [Entry(("key",), None, spelling) for spelling in spellings]
         entries.append(Entry(("key",), mapped(format=self.choices.opened.key_format), self.choices.opened.key_reason))
         entries += self._value()
         entries += self._identity()
@@ -160,17 +164,19 @@ class _File:
         at = ("identity",)
         found, business, again = self.choices.message_id, self.choices.business_key, self.choices.sent_again
         if found:
-            entries.append(Entry((*at, "message_id"), scalar(self._spelled(*found.expressions)[0]), found.reason))
-        if business and (again or not found):
+            why = self._with_differences(found)
+            entries.append(Entry((*at, "message_id"), scalar(self._spelled(*found.expressions)[0]), why))
+        if business and self.choices.drafted_business_key:
             told = f"; {again} sent again under another message id: what only this folds" if again else ""
-            entries.append(
-                Entry((*at, "business_key"), listed(self._spelled(*business.expressions)), business.reason + told)
-            )
+            why = self._with_differences(business) + told
+            entries.append(Entry((*at, "business_key"), listed(self._spelled(*business.expressions)), why))
         elif business and found and business.expressions != found.expressions:
             told = f"{business.reason}; none sent again under another message id in the sample"
             notes.append(f"perhaps, too: business_key: {listed(self._spelled(*business.expressions))} ({told})")
         if not entries:
             notes.append(self._no_identity())
+        if unfit := self.choices.unfit_id():
+            notes.append(unfit)
         if self.choices.producer:
             name, sequence = self.choices.producer
             notes.append(
@@ -178,6 +184,11 @@ class _File:
                 "a retry, if a producer counts on when it is started again)"
             )
         return [Entry((*at,), None, note) for note in notes] + entries
+
+    def _with_differences(self, found: Found) -> str:
+        """Why an identity, and in what the contents of one differ where some have several."""
+        differences = self.choices.differences(found.expressions)
+        return "; ".join(filter(None, (found.reason, str(differences) if found.evidence.clashing else "")))
 
     def _no_identity(self) -> str:
         if isinstance(self.choices.applied, Upsert):
@@ -190,20 +201,42 @@ class _File:
     def _applying(self) -> list[Entry]:
         applied, at = self.choices.applied, ("apply",)
         mode = "upsert" if isinstance(applied, Upsert) else "append"
-        entries = [Entry((*at, "mode"), mode, applied.reason)]
+        notes = [*applied.notes, self._policy_unknown(), self.choices.absences()]
+        entries = [*(Entry(at, None, note) for note in notes if note), Entry((*at, "mode"), mode, applied.reason)]
+        entries += [Entry((*at, ""), None, proposal) for proposal in self._proposals()]
         if isinstance(applied, Append):
-            return [*(Entry(at, None, note) for note in applied.notes), *entries]
+            return entries
         entries.append(Entry((*at, "key"), listed(self._spelled(*applied.key)), applied.key_reason))
         parts = self._spelled(*applied.version)
         version = scalar(parts[0]) if len(parts) == 1 else listed(parts)
-        entries.append(Entry((*at, "version", "from"), version, applied.version_reason))
+        differences = str(self.choices.differences(self.choices.key_and_version))
+        why = "; ".join(filter(None, (applied.version_reason, differences)))
+        entries.append(Entry((*at, "version", "from"), version, why))
         if OF_THE_LOG & {*applied.version} and not self.choices.message_id:
             entries.append(Entry((*at, "version", ""), None, RESENDS))
-        if applied.tombstones:
+        if applied.deletes:
             entries.append(Entry((*at, "delete_when"), "tombstone", ""))
         elif flags := _delete_flags(self.choices.fields.declared):
             entries.append(Entry((*at, ""), None, f'perhaps: delete_when: "{flags}"'))
         return entries
+
+    def _policy_unknown(self) -> str:
+        """A note where it matters that the brokers do not tell whether they compact the topics."""
+        if not self.sample.policy_unknown or self.choices.deletes:
+            return ""
+        return (
+            f"cleanup.policy of the topic is unknown ({self.sample.policy_unknown}): if it is compacted, a null value "
+            "deletes its key, and an upsert by the Kafka key with delete_when: tombstone is right"
+        )
+
+    def _proposals(self) -> list[str]:
+        """What may make different contents of one identity, or of one key and version, equal."""
+        choices = self.choices
+        identities = [found.expressions for found in (choices.message_id, choices.drafted_business_key) if found]
+        identities.append(choices.key_and_version)
+        taken = {name.removeprefix("value.") for expressions in identities for name in expressions}
+        proposals = (choices.differences(expressions).proposal(taken) for expressions in identities)
+        return [f"perhaps, too: {proposal}" for proposal in dict.fromkeys(filter(None, proposals))]
 
     def _quality(self) -> list[Entry]:
         rejected = self.choices.rejected()

@@ -115,6 +115,13 @@ def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
     ]
 
 
+def key_part_values(messages: Sequence[Message]) -> dict[str, list[Any]]:
+    """By expression, the values of a part of JSON keys, as they are; None where a key lacks it."""
+    return {
+        expression: [(one.key or {}).get(name) for one in messages] for name, expression in _key_parts(messages).items()
+    }
+
+
 def _key_parts(messages: Sequence[Message]) -> dict[str, str]:
     """The parts of JSON keys that an expression can name, with it; of those that would be one column, the first."""
     parts = _in_order(name for one in messages for name in one.key or {})

@@ -13,7 +13,8 @@ from typing import Any
 from onefold.dataset.base import SAFE_NAME
 from onefold.dataset.types import UnsupportedTypeError, parse_type
 from onefold.draft.entries import mapped, scalar
-from onefold.draft.types import Scalar, infer, type_text
+from onefold.draft.evidence import snake
+from onefold.draft.types import TIME_NAME, Scalar, infer, type_text
 from onefold.draft.values import Message
 
 _LONGEST = 64
@@ -44,6 +45,11 @@ class Field:
     def scalar(self) -> bool:
         """Whether it can be part of a key or an identity."""
         return not self.type.startswith(("double", "list", "struct"))
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is a time, by its type or its name."""
+        return self.type.startswith(("timestamp", "date")) or TIME_NAME.search(snake(self.name)) is not None
 
     @property
     def required(self) -> bool:
@@ -130,13 +136,17 @@ def _field(name: str, column: str, members: dict[int, Any], total: int) -> tuple
 
 def contents_of(messages: Sequence[Message], fields: Sequence[Field]) -> list[str]:
     """Key and declared fields of each message in one form: equal where the fold takes them for equal."""
-    types = {field.read_as: parse_type(field.type).name for field in fields}
-    contents = []
-    for one in messages:
-        value = one.value
-        told = value and [[name, _canonical(value.get(name), kind)] for name, kind in types.items()]
-        contents.append(json.dumps([repr(one.record.key), told], sort_keys=True, default=str))
-    return contents
+    rows = ((one, canonical_row(one, fields)) for one in messages)
+    return [json.dumps([repr(one.record.key), row], sort_keys=True, default=str) for one, row in rows]
+
+
+def canonical_row(message: Message, fields: Sequence[Field]) -> list[Any] | None:
+    """The declared fields of a message, each in a form that is equal where the fold takes them for equal; None: a
+    tombstone."""
+    value = message.value
+    if value is None:
+        return None
+    return [_canonical(value.get(field.read_as), parse_type(field.type).name) for field in fields]
 
 
 def _canonical(value: Any, kind: str) -> Any:

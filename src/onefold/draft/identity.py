@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -21,6 +21,8 @@ _PRODUCER = re.compile(r"producer(_(id|name))?|.*_producer(_(id|name))?")
 _SEQUENCE = re.compile(r"seq|sequence(_(id|number|no))?|.*_(seq|sequence)")
 _MOST_COLUMNS = 8
 _MOST_PARTS = 3
+_EVENT = ("source", "id")
+"""What CloudEvents' specification calls unique for each event, together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,10 @@ class Found:
 
 def find_message_id(headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str]) -> Found | None:
     """A global id: by its name in a header, then in a field; else whatever looks like a UUID and is one a message."""
-    for columns, what in ((headers, "header"), (fields, "field")):
-        named = [column for column in columns if _MESSAGE_ID.fullmatch(snake(column.name))]
-        for column in sorted(named, key=lambda column: snake(column.name) == "id"):
-            evidence = weigh(column.cells, contents)
-            if evidence.always and evidence.consistent:
-                return Found((column.expression,), f"{what} {column.name}: {evidence}", evidence)
+    for what, column in named_ids(headers, fields):
+        evidence = weigh(column.cells, contents)
+        if evidence.always and evidence.consistent:
+            return Found((column.expression,), f"{what} {column.name}: {evidence}", evidence)
     for columns, what in ((headers, "header"), (fields, "field")):
         for column in columns:
             evidence = weigh(column.cells, contents)
@@ -47,6 +47,35 @@ def find_message_id(headers: Sequence[Column], fields: Sequence[Column], content
             several = evidence.distinct > 1 and 2 * evidence.distinct >= evidence.present
             if own and several and evidence.always and evidence.clashing == 0 and _uuids(column.cells):
                 return Found((column.expression,), f"{what} {column.name}, UUIDs: {evidence}", evidence)
+    return None
+
+
+def named_ids(headers: Sequence[Column], fields: Sequence[Column]) -> Iterator[tuple[str, Column]]:
+    """Headers, then fields, with the name of a message id, and which of both they are; the bare `id` last."""
+    for columns, what in ((headers, "header"), (fields, "field")):
+        named = [column for column in columns if _MESSAGE_ID.fullmatch(snake(column.name))]
+        for column in sorted(named, key=lambda column: snake(column.name) == "id"):
+            yield what, column
+
+
+def find_cloud_event(headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str]) -> Found | None:
+    """Source and id of CloudEvents, in binary mode (headers `ce_…`) or structured mode (fields of the value), if they
+    are in (almost) every record, with one content each."""
+    binary = {snake(column.name): column for column in headers}
+    structured = {column.name: column for column in fields}
+    for columns, prefix, others, where in (
+        (binary, "ce_", ("specversion",), "headers"),
+        (structured, "", ("specversion", "type"), "fields"),
+    ):
+        names = [f"{prefix}{name}" for name in (*_EVENT, *others)]
+        attributes = [columns[name] for name in names if name in columns and columns[name].mostly]
+        if len(attributes) < len(names):
+            continue
+        parts = attributes[: len(_EVENT)]
+        evidence = weigh(together(parts), contents)
+        if evidence.always and evidence.consistent:
+            reason = f"CloudEvents ({where}): source and id together are unique for each event; {evidence}"
+            return Found(tuple(column.expression for column in parts), reason, evidence)
     return None
 
 

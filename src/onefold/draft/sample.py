@@ -40,6 +40,10 @@ class Sample:
     """(objects that were opened, objects of the export); None: all of it is in the sample, or it is no export."""
     unread: tuple[tuple[str, str], ...] = ()
     """(object, why) of objects that were not read, or not to their end."""
+    compacted: bool = False
+    """Whether the brokers compact all topics of the records."""
+    policy_unknown: str = ""
+    """Why it is unknown whether the brokers compact the topics; empty: it is known, or the source is an export."""
 
     @property
     def topics(self) -> list[str]:

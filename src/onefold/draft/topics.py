@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from onefold.draft.sample import LARGEST, Sample, sample_of
-from onefold.errors import NoDraftError
+from onefold.errors import ClusterRefusedError, ClusterUnavailableError, NoDraftError, UnknownTopicError
 from onefold.landing.cluster import Cluster, Partition
 from onefold.landing.offsets import newest_of
 from onefold.landing.record import Record
@@ -26,7 +27,18 @@ def newest_of_topics(name: str, cluster: Cluster, topics: Sequence[str], count: 
     if not sample.records:
         problem = "no committed record is there" if wanted else "the topic is empty"
         raise NoDraftError(name, place, problem, "Send something first, or name another topic.")
-    return sample
+    compacted, policy_unknown = _compacted(cluster, sample.topics)
+    return replace(sample, compacted=compacted, policy_unknown=policy_unknown)
+
+
+def _compacted(cluster: Cluster, topics: Sequence[str]) -> tuple[bool, str]:
+    """Whether the brokers compact all topics, and why that is unknown, if it is: a draft can do without."""
+    try:
+        return all("compact" in cluster.cleanup_policy(topic) for topic in topics), ""
+    except ClusterRefusedError:
+        return False, "the user lacks DESCRIBE_CONFIGS on the topic"
+    except (ClusterUnavailableError, UnknownTopicError):
+        return False, "the brokers do not tell it"
 
 
 def _read(cluster: Cluster, wanted: dict[Partition, tuple[int, int]]) -> Iterator[Record]:

@@ -31,7 +31,10 @@ _MONEY = re.compile(
     r"amount|price|cost|total|balance|fee|tax|vat|discount|credit|debit|salary|revenue|payment|limit|money|net|gross"
 )
 _VERSION = re.compile(r"version|release|build|ip|phone|zip")
-_TIME = re.compile(r"(_at|_on|_ts|_time|_date|time|timestamp|date|_ms|_millis|created|updated|modified|changed)$|^ts$")
+TIME_NAME = re.compile(
+    r"(_at|_on|_ts|_time|_date|time|timestamp|date|_ms|_millis|created|updated|modified|changed)$|^ts$"
+)
+"""How the name of a field that holds a time ends."""
 _SECONDS = range(946_684_800, 4_102_444_800)  # 2000 to 2100
 _MILLIS = range(946_684_800_000, 4_102_444_800_000)
 _MICROS = range(946_684_800_000_000, 4_102_444_800_000_000)
@@ -259,7 +262,7 @@ def _digits(number: int | Decimal) -> tuple[int, int]:
 
 def _epoch(name: str, values: Sequence[int]) -> str:
     """What whole numbers that are times look like: they stay what they are."""
-    named = _TIME.search(name) is not None
+    named = TIME_NAME.search(name) is not None
     for unit, instants in (("seconds", _SECONDS), ("milliseconds", _MILLIS), ("microseconds", _MICROS)):
         if all(value in instants for value in values) and (named or (unit != "seconds" and len(values) > _FEW)):
             return f"looks like {unit} since 1970: timestamp({_UNITS[unit]}) would read it as a time"

@@ -182,10 +182,17 @@ class Cluster:
         return None
 
     def cleanup_policy(self, topic: str) -> str:
-        """How a topic is cleaned now: `delete`, `compact` or both. The user needs DESCRIBE_CONFIGS on it."""
+        """How a topic is cleaned now: `delete`, `compact` or both.
+
+        Raises:
+            ClusterRefusedError: the user lacks DESCRIBE_CONFIGS on the topic.
+            ClusterUnavailableError: the brokers do not answer, or have no such setting.
+        """
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
         with self._asking(topic):
             told = self._answer(self._admin.describe_configs([asked], request_timeout=SECONDS)[asked])
+        if "cleanup.policy" not in told:
+            raise ClusterUnavailableError(self.connection, self.settings[SERVERS], "the brokers tell no cleanup.policy")
         return str(told["cleanup.policy"].value)
 
     def records(self, where: Partition, start: int, end: int) -> Iterator[Record]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding
-from onefold.diagnosis.rules import brokers, clients, contract, loss, retention, stamps, topics
+from onefold.diagnosis.rules import brokers, clients, contract, loss, partitions, retention, stamps, topics
 
 Rule = Callable[[Facts], Iterable[Finding]]
 
@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     brokers.long_transactions,
     brokers.unclean_election,
     brokers.topic_creation,
+    partitions.added_partitions,
     stamps.version_of_arrival,
     stamps.already_expired,
     stamps.future_timestamps,

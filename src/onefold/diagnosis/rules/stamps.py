@@ -23,13 +23,16 @@ def version_of_arrival(facts: Facts) -> Iterator[Finding]:
     told = {one.name for one in facts.topics if one.config.text("message.timestamp.type") is not None}
     by_broker = {one.name for one in facts.topics if one.config.text("message.timestamp.type") == "LogAppendTime"}
     by_broker |= {one.topic for one in facts.written if one.append_time and one.topic not in told}
+    # A version that goes on with the offset is for keys that move between partitions: an offset alone orders none.
+    alone = "" if facts.dataset.before_offset else "offset"
+    note = "or a version that the producer sets" if alone else "a version that the producer sets"
     for topic in sorted(by_broker):
         yield Finding(
             "warning",
             f"topic {topic}",
             "message.timestamp.type=LogAppendTime, and apply.version.from is the timestamp",
             "A version is when a record arrived: one that is sent again, or late, counts as the newest.",
-            Change("apply.version.from", "offset", "or a version that the producer sets"),
+            Change("apply.version.from", alone, note),
         )
 
 
