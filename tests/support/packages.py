@@ -109,7 +109,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",
-        "spark/test_explain.py", "process/test_red_verdicts.py", "process/test_quarantine.py", "process/test_changes.py", "process/test_reds.py",
+        "spark/test_explain.py", "process/test_red_verdicts.py", "process/test_quarantine.py",
+        "process/test_changes.py", "process/test_reds.py",
         "dags/test_report_pages.py",
     ),
     "rest": ("integration/test_catalog.py", "integration/test_where_it_runs.py", "process/test_contention.py"),
