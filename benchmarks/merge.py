@@ -131,6 +131,7 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     from onefold.spark.flat import laid_flat, read_flat
     from onefold.upsert import columns as U
     from onefold.upsert.state import branch_table, ensure_state, state_table
+    from onefold.vocabulary import RowState
     from spark_jobs import dedup, upsert
 
     lake, session = _session(folder, name)
@@ -145,7 +146,7 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
         E.INCARNATION: F.lit(1), E.PARTITION: F.lit(1), E.OFFSET: F.monotonically_increasing_id(),
         E.FATE: F.lit(None).cast("string"),
         DELETED: F.lit(False), FILTERED: F.lit(False), TOMBSTONE: F.lit(False),
-        REJECTED: F.lit(None).cast(REJECTED_TYPE), U.STATE: F.lit(U.LIVE),
+        REJECTED: F.lit(None).cast(REJECTED_TYPE), U.STATE: F.lit(RowState.LIVE),
     }  # fmt: skip
     columns = session.table(state_table(dataset)).schema
     for start in range(0, table, AT_ONCE):

@@ -53,6 +53,7 @@ from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.instants import rows_of
 from onefold.lake import CATALOG, Lake
 from onefold.storage import LocalStorage, s3_of_pyiceberg
+from onefold.vocabulary import RowState
 
 # Their own signatures, which take term and literal by position, are not what mypy sees of a pydantic model.
 _EQUAL_TO: Any = EqualTo
@@ -205,15 +206,15 @@ class StateTable:
 
     def quarantined(self, *fields: str) -> Iterator[dict[str, Any]]:
         """The rows on `main` of rejected records (`onefold.upsert.quarantine`), with only some columns."""
-        return self._rows(_EQUAL_TO("_state", "quarantined"), fields)
+        return self._rows(_EQUAL_TO("_state", RowState.QUARANTINED), fields)
 
     def held(self, *fields: str) -> Iterator[dict[str, Any]]:
         """The rows on `main` that wait for a version (`onefold.upsert.chain`), with only some columns."""
-        return self._rows(_EQUAL_TO("_state", "held"), fields)
+        return self._rows(_EQUAL_TO("_state", RowState.HELD), fields)
 
     def deleted(self, *fields: str) -> Iterator[dict[str, Any]]:
         """The rows on `main` of deleted keys, with only some columns."""
-        return self._rows(_EQUAL_TO("_state", "deleted"), fields)
+        return self._rows(_EQUAL_TO("_state", RowState.DELETED), fields)
 
     def chain_of(self, keys: Iterable[bytes], *fields: str) -> Iterator[dict[str, Any]]:
         """The rows on `main` of some keys, by their digests: of every state, with only some columns."""

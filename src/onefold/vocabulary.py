@@ -204,6 +204,13 @@ class Action(_Word):
     EXCHANGE = "exchange", "a smaller record of the same message takes the entry's place"
 
 
+class Scope(_Word):
+    """Against what a record was judged."""
+
+    IN_BATCH = "in_batch", "its own batch"
+    STORED = "stored", "the published table"
+
+
 class RowState(_Word):
     """The `_state` of a row of the state table."""
 

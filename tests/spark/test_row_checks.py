@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.quality.gate import row_checks
-from onefold.upsert import columns as U
+from onefold.vocabulary import RowState
 from tests.support.pipeline import accounts, entries
 
 MakeDataset = Callable[..., Dataset]
@@ -65,8 +65,8 @@ def test_L3_a_key_that_stands_twice_is_found(
         found = row_checks(made(dataset), spark.createDataFrame(rows, shape))
         return {check.name: (check.status, check.law, check.waivable) for check in found}
 
-    live, deleted = (b"1", U.LIVE, *row), (b"1", U.DELETED, *row)
+    live, deleted = (b"1", RowState.LIVE, *row), (b"1", RowState.DELETED, *row)
     fine = {name: ("passed", "L3", False) if "unique" in name else ("passed", "", True) for name in others}
     assert checks(live, deleted) == {unique: ("passed", "L3", False)} | fine, "only live rows are readers'"
-    again = (b"1", U.LIVE, "A") if "id unique" in others else live
+    again = (b"1", RowState.LIVE, "A") if "id unique" in others else live
     assert checks(live, again) == {unique: ("failed", "L3", False)} | fine

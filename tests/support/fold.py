@@ -19,6 +19,7 @@ from onefold.upsert import columns as U
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.gaps import Link
 from onefold.upsert.judge import base_columns, judge
+from onefold.vocabulary import Action
 from tests.support.generate import Arrival
 from tests.support.oracle import Decoded
 
@@ -188,15 +189,15 @@ def _link(table: Table, judged: list[Row]) -> None:
     """`_apply` where a key has a row a held version, too: what goes and what wakes must stand, what comes must not."""
     table.judged.append(judged)
     acts = [row for row in judged if row[U.ACTION]]
-    for row in sorted(acts, key=lambda row: row[U.ACTION] == U.INSERT):
+    for row in sorted(acts, key=lambda row: row[U.ACTION] == Action.INSERT):
         place: Any = row[C.KEY], row[C.VERSION]
-        if row[U.ACTION] == U.INSERT:
+        if row[U.ACTION] == Action.INSERT:
             assert place not in table.rows, f"insert of {place}"
             table.rows[place] = row | {U.STATE: row[U.BECOMES]}
         else:
             assert table.rows[place][C.ORDER] == row[C.ORDER], f"{row[U.ACTION]} of {place}"
             stood = table.rows.pop(place)
-            if row[U.ACTION] != U.REMOVE:
+            if row[U.ACTION] != Action.REMOVE:
                 table.rows[place] = stood | {U.STATE: row[U.BECOMES]}
     usable = (row for row in judged if row[C.SURVIVOR] is not None and row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,7 +11,13 @@ import pytest
 from onefold.vocabulary import OUTCOMES, Action, Reason, RowState, Verdict, meaning_of, outcome_of
 from tests.support.project import Project
 
-DOCS = Path(__file__).parents[2] / "docs"
+PROJECT = Path(__file__).parents[2]
+DOCS = PROJECT / "docs"
+ALSO_SOMETHING_ELSE = {
+    "position", "producer", "message_id", "business_key", "key_version",  # levels of identity
+    "conflict", "tombstone", "filter", "add", "delete", "replace",  # words of dataset files, topics, SQL and Python
+    "control", "aborted", "held", "rejected", "skipped", "stored", "in_batch", "decision",  # holes, columns and counts
+}  # fmt: skip
 
 
 def listed() -> dict[str, set[str]]:
@@ -30,6 +37,18 @@ def test_the_docs_list_each_reason_under_its_verdict() -> None:
     for verdict, reason in OUTCOMES:
         known.setdefault(verdict, set()).add(reason)
     assert listed() == known
+
+
+def test_no_file_spells_a_verdict_or_reason_by_itself() -> None:
+    words = {*map(str, Verdict), *map(str, Reason)} - ALSO_SOMETHING_ELSE
+    files = [file for folder in ("src", "spark_jobs", "dags", "plugins") for file in (PROJECT / folder).rglob("*.py")]
+    found = [
+        (file.relative_to(PROJECT).as_posix(), node.value)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and node.value in words and file.name != "vocabulary.py"
+    ]
+    assert found == []
 
 
 def test_only_what_is_rejected_is_quarantined_and_it_can_come_again() -> None:

@@ -19,6 +19,7 @@ from onefold.records.canonical import content_hash, key_digest, key_text
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.records.expressions import KEY_TEXT, KEY_VARIANT, Compiled, compile_expression
 from onefold.records.fields import REJECTED_TYPE, rejected
+from onefold.vocabulary import Reason
 
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
@@ -38,9 +39,11 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
         candidates += refused
     if dataset.sums:
         added_to = [(text, compile_expression(parse(text))) for text in dataset.apply.key or ()]
-        candidates += [_null_or_wrong(part, "null_key", text) for text, part in added_to]
+        candidates += [_null_or_wrong(part, Reason.NULL_KEY, text) for text, part in added_to]
         for field, _ in dataset.sums.values():
-            candidates.append(F.when(F.col(field).isNull(), rejected("null_value", f"{field} is null: nothing to add")))
+            candidates.append(
+                F.when(F.col(field).isNull(), rejected(Reason.NULL_VALUE, f"{field} is null: nothing to add"))
+            )
     for level in dataset.levels[1:]:
         if level in dataset.narrow or level == "producer":
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
@@ -61,7 +64,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     added = {name: F.when(usable, of) for name, of in named.items()} | {C.HASH: content_of(dataset)}
     if dataset.apply.mode == "upsert":
         readable = reduce(Column.__and__, (one.isNotNull() for one in identity))
-        added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == "null_value") & readable, named[C.KEY])
+        added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == Reason.NULL_VALUE) & readable, named[C.KEY])
     if dataset.excepted:
         added[C.COMPARED] = content_of(dataset, excepted=dataset.excepted)
     return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT)
@@ -80,7 +83,7 @@ def content_of(dataset: Dataset, excepted: Collection[str] = ()) -> Column:
 def _version(version: Version) -> tuple[Column, list[Column]]:
     """A record's version, and why it has none. Of the number it expects, only the next can follow."""
     given = [(place, text, compile_expression(parse(text))) for place, text in version.expressions]
-    refused = [_null_or_wrong(part, "null_version", text) for _, text, part in given]
+    refused = [_null_or_wrong(part, Reason.NULL_VERSION, text) for _, text, part in given]
     parts = [_of_incarnation(text, part.value) for place, text, part in given if place == "from"]
     for expected in (part.value for place, _, part in given if place == "expected"):
         following = F.try_add(expected, F.lit(1))  # null behind the greatest number
@@ -88,11 +91,11 @@ def _version(version: Version) -> tuple[Column, list[Column]]:
         said = F.concat(F.lit("it expects version "), expected.cast("string"))
         if parts:
             said = F.concat(said, F.lit(" and makes "), made.cast("string"))
-        refused.append(F.when(following.isNull() | (made != following), rejected("wrong_step", said)))
+        refused.append(F.when(following.isNull() | (made != following), rejected(Reason.WRONG_STEP, said)))
         parts = [made]
     if version.guard == "contiguous":
         said = F.lit(f"the first version of a key is {version.begins}")
-        refused.append(F.when(parts[0] < version.begins, rejected("before_first", said)))
+        refused.append(F.when(parts[0] < version.begins, rejected(Reason.BEFORE_FIRST, said)))
     return parts[0] if len(parts) == 1 else _composite(parts), refused
 
 
@@ -114,7 +117,7 @@ def _composite(parts: list[Column]) -> Column:
 
 def _of_key(dataset: Dataset, tree: Expression, key: Compiled, name: str) -> Column:
     own = dataset.apply.mode == "upsert" and tree != dataset.within
-    reason = "null_key" if own else "null_identity"
+    reason = Reason.NULL_KEY if own else Reason.NULL_IDENTITY
     return _null_or_wrong(key, reason, name)
 
 
@@ -123,7 +126,7 @@ def _null_or_wrong(given: Compiled, reason: str, name: str) -> Column:
 
 
 def _failed(given: Compiled, name: str) -> Column:
-    return F.when(given.failed, rejected("wrong_type", f"{name} cannot be cast"))
+    return F.when(given.failed, rejected(Reason.WRONG_TYPE, f"{name} cannot be cast"))
 
 
 def _producer(dataset: Dataset, named: list[Compiled]) -> Column:

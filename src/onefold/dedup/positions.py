@@ -13,8 +13,9 @@ from onefold.records import envelope as E
 from onefold.records.bitmaps import ranges_by
 from onefold.records.decode import REJECTED
 from onefold.records.fields import rejected
+from onefold.vocabulary import Reason, Verdict
 
-INCONSISTENT = "inconsistent_position"
+INCONSISTENT = Reason.INCONSISTENT_POSITION
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class PartitionOffsets:
 def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
     """The distinct offsets of a staged batch as ranges: one bit an offset travels, no list of them."""
     at = [F.col(f"{C.ORDER}.{name}").alias(name) for name in ("cluster", "topic", "incarnation", "partition")]
-    kind = F.when(F.expr(C.REFUSED), 1).when(F.col(C.VERDICT) == "held", 2).otherwise(0)
+    kind = F.when(F.expr(C.REFUSED), 1).when(F.col(C.VERDICT) == Verdict.HELD, 2).otherwise(0)
     placed = staged.where(F.col(f"{C.ORDER}.offset").isNotNull()).select(
         *at, F.col(f"{C.ORDER}.offset").alias("offset"), kind.alias("kind")
     )

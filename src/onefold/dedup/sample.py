@@ -22,6 +22,7 @@ from onefold.records.decode import decode
 from onefold.records.landed import objects_named
 from onefold.records.read import read_records
 from onefold.records.topics import write_topics
+from onefold.vocabulary import Verdict
 
 
 def sample(session: SparkSession, lake: Lake, dataset: Dataset, count: int) -> list[dict[str, Any]]:
@@ -50,7 +51,7 @@ def _judged(
     judged = choose_survivors(needed(identify(decode(records, dataset), dataset), dataset), dataset)
     at = F.concat_ws(" ", *(F.col(f"{C.ORDER}.{name}").cast("string") for name in ("topic", "partition", "offset")))
     said = F.concat_ws(": ", at, F.col(C.DETAIL))
-    verdict = F.coalesce(F.col(C.VERDICT), F.lit("applied")).alias("verdict")
+    verdict = F.coalesce(F.col(C.VERDICT), F.lit(Verdict.APPLIED)).alias("verdict")
     reason = F.coalesce(F.col(C.REASON), F.lit("first of its key")).alias("reason")
     counted = judged.groupBy(verdict, reason).agg(F.count("*").alias("records"), F.min(said).alias("example"))
     return [row.asDict() for row in counted.orderBy(F.desc("records"), "verdict", "reason").collect()]

@@ -26,10 +26,11 @@ from onefold.records.decode import FILTERED, REJECTED
 from onefold.spark.at_once import at_once
 from onefold.spark.flat import read_flat
 from onefold.spark.tables import bucketed, drop, scratch_table
+from onefold.vocabulary import Verdict
 
 _SLOT_BYTES = 64 << 20
 """Landed bytes that one task of the exchange gets, about."""
-PAYLOAD_VERDICTS = ("conflict",)
+PAYLOAD_VERDICTS = (Verdict.CONFLICT,)
 """Losers that keep their fields, so that both sides of a conflict can be shown."""
 
 

@@ -15,6 +15,7 @@ from onefold.dedup import columns as C
 from onefold.dedup.positions import INCONSISTENT
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
+from onefold.vocabulary import Reason, Verdict
 
 SLOT = "_slot"
 
@@ -52,20 +53,24 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     fate = F.col(E.FATE)
     others = [F.col(one) for one in (_APART, C.CONTESTED) if one in judged.columns]
     stands = F.coalesce(*others) if others else F.lit(None)
-    told = F.when(fate == E.OPEN, "held").when(fate == E.FORGOTTEN, "rejected")
+    told = F.when(fate == E.OPEN, Verdict.HELD).when(fate == E.FORGOTTEN, Verdict.REJECTED)
     verdict = (
         F.when(fate.isNotNull(), told.otherwise(fate))
-        .when(inconsistent, "conflict")
-        .when(refused, "rejected")
-        .when(F.col(FILTERED), "filtered")
+        .when(inconsistent, Verdict.CONFLICT)
+        .when(refused, Verdict.REJECTED)
+        .when(F.col(FILTERED), Verdict.FILTERED)
         .when(keyed, F.col(C.VERDICT))
     )
-    of_the_log = F.when(fate == E.CONTROL, "marker").when(fate == E.OPEN, "open_transaction").otherwise("transaction")
-    of_the_log = F.when(fate == E.SKIPPED, "decision").when(fate == E.FORGOTTEN, E.FORGOTTEN).otherwise(of_the_log)
+    of_the_log = (
+        F.when(fate == E.CONTROL, Reason.MARKER)
+        .when(fate == E.OPEN, Reason.OPEN_TRANSACTION)
+        .otherwise(Reason.TRANSACTION)
+    )
+    of_the_log = F.when(fate == E.SKIPPED, Reason.DECISION).when(fate == E.FORGOTTEN, E.FORGOTTEN).otherwise(of_the_log)
     reason = (
         F.when(fate.isNotNull(), of_the_log)
         .when(refused, F.col(REJECTED)["reason"])
-        .when(F.col(FILTERED), "filter")
+        .when(F.col(FILTERED), Reason.FILTER)
         .when(keyed, F.col(C.REASON))
     )
     return judged.withColumns(
@@ -92,12 +97,12 @@ def _append(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     # Equal positions are folded first: a record read twice says nothing new, whoever stands for its key.
     repeats = _repeats(group)
     same = (F.col(content) == first_content) | repeats
-    reason = F.coalesce(F.when(repeats, F.lit("position")), F.col(_LEVEL), F.lit(dataset.deciding))
-    clash = F.when(_clashes(group, dataset), INCONSISTENT).otherwise("same_identity")
+    reason = F.coalesce(F.when(repeats, F.lit(Reason.POSITION)), F.col(_LEVEL), F.lit(dataset.deciding))
+    clash = F.when(_clashes(group, dataset), INCONSISTENT).otherwise(Reason.SAME_IDENTITY)
     return levelled.withColumns(
         {
             C.SURVIVOR: ~lost,
-            C.VERDICT: F.when(lost, F.when(same, "duplicate").otherwise("conflict")),
+            C.VERDICT: F.when(lost, F.when(same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT)),
             C.REASON: F.when(lost, F.when(same, reason).otherwise(clash)),
             C.WINNER: F.when(lost, first_order),
             C.WITNESS: F.when(lost, witness),
@@ -135,21 +140,21 @@ def _upsert(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> Da
     same = F.col(content) == F.col("_head")[content.removeprefix("_")]
     retry = F.col(_RESENT).isNotNull()
     duplicate = tied & (same | F.col("_repeats"))
-    reason = F.coalesce(F.when(F.col("_repeats"), F.lit("position")), F.col(_LEVEL), F.lit("key_version"))
-    tie_verdict = "conflict" if tie == "conflict" else "superseded"
+    reason = F.coalesce(F.when(F.col("_repeats"), F.lit(Reason.POSITION)), F.col(_LEVEL), F.lit(Reason.KEY_VERSION))
+    tie_verdict = Verdict.CONFLICT if tie == "conflict" else Verdict.SUPERSEDED
     return ranked.withColumns(
         {
             C.SURVIVOR: ~lost,
             C.TIED: F.when(tied & (duplicate | ~retry), F.col("_head.order") == F.col("_top.order")),
-            C.VERDICT: F.when(duplicate | (lost & retry), "duplicate")
-            .when(tied & F.col("_clashes"), "conflict")
+            C.VERDICT: F.when(duplicate | (lost & retry), Verdict.DUPLICATE)
+            .when(tied & F.col("_clashes"), Verdict.CONFLICT)
             .when(tied, tie_verdict)
-            .when(lost, "superseded"),
+            .when(lost, Verdict.SUPERSEDED),
             C.REASON: F.when(duplicate, reason)
             .when(lost & retry, F.col(_RESENT)["level"])
             .when(tied & F.col("_clashes"), INCONSISTENT)
-            .when(tied, "same_version")
-            .when(lost, "in_batch"),
+            .when(tied, Reason.SAME_VERSION)
+            .when(lost, Reason.IN_BATCH),
             **{
                 name: F.when(~duplicate & lost & retry, F.col(_RESENT)[part])  # the message that it repeats
                 .when(tied, F.col("_head")[part])
@@ -190,7 +195,7 @@ def partition_of(order: Column) -> Column:
 
 
 _APART = "_apart"
-INCOMPARABLE = "incomparable_version"
+INCOMPARABLE = Reason.INCOMPARABLE_VERSION
 _LEVEL, _RESENT = "_level", "_resent"
 
 

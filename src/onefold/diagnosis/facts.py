@@ -12,6 +12,7 @@ from onefold.diagnosis.schedule import longest_wait
 from onefold.landing.condition import BrokerCondition, ClusterCondition, RecordBatch, TopicCondition, Where
 from onefold.report.causes import Explained, causes_of, untold
 from onefold.upsert.documents import Duplicates
+from onefold.vocabulary import Verdict
 
 MARGIN = timedelta(days=3)
 """How long a schedule may be broken before records are lost: over a weekend, and a day to mend it."""
@@ -52,7 +53,7 @@ class Landed:
 
     def duplicates(self) -> dict[str, int]:
         """Duplicates by reason."""
-        return {reason: count for reason, count in self.counts.get("duplicate", {}).items() if count}
+        return {reason: count for reason, count in self.counts.get(Verdict.DUPLICATE, {}).items() if count}
 
     def causes(self) -> list[Explained]:
         """Duplicates by cause, the most frequent first."""

@@ -19,6 +19,7 @@ from onefold.landing.plan import DECIDED, RangesPlan, taken_plans
 from onefold.report.ledger import records_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Duplicates, Upserted
+from onefold.vocabulary import Verdict
 
 EXPLAINED = 100
 """Of how many batches with duplicates it is looked up how they came about; of all others the reason is counted."""
@@ -88,7 +89,7 @@ def _landed(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> L
 
 def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterator[Duplicates]:
     """How the duplicates of the newest published batches that have any came about."""
-    having = [one for one in records if sum(one.counts.get("duplicate", {}).values())]
+    having = [one for one in records if sum(one.counts.get(Verdict.DUPLICATE, {}).values())]
     for record in having[:EXPLAINED]:
         if upserted := lake.get(lake.attempt(dataset, record.batch, record.attempt, "upsert"), Upserted):
             yield from upserted.duplicates

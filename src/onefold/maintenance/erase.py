@@ -29,6 +29,7 @@ from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.spark.tables import commits_name
 from onefold.upsert import columns as U
 from onefold.upsert.state import branch_table, ensure_views, verdict_name
+from onefold.vocabulary import RowState
 
 _POSITION = ("cluster", "topic", "incarnation", "partition")
 _VIEW = "onefold_erased"
@@ -129,7 +130,7 @@ def _empty_quarantine(session: SparkSession, lake: Lake, dataset: Dataset) -> No
     with commits_name(session, main.record):
         session.sql(
             f"MERGE INTO {branch_table(dataset, branch)} t USING {_VIEW} s ON t._key IS NULL "
-            f"AND t.{U.STATE} = '{U.QUARANTINED}' AND {_same('t._order_')} AND ({held}) "
+            f"AND t.{U.STATE} = '{RowState.QUARANTINED}' AND {_same('t._order_')} AND ({held}) "
             f"WHEN MATCHED THEN UPDATE SET {empty}"
         )
     table = StateTable(lake, dataset)

@@ -21,6 +21,7 @@ from onefold.quality.facts import EXAMPLES, key_columns
 from onefold.spark.flat import with_structs
 from onefold.upsert import columns as U
 from onefold.upsert.state import state_table
+from onefold.vocabulary import RowState
 
 
 def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
@@ -31,7 +32,7 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
     """
     if find_state(lake, dataset) is None:
         return 0
-    live = session.table(state_table(dataset)).where(F.col(U.STATE) == U.LIVE)
+    live = session.table(state_table(dataset)).where(F.col(U.STATE) == RowState.LIVE)
     keys = live.groupBy(C.KEY).agg(F.count("*").alias("rows"))
     twice = F.col("rows") > 1
     told = keys.agg(F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"), F.count_if(twice).alias("repeated")).first()

@@ -27,8 +27,9 @@ from onefold.lake import Lake
 from onefold.landing.plan import find_plan
 from onefold.publish import Published
 from onefold.quality.documents import WARNING, GateResult
+from onefold.vocabulary import Reason, Verdict
 
-WRITES = ("insert", "update", "replace", "delete", "add")
+WRITES = (Reason.INSERT, Reason.UPDATE, Reason.REPLACE, Reason.DELETE, Reason.ADD)
 """Reasons of `applied` that change a row."""
 
 
@@ -40,7 +41,7 @@ def publication(lake: Lake, dataset: Dataset, published: Published) -> OperatorL
         for one in table.table.schema().fields
         if one.name in table.published_columns(dataset)
     ]
-    applied = published.counts.get("applied", {})
+    applied = published.counts.get(Verdict.APPLIED, {})
     changed = sum(applied.get(reason, 0) for reason in WRITES)
     namespace, name = _place(table.table.location())
     output = OutputDataset(

@@ -9,6 +9,7 @@ from onefold.dataset.model import LEVELS
 from onefold.lake import Lake
 from onefold.report.document import Report, describe
 from onefold.upsert.documents import Upserted
+from onefold.vocabulary import Verdict
 
 
 def send_figures(lake: Lake, dataset: Dataset, batch: str, published: datetime | None) -> dict[str, float]:
@@ -38,9 +39,11 @@ def figures_of(report: Report, published: datetime | None, newest: int | None) -
     counts = report.counts
     found: dict[str, float] = {
         "landed": report.landed or 0,
-        **{name: sum(counts.get(name, {}).values()) for name in ("applied", "rejected")},
-        **{f"duplicates.{level}": counts.get("duplicate", {}).get(level, 0) for level in (*LEVELS, "key_version")},
-        "conflicts": sum(counts.get("conflict", {}).values()) + report.findings,
+        **{name: sum(counts.get(name, {}).values()) for name in (Verdict.APPLIED, Verdict.REJECTED)},
+        **{
+            f"duplicates.{level}": counts.get(Verdict.DUPLICATE, {}).get(level, 0) for level in (*LEVELS, "key_version")
+        },
+        "conflicts": sum(counts.get(Verdict.CONFLICT, {}).values()) + report.findings,
         "unexplained": sum(end - start for account in report.accounts for start, end in account.unexplained),
         "red": float(report.status == "red"),
     }

@@ -17,6 +17,7 @@ from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, mark_links
 from onefold.upsert.state import read_state
 from onefold.upsert.sums import sum_key
+from onefold.vocabulary import RowState
 
 WRONG = "_wrong"
 """Why a row is wrong (`onefold.proof.documents.KINDS`); null: it is right."""
@@ -38,7 +39,7 @@ def rows_of(claims: DataFrame, dataset: Dataset, links: Sequence[Link] = ()) -> 
         preference = [F.col(C.VERSION).desc(), own, F.col(C.HASH).asc()]
     first = F.row_number().over(Window.partitionBy(*by).orderBy(*preference))
     found = claims.withColumn("_number", first).where("_number = 1").drop("_number")
-    told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.ENTRY if dataset.sums else U.LIVE)
+    told = F.when(F.col(C.DELETED), RowState.DELETED).otherwise(RowState.ENTRY if dataset.sums else RowState.LIVE)
     return (
         _chained(mark_links(found, _LINKED, links), dataset, told)
         if dataset.chained
@@ -57,7 +58,7 @@ def _chained(links: DataFrame, dataset: Dataset, told: Column) -> DataFrame:
     end = F.coalesce(F.max(F.when(F.col("_in_run"), version)).over(of_key), first - 1)
     placed = links.withColumn("_begins", begins).withColumn("_in_run", version == F.col("_begins") - 1 + number)
     placed = placed.withColumn("_end", end)
-    state = F.when(version > F.col("_end"), U.HELD).otherwise(told)
+    state = F.when(version > F.col("_end"), RowState.HELD).otherwise(told)
     return placed.where(version >= F.col("_end")).withColumn(U.STATE, state).drop("_begins", "_in_run", "_end", _LINKED)
 
 
@@ -68,9 +69,9 @@ def compared(
     wanted = rows_of(claims.where(_drawn(share)), dataset, links)
     state = read_state(session, dataset, snapshot).where(_drawn(share))
     if dataset.sums:
-        state = state.where(F.col(U.STATE) == U.ENTRY)
+        state = state.where(F.col(U.STATE) == RowState.ENTRY)
     if not dataset.chained:
-        state = state.withColumn(C.DELETED, F.col(U.STATE) == U.DELETED)
+        state = state.withColumn(C.DELETED, F.col(U.STATE) == RowState.DELETED)
     state = state.withColumn(_CONTENT, content_of(dataset))
     digests = [*dict.fromkeys((C.HASH, C.compared(dataset)))]
     own = [C.ORDER, *digests, U.STATE, *([C.VERSION] if dataset.apply.version else [])]
@@ -99,7 +100,7 @@ def wrong_sums(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFr
     """Mode increment: the keys of sums that are not those of the table's entries, stand twice, or say another key."""
     state = read_state(session, dataset, snapshot)
     times = F.count("*").over(Window.partitionBy(C.KEY))
-    sums = state.where(F.col(U.STATE) == U.LIVE)
+    sums = state.where(F.col(U.STATE) == RowState.LIVE)
     told = sums.select(C.KEY, sum_key(dataset).alias(_OTHER), times.alias(_TIMES))
     misplaced = told.where((F.col(_OTHER) != F.col(C.KEY)) | (F.col(_TIMES) > 1)).select(C.KEY)
     return unmoved(dataset, [(state, 1)]).unionByName(misplaced).distinct()

@@ -31,6 +31,7 @@ from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, delet
 from onefold.records.expressions import KEY_TEXT, KEY_VARIANT, unreadable
 from onefold.records.fields import rejected
 from onefold.records.json import LARGEST
+from onefold.vocabulary import Reason
 
 _FAULTS, _NAMED = "_wrong", "_named"
 """While records are decoded: the names of what cannot be used, and the key's JSON."""
@@ -92,7 +93,7 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
         F.when(F.col(TOMBSTONE), of_null).otherwise(any_of([_VALUE, *of_filter]) | (~F.col(FILTERED) & wanted)),
     ]
     is_wrong = F.coalesce(reduce(Column.__or__, (F.coalesce(one, F.lit(False)) for one in wrong)), F.lit(False))
-    return F.when(F.col(E.FATE).isNull() & is_wrong, rejected("undecodable", "decoded again, it cannot be used"))
+    return F.when(F.col(E.FATE).isNull() & is_wrong, rejected(Reason.UNDECODABLE, "decoded again, it cannot be used"))
 
 
 def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

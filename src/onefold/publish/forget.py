@@ -20,8 +20,8 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import ForgetPlan, put_plan
 from onefold.records.key import digest_of_key, digest_of_sum
-from onefold.upsert import columns as U
 from onefold.upsert.generation import check_generation
+from onefold.vocabulary import RowState
 
 MOST = 100_000
 """Keys of one mark: every later batch that overlaps what they were made of reads it."""
@@ -123,7 +123,7 @@ def _found(dataset: Dataset, table: StateTable, digests: list[bytes], deleted_be
         before = deleted_before.astimezone(UTC).timestamp() * 1000
         held = {row["_key"] for row in table.held("_key")} if dataset.chained else set()
         rows += [
-            {"_key": row["_key"], "_state": U.DELETED}
+            {"_key": row["_key"], "_state": RowState.DELETED}
             for row in table.deleted("_key", "_order")
             if 0 <= row["_order"]["timestamp"] < before and row["_key"] not in named | held
         ]
@@ -131,5 +131,5 @@ def _found(dataset: Dataset, table: StateTable, digests: list[bytes], deleted_be
     for row in rows:
         states[row["_state"]] = states.get(row["_state"], 0) + 1
         if entries := row.get("_entries"):  # of a sum
-            states[U.ENTRY] = states.get(U.ENTRY, 0) + entries
+            states[RowState.ENTRY] = states.get(RowState.ENTRY, 0) + entries
     return Found(len({row["_key"] for row in rows}), dict(sorted(states.items())))

@@ -19,8 +19,8 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import GapPlan, put_plan
 from onefold.records.key import digest_of_key
-from onefold.upsert import columns as U
 from onefold.upsert.generation import check_generation
+from onefold.vocabulary import RowState
 
 
 def accept_gap(
@@ -70,8 +70,8 @@ def _missing(lake: Lake, dataset: Dataset, key: dict[str, Any], digest: bytes, v
     assert dataset.apply.version
     table = find_state(lake, dataset)
     rows = list(table.chain_of([digest], "_key", "_version", "_state")) if table else []
-    held = sorted(int(row["_version"]) for row in rows if row["_state"] == U.HELD)
-    heads = [int(row["_version"]) for row in rows if row["_state"] != U.HELD]
+    held = sorted(int(row["_version"]) for row in rows if row["_state"] == RowState.HELD)
+    heads = [int(row["_version"]) for row in rows if row["_state"] != RowState.HELD]
     if version not in held:
         there = f"held are {', '.join(map(str, held))}" if held else "nothing of it is held"
         raise UsageError(

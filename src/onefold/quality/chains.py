@@ -15,6 +15,7 @@ from onefold.upsert.chain import STANDS
 from onefold.upsert.documents import Upserted
 from onefold.upsert.gaps import links_of, mark_links
 from onefold.upsert.state import read_state
+from onefold.vocabulary import Action, RowState
 
 _BASE_VERSION, _LINKED = "_base_version", "_linked"
 
@@ -49,7 +50,7 @@ def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, ch
     told = of_key.agg(F.count_if(back).alias("back"), F.count_if(no_gap).alias("no_gap")).first()
     place = [C.KEY, C.VERSION, C.ORDER]
     # Where positions are inferred, what goes and what comes may have one place; what only goes leaves nothing there.
-    becomes = F.max(F.when(F.col(U.ACTION) != U.REMOVE, F.col(U.BECOMES)))
+    becomes = F.max(F.when(F.col(U.ACTION) != Action.REMOVE, F.col(U.BECOMES)))
     actions = read_flat(session, upserted.actions).where(F.col(U.ACTION).isNotNull())
     met = actions.groupBy(*place).agg(becomes.alias(U.BECOMES)).join(changed.select(*place, U.STATE), place, "left")
     wrong = met.agg(F.count_if(~F.col(U.STATE).eqNullSafe(F.col(U.BECOMES)))).first()
@@ -60,7 +61,7 @@ def chain_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, ch
 
 def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[int, int | None]:
     """How many records are held in the table, and the timestamp (milliseconds) of the oldest."""
-    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == U.HELD)
+    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == RowState.HELD)
     found = held.agg(F.count("*").alias("count"), F.min(f"{C.ORDER}.timestamp").alias("oldest")).first()
     assert found is not None
     return int(found["count"]), None if found.oldest is None or found.oldest < 0 else int(found.oldest)
@@ -74,7 +75,7 @@ def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: lis
     """The oldest held records, by key (its columns) and version, as a person reads them."""
     assert dataset.apply.version
     hidden = any(dataset.masks(parse(text)) for _, text in dataset.apply.version.expressions)
-    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == U.HELD)
+    held = read_state(session, dataset, snapshot).where(F.col(U.STATE) == RowState.HELD)
     oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(SHOWN)
     told = oldest.select(F.to_json(F.struct(*keys)).alias("key"), C.VERSION).collect()
     return [

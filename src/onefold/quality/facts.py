@@ -23,8 +23,7 @@ from onefold.upsert.forgotten import of_keys, without_keys
 from onefold.upsert.narrow import narrowed
 from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_appended, read_state
-from onefold.upsert.sums import ENTER
-from onefold.vocabulary import Verdict, outcome_of
+from onefold.vocabulary import Action, RowState, Verdict, outcome_of
 
 EXAMPLES = 20
 """At most so many examples of each kind are shown."""
@@ -80,7 +79,7 @@ def written_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
 
 def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
     """Live rows, the published columns only."""
-    return rows.where(F.col(U.STATE) == U.LIVE).select(*dataset.published_columns)
+    return rows.where(F.col(U.STATE) == RowState.LIVE).select(*dataset.published_columns)
 
 
 def facts_of(
@@ -97,7 +96,7 @@ def facts_of(
         regressions, unapplied = chain_faults(session, dataset, upserted, changed)
     else:
         regressions, unapplied = faults
-        unapplied += sum(n for action, n in upserted.changes.items() if action != U.REMOVE) - int(stood.keys)
+        unapplied += sum(n for action, n in upserted.changes.items() if action != Action.REMOVE) - int(stood.keys)
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
 
     def rows_at(snapshot: int) -> int:
@@ -110,7 +109,8 @@ def facts_of(
     return BranchFacts(
         rows_before=rows_at(upserted.base),
         rows_after=rows_at(upserted.head),
-        added=sum(upserted.changes.get(one, 0) for one in (U.INSERT, ENTER)) - upserted.changes.get(U.REMOVE, 0),
+        added=sum(upserted.changes.get(one, 0) for one in (Action.INSERT, Action.ENTER))
+        - upserted.changes.get(Action.REMOVE, 0),
         verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
         repeated_keys=int(stood.repeated),
         nulls=nulls,
@@ -163,7 +163,7 @@ def _null(dataset: Dataset, changed: DataFrame) -> Column:
         several = len(version.parts) > 1
         parts = changed.select(f"{C.VERSION}.*").columns if several else []
         always += [F.col(C.VERSION)[part] for part in parts] or [F.col(C.VERSION)]
-    live = [F.col(name).isNull() & (F.col(U.STATE) == U.LIVE) for name in key_columns(dataset)]
+    live = [F.col(name).isNull() & (F.col(U.STATE) == RowState.LIVE) for name in key_columns(dataset)]
     return reduce(Column.__or__, [*(one.isNull() for one in always), *live])
 
 

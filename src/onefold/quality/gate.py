@@ -39,7 +39,7 @@ from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import forgotten_keys
 from onefold.upsert.state import read_state
-from onefold.vocabulary import OUTCOMES, Reason, Verdict, outcome_of
+from onefold.vocabulary import OUTCOMES, Reason, RowState, Scope, Verdict, outcome_of
 
 UNEXPLAINED, LOST = "no unexplained offset", "offsets gone before they were landed"
 """The checks that are red because records are missing."""
@@ -141,7 +141,7 @@ def row_checks(dataset: Dataset, changed: DataFrame) -> list[Check]:
     """
     keys = key_columns(dataset)
     digest = F.hex(C.KEY).alias("key_digest")
-    rows = changed.where(F.col(U.STATE) == U.LIVE).select(digest, *keys)
+    rows = changed.where(F.col(U.STATE) == RowState.LIVE).select(digest, *keys)
     wanted: list[tuple[str, str, str, dict[str, Any]]] = []
     named = bool(keys) and len(keys) == len(dataset.row_key_names)
     if not named or not _as_they_stand(dataset):
@@ -341,7 +341,7 @@ def _other_way_out(dataset: Dataset) -> str:
 def compare_proposal(dataset: Dataset, shown: list[dict[str, Any]]) -> str:
     """Which fields a dataset file can leave out of the comparison: those in which the two contents of each conflict
     that is shown differ. Nothing where they are many, where they decide, or where a content is not known."""
-    conflicts = [one for one in shown if one["reason"] in ("same_identity", "same_version")]
+    conflicts = [one for one in shown if one["reason"] in (Reason.SAME_IDENTITY, Reason.SAME_VERSION)]
     sides = [(one["record"].get("fields"), one["other"].get("fields")) for one in conflicts]
     if not sides or any(_says_nothing(dataset, side) for both in sides for side in both):
         return ""
@@ -446,8 +446,8 @@ def _check(name: str, by: str, outcome: Outcome, **more: Any) -> Check:
 def examples_of(session: SparkSession, dataset: Dataset, upserted: Upserted) -> dict[str, list[dict[str, Any]]]:
     """Some rejected records with their text, and some conflicts with both sides."""
     return {
-        "rejected": _rejected(session, dataset, upserted) if "rejected" in upserted.counts else [],
-        "conflicts": _conflicts(session, dataset, upserted) if "conflict" in upserted.counts else [],
+        "rejected": _rejected(session, dataset, upserted) if Verdict.REJECTED in upserted.counts else [],
+        "conflicts": _conflicts(session, dataset, upserted) if Verdict.CONFLICT in upserted.counts else [],
         "reused": _reused(session, dataset, upserted) if upserted.reused else [],
     }
 
@@ -494,7 +494,7 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
     staged = read_flat(session, upserted.staging)
     conflicts = (
         read_flat(session, upserted.actions)
-        .where(F.col(C.VERDICT) == "conflict")
+        .where(F.col(C.VERDICT) == Verdict.CONFLICT)
         .select(C.KEY, C.ORDER, C.HASH, C.REASON, U.SCOPE, U.OTHER, U.WON)
         .orderBy(C.ORDER, C.HASH, C.KEY)
         .limit(EXAMPLES)
@@ -525,7 +525,7 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
             "scope": one[U.SCOPE],
             "won": one[U.WON],
             "record": _side(dataset, one[C.ORDER], row.record),
-            "other": _side(dataset, one[U.OTHER], row.stored if one[U.SCOPE] == "stored" else row.in_batch),
+            "other": _side(dataset, one[U.OTHER], row.stored if one[U.SCOPE] == Scope.STORED else row.in_batch),
         }
         for one, row in zip(shown, rows.orderBy("_number").collect(), strict=True)
     ]
@@ -547,7 +547,7 @@ def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list
                 "reason": "identity_reused",
                 "level": level,
                 "identity": digest(row.identity) if hidden else row.identity,
-                "scope": "in_batch",
+                "scope": Scope.IN_BATCH,
                 "won": False,
                 "record": _side(dataset, row["last"].order, row["last"].fields),
                 "other": _side(dataset, row["first"].order, row["first"].fields),

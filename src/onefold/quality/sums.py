@@ -19,6 +19,7 @@ from onefold.upsert.documents import Upserted
 from onefold.upsert.narrow import narrowed
 from onefold.upsert.state import read_state
 from onefold.upsert.sums import moves_of, standing
+from onefold.vocabulary import RowState
 
 
 def sum_faults(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> int:
@@ -41,7 +42,7 @@ def unmoved(dataset: Dataset, rows: Iterable[tuple[DataFrame, int]]) -> DataFram
     """`_key` of each sum that is not what the entries add up to, over rows of the state table that count by a sign."""
     moved = []
     for some, sign in rows:
-        entries, sums = (some.where(F.col(U.STATE) == state) for state in (U.ENTRY, U.LIVE))
+        entries, sums = (some.where(F.col(U.STATE) == state) for state in (RowState.ENTRY, RowState.LIVE))
         moved += [moves_of(entries, dataset, sign), standing(sums, dataset, -sign)]
     balance = reduce(DataFrame.unionByName, (one.drop(*dataset.row_key_names) for one in moved))
     sides = [name for name in balance.columns if name != C.KEY]

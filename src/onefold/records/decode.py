@@ -38,6 +38,7 @@ from onefold.records.json import (
     path_to,
     without_mark,
 )
+from onefold.vocabulary import Reason
 
 REJECTED = "_rejected"
 """struct<reason: string, detail: string>, or null."""
@@ -116,10 +117,10 @@ def _mismatch(dataset: Dataset) -> list[Column]:
     for name, tree in dataset.keyed_fields.items():
         said, kind, given = compile_expression(tree).value, dataset.fields[name], F.col(_GIVEN.format(name))
         detail = F.concat(F.lit(f"{name}: wanted {kind}, found in the key "), F.substring(said, 1, 80))
-        found.append(F.when(said.isNotNull() & F.col(name).isNull(), rejected("wrong_type", detail)))
+        found.append(F.when(said.isNotNull() & F.col(name).isNull(), rejected(Reason.WRONG_TYPE, detail)))
         shown = [F.substring(one.cast("string"), 1, 80) for one in (F.col(name), given)]
         both = F.concat(F.lit(f"{name}: the key has "), shown[0], F.lit(", the value "), shown[1])
-        found.append(F.when(given != F.col(name), rejected("key_mismatch", both)))
+        found.append(F.when(given != F.col(name), rejected(Reason.KEY_MISMATCH, both)))
     return found
 
 
@@ -180,7 +181,7 @@ def _unasked(condition: Expression) -> Expression:
 
 
 def _failed(given: Compiled, place: str, text: str | None) -> Column:
-    return F.when(given.failed, rejected("wrong_type", f"{place}: a cast fails in {text}"))
+    return F.when(given.failed, rejected(Reason.WRONG_TYPE, f"{place}: a cast fails in {text}"))
 
 
 def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
@@ -209,13 +210,13 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     of_value = F.when(F.col(_OBJECT).isNotNull(), of_fields).otherwise(_no_object())
     return (
         F.when(F.col(E.FATE).isNotNull(), none)
-        .when(F.col(E.UNREADABLE).isNotNull(), rejected("undecodable", F.col(E.UNREADABLE)))
+        .when(F.col(E.UNREADABLE).isNotNull(), rejected(Reason.UNDECODABLE, F.col(E.UNREADABLE)))
         # It may be a delete: that its key cannot be read, too, is no reason to count it elsewhere.
-        .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), rejected("null_value", "the value is null"))
-        .when(beside.isNotNull(), rejected("undecodable", beside))
+        .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), rejected(Reason.NULL_VALUE, "the value is null"))
+        .when(beside.isNotNull(), rejected(Reason.UNDECODABLE, beside))
         .when(filtered.isNotNull(), filtered)
         .when(F.col(TOMBSTONE) | (null & F.col(FILTERED)), none)
-        .when(null, rejected("null_value", json_null))
+        .when(null, rejected(Reason.NULL_VALUE, json_null))
         .otherwise(of_value)
     )
 
@@ -241,7 +242,7 @@ def _unknown(dataset: Dataset) -> Column:
     unknown = F.array_distinct(F.array_except(names, F.array(*(F.lit(name) for name in dataset.read_fields))))
     shown = F.substring(F.array_join(unknown, ", "), 1, 200)
     detail = F.concat(F.lit("value.fields does not name "), shown)
-    return F.when(F.size(unknown) > 0, rejected("unknown_schema", detail))
+    return F.when(F.size(unknown) > 0, rejected(Reason.UNKNOWN_SCHEMA, detail))
 
 
 _NONCHARACTERS = (
@@ -257,10 +258,10 @@ def _no_object() -> Column:
     size = F.format_number(F.octet_length(E.VALUE_BYTES), 0)
     large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST:,} can be read"))
     return (
-        F.when(not_text.isNotNull(), rejected("undecodable", not_text))
-        .when(F.octet_length(E.VALUE_BYTES) > LARGEST, rejected("too_large", large))
-        .when(F.trim(text) == "", rejected("undecodable", "the value is empty"))
-        .when(letters.isNotNull(), rejected("undecodable", letters))
-        .when(is_one_value(text), rejected("wrong_type", "the value is no JSON object"))
-        .otherwise(rejected("undecodable", "the value is not one JSON value"))
+        F.when(not_text.isNotNull(), rejected(Reason.UNDECODABLE, not_text))
+        .when(F.octet_length(E.VALUE_BYTES) > LARGEST, rejected(Reason.TOO_LARGE, large))
+        .when(F.trim(text) == "", rejected(Reason.UNDECODABLE, "the value is empty"))
+        .when(letters.isNotNull(), rejected(Reason.UNDECODABLE, letters))
+        .when(is_one_value(text), rejected(Reason.WRONG_TYPE, "the value is no JSON object"))
+        .otherwise(rejected(Reason.UNDECODABLE, "the value is not one JSON value"))
     )

@@ -21,14 +21,16 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from onefold.vocabulary import Reason, Verdict
+
 CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET = "_cluster", "_topic", "_incarnation", "_partition", "_offset"
 TIMESTAMP, KEY_BYTES, VALUE_BYTES, HEADERS = "_timestamp", "_key_bytes", "_value_bytes", "_headers"
 OBJECT, LINE, UNREADABLE = "_object", "_line", "_unreadable"
 PRODUCER_ID, PRODUCER_EPOCH, SEQUENCE = "_producer_id", "_producer_epoch", "_sequence"
 FATE = "_fate"
-ABORTED, CONTROL, OPEN = "aborted", "control", "open"
+ABORTED, CONTROL, OPEN = Verdict.ABORTED, Verdict.CONTROL, "open"
 """Fates: of an aborted transaction; a transaction's marker; of a transaction that no marker known ends."""
-FORGOTTEN, SKIPPED = "forgotten", "skipped"
+FORGOTTEN, SKIPPED = Reason.FORGOTTEN, Verdict.SKIPPED
 """The fate of a record that a recorded decision takes out (`onefold.dedup.taken_out`)."""
 
 POSITION = (CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from onefold.dataset.types import FieldType
 from onefold.records import numbers as N
 from onefold.records.json import EXPONENT, HALF
+from onefold.vocabulary import Reason
 
 REJECTED_TYPE = "struct<reason:string,detail:string>"
 
@@ -148,19 +149,19 @@ def _scalar_problem(json: Column, seen: _Seen, value: Column, kind: FieldType) -
 
 def _absent(json: Column, kind: FieldType) -> Column:
     none = F.lit(None).cast(REJECTED_TYPE)
-    return none if kind.nullable else F.when(json.isNull(), rejected("missing_field", " is absent"))
+    return none if kind.nullable else F.when(json.isNull(), rejected(Reason.MISSING_FIELD, " is absent"))
 
 
 def _wrong_type(seen: _Seen, kind: FieldType) -> Column:
     shown = F.substring(F.replace(seen.text, F.lit(EXPONENT), F.lit("")), 1, 80)
     said = F.concat_ws(" ", F.lit(f": wanted {kind}, found"), F.substring(seen.found, 1, 80), shown)
     fine = N.too_fine(seen.text, kind)
-    return rejected("wrong_type", F.concat_ws("; ", said, fine))
+    return rejected(Reason.WRONG_TYPE, F.concat_ws("; ", said, fine))
 
 
 def _half_pair(text: Column) -> Column:
     shown = F.substring(F.replace(text, F.lit(HALF), F.lit("\\u")), 1, 80)
-    return rejected("undecodable", F.concat(F.lit(": half of a surrogate pair, which no text holds, in "), shown))
+    return rejected(Reason.UNDECODABLE, F.concat(F.lit(": half of a surrogate pair, which no text holds, in "), shown))
 
 
 def _behind(place: Column, problem: Column) -> Column:

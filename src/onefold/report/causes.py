@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from onefold.upsert.documents import Duplicates
+from onefold.vocabulary import Reason, Verdict
 
 UNKNOWN = "unknown"
 """What is not known of a duplicate and its survivor."""
 
-DUPLICATE = "duplicate"
+DUPLICATE = Verdict.DUPLICATE
 """Jepsen's word for one value at several offsets of a partition. Neither an offset that was read twice nor a message
 that an application makes twice is one: the log has them once, or they are two values."""
 
@@ -182,18 +183,18 @@ SAME_VERSION = Cause(
 )
 
 _RULES: tuple[tuple[Cause, Callable[[Duplicates], bool]], ...] = (
-    (CAME_TWICE, lambda one: one.reason == "position" and one.object == UNKNOWN),
-    (READ_AGAIN, lambda one: one.reason == "position" and one.object == "earlier_batch"),
+    (CAME_TWICE, lambda one: one.reason == Reason.POSITION and one.object == UNKNOWN),
+    (READ_AGAIN, lambda one: one.reason == Reason.POSITION and one.object == "earlier_batch"),
     (WRITTEN_TWICE, lambda one: one.place == "same_position" and one.object == "same_object"),
-    (EXPORTED_TWICE, lambda one: one.reason == "position"),
-    (APPLICATION, lambda one: one.reason == "business_key"),
-    (SAME_VERSION, lambda one: one.reason == "key_version"),
+    (EXPORTED_TWICE, lambda one: one.reason == Reason.POSITION),
+    (APPLICATION, lambda one: one.reason == Reason.BUSINESS_KEY),
+    (SAME_VERSION, lambda one: one.reason == Reason.KEY_VERSION),
     (MIRRORED, lambda one: one.place == "other_cluster"),
     (RECREATED, lambda one: one.place == "other_incarnation"),
     (OTHER_PLACE, lambda one: one.place in ("other_partition", "other_topic")),
-    (BROKER_FORGOT, lambda one: one.reason == "producer" and one.session == "same_session"),
-    (BROKER_FORGOT_NAME, lambda one: one.reason == "producer" and one.session == "same_name_again"),
-    (LOST_ACKNOWLEDGEMENT, lambda one: one.reason == "producer"),
+    (BROKER_FORGOT, lambda one: one.reason == Reason.PRODUCER and one.session == "same_session"),
+    (BROKER_FORGOT_NAME, lambda one: one.reason == Reason.PRODUCER and one.session == "same_name_again"),
+    (LOST_ACKNOWLEDGEMENT, lambda one: one.reason == Reason.PRODUCER),
     (SENT_AGAIN, lambda one: one.session in ("same_session", "same_name", "same_name_again")),
     (RESTARTED, lambda one: one.session in ("other_epoch", "other_producer")),
 )

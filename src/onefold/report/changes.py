@@ -26,9 +26,10 @@ from onefold.report.order import each
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.generation import Retired, check_generation
+from onefold.vocabulary import RowState
 
 _KEY, _HASH = "_key", "_hash"
-_LIVE = equal(U.STATE, U.LIVE)
+_LIVE = equal(U.STATE, RowState.LIVE)
 
 
 @dataclass(frozen=True, slots=True)

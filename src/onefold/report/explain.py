@@ -35,6 +35,7 @@ from onefold.report.ledger import (
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Upserted
+from onefold.vocabulary import RowState
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def explain_sum(
     table = find_state(lake, dataset)
     if table is None:
         return []
-    wanted = equal(U.STATE, U.ENTRY)
+    wanted = equal(U.STATE, RowState.ENTRY)
     for name, value in values_of_sum(dataset, key).items():
         wanted = And(wanted, equal(name, value))
     digests = set()

@@ -12,7 +12,7 @@ from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.publish.gaps import gaps_between
 from onefold.report.ledger import one_of, plain, position, records_of, verdict_rows
-from onefold.upsert import columns as U
+from onefold.vocabulary import RowState
 
 _POSITION = ("topic", "partition", "offset")
 
@@ -55,7 +55,7 @@ def _missing(
     keys = sorted({row["_key"] for row in held})
     heads, above = dict.fromkeys(keys, dataset.apply.version.begins - 1), {key: list[int]() for key in keys}
     for row in table.chain_of(keys, "_key", "_version", "_state") if keys else ():
-        if row["_state"] == U.HELD:
+        if row["_state"] == RowState.HELD:
             above[row["_key"]].append(row["_version"])
         else:
             heads[row["_key"]] = row["_version"]

@@ -23,6 +23,7 @@ from onefold.quality.documents import Check
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
+from onefold.vocabulary import Verdict
 
 KEPT = 200
 """Batches of a history: the newest, and older red ones."""
@@ -86,7 +87,7 @@ class Entry(BaseModel):
     @property
     def duplicate_rate(self) -> float | None:
         """Duplicates of the records judged; None: none was."""
-        return self.counts.get("duplicate", 0) / self.records if self.records else None
+        return self.counts.get(Verdict.DUPLICATE, 0) / self.records if self.records else None
 
 
 class Told(BaseModel):
@@ -317,7 +318,7 @@ def _summary(bare: Entry, report: Told) -> Entry:
         replayed=report.replayed,
         held=report.held,
         counts={verdict: sum(reasons.values()) for verdict, reasons in report.counts.items()},
-        duplicates=report.counts.get("duplicate", {}),
+        duplicates=report.counts.get(Verdict.DUPLICATE, {}),
         holes=holes,
         unexplained=sum(end - start for _, start, end in missing),
         missing=missing[:_SHOWN],

@@ -25,6 +25,7 @@ from onefold.report.decisions import in_force
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
+from onefold.vocabulary import RowState
 
 POSITION = ("cluster", "topic", "incarnation", "partition", "offset")
 """A position whole, in the total order; the offsets of another cluster or incarnation are others."""
@@ -55,7 +56,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
         return []
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
     names = table.published_columns(dataset)
-    found = table.scan(equal(U.STATE, U.LIVE), names, snapshot, limit)
+    found = table.scan(equal(U.STATE, RowState.LIVE), names, snapshot, limit)
     return [plain(row) for row in instants.rows_of(found.to_arrow().select(names))]
 
 

@@ -17,6 +17,7 @@ from onefold.lake import Lake
 from onefold.report.ledger import POSITION, equal, plain, records_of
 from onefold.report.order import in_order, stream
 from onefold.upsert import columns as U
+from onefold.vocabulary import RowState
 
 _BATCH, _REASON = f"{U.QUARANTINE}.batch", f"{U.QUARANTINE}.reason"
 _ORDER = (*(FLAT_ORDER[name] for name in ("topic", "partition", "offset")), _BATCH)
@@ -48,7 +49,9 @@ def each_quarantined(
     table = find_state(lake, dataset)
     if table is None:
         return iter(())
-    found = stream(table.scan(equal(U.STATE, U.QUARANTINED), (*FLAT_ORDER.values(), U.QUARANTINE), table.main.snapshot))
+    found = stream(
+        table.scan(equal(U.STATE, RowState.QUARANTINED), (*FLAT_ORDER.values(), U.QUARANTINE), table.main.snapshot)
+    )
     rows = in_order((_wanted(some.flatten(), batch, reason) for some in found), _ORDER, limit)
     return (plain(_record(row)) for row in rows)
 

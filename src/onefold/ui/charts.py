@@ -9,6 +9,7 @@ from onefold.landing.offsets import TopicPartition
 from onefold.report.history import Entry, Strip
 from onefold.report.page import in_order, instant, share, thin
 from onefold.ui.standing import Batch, Standing
+from onefold.vocabulary import Verdict
 
 WIDE = 720.0
 """Units of a chart's width; the page scales it."""
@@ -84,9 +85,9 @@ def trend_of(standing: Standing) -> Chart | None:
     bars = []
     for place, (batch, rate) in enumerate(zip(batches, rates, strict=True)):
         size = 0.0 if not rate or not highest else max(1.0, rate / highest * (height - 2))
-        kind = "duplicate" if batch.state == "published" else "alarm"
+        kind = Verdict.DUPLICATE if batch.state == "published" else "alarm"
         bars.append(Bar(place * step, step - 1, [Part(height - size, size, kind)], batch, ""))
-    counted = [(one.entry.counts.get("duplicate", 0), one.entry.records) for one in batches]
+    counted = [(one.entry.counts.get(Verdict.DUPLICATE, 0), one.entry.records) for one in batches]
     low, high = (share_of(counted, pick, known) for pick in (min, max))
     tells = f"Duplicate rate of {len(known)} batches, the oldest first: between {low} and {high}."
     width = max(step * len(bars), 40.0)
@@ -114,8 +115,8 @@ def charts_of(batches: Sequence[Batch]) -> list[Chart]:
     return [
         _chart("records", "Records by verdict", batches, {kind: verdict(kind) for kind in verdicts}),
         _chart("duplicates", "Duplicates by level", batches, {kind: level(kind) for kind in ordered}),
-        _chart("conflicts", "Conflicts", batches, {"conflict": verdict("conflict")}),
-        _chart("rejected", "Rejected records", batches, {"rejected": verdict("rejected")}),
+        _chart("conflicts", "Conflicts", batches, {"conflict": verdict(Verdict.CONFLICT)}),
+        _chart("rejected", "Rejected records", batches, {"rejected": verdict(Verdict.REJECTED)}),
         _chart("unexplained", "Unexplained offsets", batches, {"unexplained": lambda entry: entry.unexplained}),
     ]
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from onefold.landing.offsets import LOST
 from onefold.report.history import Entry, History
 from onefold.ui.histories import Decided
+from onefold.vocabulary import Verdict
 
 TREND = 30
 """Batches that the overview's chart shows, and over which it counts."""
@@ -148,7 +149,7 @@ class Standing:
     @cached_property
     def rejected(self) -> int:
         """Records that the recent batches rejected."""
-        return sum(one.entry.counts.get("rejected", 0) for one in self.recent)
+        return sum(one.entry.counts.get(Verdict.REJECTED, 0) for one in self.recent)
 
     @property
     def rank(self) -> int:

@@ -45,6 +45,7 @@ from onefold.upsert.skips import Obeyed, cover
 from onefold.upsert.state import read_state, sum_columns, verdict_table
 from onefold.upsert.sums import append_sums, entered
 from onefold.upsert.verdicts import append_verdicts
+from onefold.vocabulary import Reason, RowState, Scope, Verdict
 
 SHOWN = 20
 """Reused identities that are shown, of those that are counted."""
@@ -73,7 +74,7 @@ def look_up(
     if dataset.chained:
         place = partial(in_slots, dataset=dataset, slots=slots)
         return judge_chain(staged, chain_columns(state, dataset), dataset, place, (SLOT,), links)
-    known = base_columns(state.where(F.col(U.STATE) == U.ENTRY) if dataset.sums else state, dataset)
+    known = base_columns(state.where(F.col(U.STATE) == RowState.ENTRY) if dataset.sums else state, dataset)
     whole_and_large = keys is not None and periods is None
     if not (whole_and_large or known.select(C.KEY).take(1)):
         known = F.broadcast(known)  # a scan without files tells no buckets: the join would shuffle the batch
@@ -99,11 +100,11 @@ def mark_covered(
 
 def mark_repeated(judged: DataFrame) -> DataFrame:
     """What an earlier batch covers is a duplicate by its position, also where that batch was skipped."""
-    again = F.col(U.COVERED) & (F.col(C.VERDICT) == "skipped")
+    again = F.col(U.COVERED) & (F.col(C.VERDICT) == Verdict.SKIPPED)
     told = {
-        C.VERDICT: F.lit("duplicate"),
-        C.REASON: F.lit("position"),
-        U.SCOPE: F.lit("stored"),
+        C.VERDICT: F.lit(Verdict.DUPLICATE),
+        C.REASON: F.lit(Reason.POSITION),
+        U.SCOPE: F.lit(Scope.STORED),
         U.OTHER: F.col(C.ORDER),
     }
     return judged.withColumns({name: F.when(again, of).otherwise(F.col(name)) for name, of in told.items()})
@@ -164,7 +165,7 @@ def write_record(
 
 def _counted(actions: DataFrame, dataset: Dataset, again: list[CameAgain]) -> tuple[ActionCounts, list[Duplicates]]:
     counts = count_actions(actions, dataset)
-    return counts, duplicates_of(actions, again) if counts.verdicts.get("duplicate") else []
+    return counts, duplicates_of(actions, again) if counts.verdicts.get(Verdict.DUPLICATE) else []
 
 
 def apply_batch(

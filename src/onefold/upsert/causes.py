@@ -9,6 +9,7 @@ from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
 from onefold.upsert.documents import CameAgain, Duplicates
+from onefold.vocabulary import Scope, Verdict
 
 
 def duplicates_of(actions: DataFrame, again: list[CameAgain]) -> list[Duplicates]:
@@ -23,7 +24,7 @@ def duplicates_of(actions: DataFrame, again: list[CameAgain]) -> list[Duplicates
     known = C.PRODUCER in actions.columns
     actions = _mark_again(actions, again) if known else actions
     kinds |= {"session": _session(known), "object": _object()}
-    rows = actions.where((F.col(C.VERDICT) == "duplicate") & other.isNotNull()).select(
+    rows = actions.where((F.col(C.VERDICT) == Verdict.DUPLICATE) & other.isNotNull()).select(
         *(of.alias(name) for name, of in kinds.items()),
         seconds.alias("seconds"),
         F.struct(_position(order).alias("record"), _position(other).alias("survivor")).alias("pair"),
@@ -97,7 +98,7 @@ def _object() -> Column:
     """Whether one landed object holds both; what the table holds came with an earlier batch."""
     theirs = F.col(C.WITNESS)["object"]
     within = F.when(theirs == F.col(E.OBJECT), "same_object").otherwise("other_object")
-    return F.when((F.col(U.SCOPE) == "stored") | theirs.isNull(), "earlier_batch").otherwise(within)
+    return F.when((F.col(U.SCOPE) == Scope.STORED) | theirs.isNull(), "earlier_batch").otherwise(within)
 
 
 def _position(order: Column) -> Column:

@@ -23,8 +23,9 @@ from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, keys_of, mark_links
 from onefold.upsert.judge import answered, same_as_compared, stands_above_winner
+from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
-STANDS = (U.LIVE, U.DELETED)
+STANDS = (RowState.LIVE, RowState.DELETED)
 
 
 def chain_columns(base: DataFrame, dataset: Dataset) -> DataFrame:
@@ -117,46 +118,52 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     has_head, met = head["version"].isNotNull(), twin["version"].isNotNull()
     same, same_order = _same_content(dataset, twin), F.col(C.ORDER) == twin["order"]
     at_end, above = version == end, version > end
-    fresh = F.when(F.col(C.DELETED), "delete").when(has_head & (head["state"] == U.LIVE), "update").otherwise("insert")
+    fresh = (
+        F.when(F.col(C.DELETED), Reason.DELETE)
+        .when(has_head & (head["state"] == RowState.LIVE), Reason.UPDATE)
+        .otherwise(Reason.INSERT)
+    )
     becomes = (
-        F.when(above, U.HELD).when(F.col(C.DELETED), "deleted").otherwise("live")
+        F.when(above, RowState.HELD).when(F.col(C.DELETED), RowState.DELETED).otherwise(RowState.LIVE)
     )  # of a row that is the head, or stays above a gap
 
     # Of the batch.
     inconsistent = met & same_order & ~same & exact
-    settled = F.when(wins, "replace").otherwise("same_version")
+    settled = F.when(wins, Reason.REPLACE).otherwise(Reason.SAME_VERSION)
     new = version > F.coalesce(head["version"], F.lit(dataset.apply.version.begins) - 1)
     verdict = (
-        F.when(met & same, "duplicate")
-        .when(inconsistent, "conflict")
-        .when(met, "conflict" if tie == "conflict" else F.when(wins, "applied").otherwise("superseded"))
-        .when(~new, "superseded")
-        .when(above, U.HELD)
-        .otherwise("applied")
+        F.when(met & same, Verdict.DUPLICATE)
+        .when(inconsistent, Verdict.CONFLICT)
+        .when(
+            met, Verdict.CONFLICT if tie == "conflict" else F.when(wins, Verdict.APPLIED).otherwise(Verdict.SUPERSEDED)
+        )
+        .when(~new, Verdict.SUPERSEDED)
+        .when(above, Verdict.HELD)
+        .otherwise(Verdict.APPLIED)
     )
     reason = (
         F.when(met & same, _narrowest(dataset, twin, rows))
-        .when(inconsistent, "inconsistent_position")
-        .when(met, "same_version" if tie == "conflict" else settled)
-        .when(~new, "stored")
-        .when(above, "version_gap")
+        .when(inconsistent, Reason.INCONSISTENT_POSITION)
+        .when(met, Reason.SAME_VERSION if tie == "conflict" else settled)
+        .when(~new, Reason.STORED)
+        .when(above, Reason.VERSION_GAP)
         .when(at_end, fresh)
-        .otherwise("folded")
+        .otherwise(Reason.FOLDED)
     )
     acts = wins & (at_end | above)
     # Of the base: a head that another row follows, a held row that is a link or the head now, and what was beaten.
     stood = F.col(U.STATE).isin(*STANDS)
     goes = ~wins | (version < end)
     woken = base & ~stood & wins & ~above
-    change = F.when(goes, U.REMOVE).when(woken, U.WAKE)
+    change = F.when(goes, Action.REMOVE).when(woken, Action.WAKE)
     decided = rows.withColumns(
         {
-            C.VERDICT: F.when(base, F.when(woken, "applied")).otherwise(verdict),
-            C.REASON: F.when(base, F.when(woken, F.when(at_end, fresh).otherwise("folded"))).otherwise(reason),
-            U.SCOPE: F.when(base | has_head | met, "stored").otherwise("in_batch"),
+            C.VERDICT: F.when(base, F.when(woken, Verdict.APPLIED)).otherwise(verdict),
+            C.REASON: F.when(base, F.when(woken, F.when(at_end, fresh).otherwise(Reason.FOLDED))).otherwise(reason),
+            U.SCOPE: F.when(base | has_head | met, Scope.STORED).otherwise(Scope.IN_BATCH),
             U.OTHER: F.when(~base, F.coalesce(twin["order"], F.when(~above, head["order"]))),
             U.WON: ~base & met & ~same & wins,
-            U.ACTION: F.when(base, change).otherwise(F.when(acts, U.INSERT)),
+            U.ACTION: F.when(base, change).otherwise(F.when(acts, Action.INSERT)),
             U.BECOMES: becomes,
             U.BASE + C.ORDER: head["order"],
             U.BASE + C.VERSION: head["version"],
@@ -185,20 +192,20 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
         told = F.exists(_ROWS, lambda one: one["version"] >= F.col(C.VERSION))
         contradicts = F.coalesce(differs, F.lit(False)) | ~F.coalesce(told, F.lit(False))
     stands = F.col(U.COVERED) & F.col(C.KEY).isNotNull()
-    repeated = F.when(contradicts, "inconsistent_position").otherwise("position")
+    repeated = F.when(contradicts, Reason.INCONSISTENT_POSITION).otherwise(Reason.POSITION)
     # A loser of the batch answers to the row that the table has of its version, where the batch's winner does.
     twin = F.get(F.filter(_ROWS, lambda one: one["version"] == F.col(C.VERSION)), F.lit(0))
     tie = dataset.apply.version.tie
     answers = F.coalesce(stands_above_winner(twin["order"], tie), F.lit(False))
-    verdict, reason = answered(_same_content(dataset, twin), tie, "key_version")
+    verdict, reason = answered(_same_content(dataset, twin), tie, Reason.KEY_VERSION)
     was = F.col(C.VERDICT)
     return found.withColumns(
         {
-            C.VERDICT: F.when(stands, F.when(contradicts, "conflict").otherwise("duplicate"))
+            C.VERDICT: F.when(stands, F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE))
             .when(answers, verdict)
             .otherwise(was),
             C.REASON: F.when(stands, repeated).when(answers, reason).otherwise(F.col(C.REASON)),
-            U.SCOPE: F.when(stands | (answers & (verdict != was)), "stored").otherwise("in_batch"),
+            U.SCOPE: F.when(stands | (answers & (verdict != was)), Scope.STORED).otherwise(Scope.IN_BATCH),
             U.OTHER: F.when(stands, F.col(C.ORDER)).when(answers, twin["order"]).otherwise(F.col(C.WINNER)),
             C.WITNESS: F.when(answers & ~stands, _witness(twin, rows)).otherwise(F.col(C.WITNESS)),
             U.WON: F.lit(False),
@@ -214,10 +221,10 @@ def _same_content(dataset: Dataset, other: Column) -> Column:
 
 
 def _narrowest(dataset: Dataset, twin: Column, rows: DataFrame) -> Column:
-    reason = F.when(F.col(C.ORDER) == twin["order"], "position")
+    reason = F.when(F.col(C.ORDER) == twin["order"], Reason.POSITION)
     for level in dataset.narrow:
         reason = reason.when(_same_level(level, twin, rows), level)
-    return reason.otherwise("key_version")
+    return reason.otherwise(Reason.KEY_VERSION)
 
 
 def _same_level(level: str, other: Column, rows: DataFrame) -> Column:
@@ -237,7 +244,7 @@ def _finding(dataset: Dataset, head: Column, rows: DataFrame) -> Column:
     level = F.coalesce(
         *(F.when(_same_level(level, head, rows), level) for level in dataset.narrow), F.lit(None).cast("string")
     )
-    return F.when(reused & level.isNotNull(), F.struct(level.alias("level"), F.lit("stored").alias("scope")))
+    return F.when(reused & level.isNotNull(), F.struct(level.alias("level"), F.lit(Scope.STORED).alias("scope")))
 
 
 def _witness(other: Column, rows: DataFrame) -> Column:

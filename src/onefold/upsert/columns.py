@@ -16,12 +16,6 @@ In both, as in staging, `_order` and other structs lie flat, a column a part: `_
 """
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"
-LIVE, DELETED, HELD, ENTRY = "live", "deleted", "held", "entry"
-"""The `_state` of a row that readers see (in mode increment a sum), of a deleted key, of a version above a gap, of a
-message in the ledger."""
-INSERT, UPDATE, REMOVE, WAKE = "insert", "update", "remove", "wake"
-"""What an action does: a new row; a changed one; a row that goes, for it is a link now, a better one takes its place,
-or nothing is left to add up; a held row that becomes the head."""
 BECOMES = "_becomes"
 """Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted, held,
 entry."""
@@ -29,8 +23,6 @@ ENTRIES = "_entries"
 """Mode increment: of a sum, the messages that it is made of."""
 QUARANTINE = "_quarantine"
 """struct<batch, reason, detail, object, line, key, value, headers>; null but for quarantined records."""
-QUARANTINED = "quarantined"
-"""The `_state` of a rejected record."""
 QUARANTINE_VIEW = "__quarantine"
 """What the name of the view over the quarantined records has behind the target table's."""
 FINDING = "_finding"

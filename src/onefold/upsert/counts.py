@@ -12,6 +12,7 @@ from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.landing.offsets import TopicPartition
 from onefold.upsert import columns as U
+from onefold.vocabulary import Reason, Scope, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     counted = actions.groupBy(*told, *log, touched).agg(
         F.count("*").alias("count"),
         newest.alias("newest"),
-        F.count_if(F.col(U.FINDING)["scope"] == "stored").alias("findings"),
+        F.count_if(F.col(U.FINDING)["scope"] == Scope.STORED).alias("findings"),
         F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken"),
         F.count_if(refused_delete(dataset)).alias("refused_deletes"),
     )
@@ -62,7 +63,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
             for counts in (verdicts, partitions.setdefault(where, {})):
                 reasons = counts.setdefault(row[C.VERDICT], {})
                 reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
-        covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == "duplicate" else 0
+        covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == Verdict.DUPLICATE else 0
         if row[U.ACTION]:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
     latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
@@ -73,5 +74,5 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
 
 def refused_delete(dataset: Dataset) -> Column:
     """Whether a record of the actions is rejected and would have deleted its key, or may have: its value is null."""
-    deletes = F.col(C.DELETED) | (F.col(C.REASON) == "null_value")
+    deletes = F.col(C.DELETED) | (F.col(C.REASON) == Reason.NULL_VALUE)
     return F.lit(dataset.apply.mode == "upsert") & F.expr(C.REFUSED) & F.coalesce(deletes, F.lit(False))

@@ -28,6 +28,7 @@ from onefold.upsert import columns as U
 from onefold.upsert.commit_record import chain
 from onefold.upsert.state import branch_table, read_state, verdict_table
 from onefold.upsert.sums import sum_key
+from onefold.vocabulary import RowState
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 _LITERAL = 1000
@@ -42,7 +43,7 @@ def keys_to_forget(state: DataFrame, dataset: Dataset, asked: Forgets) -> list[b
     wanted = _among([bytes.fromhex(one) for one in asked.keys], F.col(C.KEY))
     rows = state
     if dataset.sums:
-        rows = state.where(F.col(U.STATE) == U.ENTRY)
+        rows = state.where(F.col(U.STATE) == RowState.ENTRY)
         wanted = wanted | _among([bytes.fromhex(one) for one in asked.keys], sum_key(dataset))
     found = rows.where(wanted).select(C.KEY)
     if asked.deleted_before:
@@ -53,8 +54,8 @@ def keys_to_forget(state: DataFrame, dataset: Dataset, asked: Forgets) -> list[b
 def _deleted(state: DataFrame, before: datetime) -> DataFrame:
     """The keys that were deleted before an instant, as their records tell time, and of which nothing is held."""
     at = F.col(f"{C.ORDER}.timestamp")
-    old = (F.col(U.STATE) == U.DELETED) & (at >= 0) & (at < int(before.astimezone(UTC).timestamp() * 1000))
-    held = state.where(F.col(U.STATE) == U.HELD).select(C.KEY)
+    old = (F.col(U.STATE) == RowState.DELETED) & (at >= 0) & (at < int(before.astimezone(UTC).timestamp() * 1000))
+    held = state.where(F.col(U.STATE) == RowState.HELD).select(C.KEY)
     return state.where(old).select(C.KEY).join(held, C.KEY, "left_anti")
 
 

@@ -18,6 +18,7 @@ from onefold.dedup import columns as C
 from onefold.dedup.survivors import INCOMPARABLE, RETRIES, before_offset, partition_of
 from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
+from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,9 @@ def judge(staged: DataFrame, base: DataFrame, dataset: Dataset) -> DataFrame:
     displaces = ~facts.identical & (facts.same_order | decided[U.ACTION][0].isNotNull())
     contradicts = F.coalesce(~facts.has | displaces, F.lit(False)) & F.lit(dataset.source.exact)
     repeated = {
-        C.VERDICT: F.when(contradicts, "conflict").otherwise("duplicate"),
-        C.REASON: F.when(contradicts, "inconsistent_position").otherwise("position"),
-        U.SCOPE: F.lit("stored"),
+        C.VERDICT: F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE),
+        C.REASON: F.when(contradicts, Reason.INCONSISTENT_POSITION).otherwise(Reason.POSITION),
+        U.SCOPE: F.lit(Scope.STORED),
     }
     for name, value in repeated.items():
         columns[name] = F.when(stands, value).otherwise(columns[name])
@@ -131,36 +132,36 @@ def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
     reason = _narrowest(f, dataset, dataset.deciding)
     # An inferred position orders and names, but never says that a position has two contents.
     exact = F.lit(dataset.source.exact)
-    clash = F.when(f.same_order & exact, "inconsistent_position").otherwise(F.lit("same_identity"))
+    clash = F.when(f.same_order & exact, Reason.INCONSISTENT_POSITION).otherwise(F.lit(Reason.SAME_IDENTITY))
     # A loser of the batch answers to whoever stands for its key in the end.
     base_stands = f.has & f.stands
     was = F.col(C.VERDICT)
     against_base = base_stands & F.col(C.KEY).isNotNull()
-    read_twice = (was == "duplicate") & (F.col(C.REASON) == "position")
+    read_twice = (was == Verdict.DUPLICATE) & (F.col(C.REASON) == Reason.POSITION)
     same = f.same | read_twice
     return {
         C.VERDICT: (
-            F.when(~f.has, "applied").when(f.same, "duplicate").otherwise("conflict"),
-            F.when(against_base, F.when(same, "duplicate").otherwise("conflict")).otherwise(was),
+            F.when(~f.has, Verdict.APPLIED).when(f.same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT),
+            F.when(against_base, F.when(same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT)).otherwise(was),
         ),
         C.REASON: (
-            F.when(~f.has, "insert").when(f.same, reason).otherwise(clash),
+            F.when(~f.has, Reason.INSERT).when(f.same, reason).otherwise(clash),
             F.when(
                 against_base,
-                F.when(same, F.when(was == "duplicate", F.col(C.REASON)).otherwise(reason)).otherwise(
-                    F.when(was == "conflict", F.col(C.REASON)).otherwise(F.lit("same_identity"))
+                F.when(same, F.when(was == Verdict.DUPLICATE, F.col(C.REASON)).otherwise(reason)).otherwise(
+                    F.when(was == Verdict.CONFLICT, F.col(C.REASON)).otherwise(F.lit(Reason.SAME_IDENTITY))
                 ),
             ).otherwise(F.col(C.REASON)),
         ),
         U.SCOPE: (
-            F.when(f.has, "stored").otherwise("in_batch"),
-            F.when(against_base & (F.when(same, "duplicate").otherwise("conflict") != was), "stored").otherwise(
-                "in_batch"
-            ),
+            F.when(f.has, Scope.STORED).otherwise(Scope.IN_BATCH),
+            F.when(
+                against_base & (F.when(same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT) != was), Scope.STORED
+            ).otherwise(Scope.IN_BATCH),
         ),
         U.OTHER: (F.when(f.has, f.base_order), F.when(against_base, f.base_order).otherwise(F.col(C.WINNER))),
         U.WON: (f.has & ~f.same & better, F.lit(False)),
-        U.ACTION: (F.when(~f.has, "insert").when(better, "update"), F.lit(None).cast("string")),
+        U.ACTION: (F.when(~f.has, Action.INSERT).when(better, Action.UPDATE), F.lit(None).cast("string")),
     }
 
 
@@ -177,32 +178,34 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
         *(F.when(f.same_levels[level], level) for level in RETRIES if level in f.same_levels), _no_level()
     )
     retry = again.isNotNull() & f.same
-    same_reason = _narrowest(f, dataset, "key_version")
+    same_reason = _narrowest(f, dataset, Reason.KEY_VERSION)
     fresh = (
-        F.when(F.col(C.DELETED), "delete")
-        .when(~f.has | (F.col(U.BASE + U.STATE) == U.DELETED), "insert")
-        .otherwise("update")
+        F.when(F.col(C.DELETED), Reason.DELETE)
+        .when(~f.has | (F.col(U.BASE + U.STATE) == RowState.DELETED), Reason.INSERT)
+        .otherwise(Reason.UPDATE)
     )
     inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)
-    settled = F.when(later, "replace").otherwise("same_version")
+    settled = F.when(later, Reason.REPLACE).otherwise(Reason.SAME_VERSION)
     was = F.col(C.VERDICT)
     # A lower version of the batch may still meet its own version in the table; and who lost to a record of its own
     # version answers to the table's row of that version, where that record does.
-    meets = f.has & tied & (was == "superseded") & (F.col(C.REASON) == "in_batch")
+    meets = f.has & tied & (was == Verdict.SUPERSEDED) & (F.col(C.REASON) == Reason.IN_BATCH)
     stands = F.col(C.TIED) & f.stands
     answers = meets | (f.has & tied & (stands | ~F.col(C.TIED)))
-    tie_verdict = F.lit("conflict") if tie == "conflict" else F.when(later, "applied").otherwise("superseded")
-    tie_reason = F.lit("same_version") if tie == "conflict" else settled
+    tie_verdict = (
+        F.lit(Verdict.CONFLICT) if tie == "conflict" else F.when(later, Verdict.APPLIED).otherwise(Verdict.SUPERSEDED)
+    )
+    tie_reason = F.lit(Reason.SAME_VERSION) if tie == "conflict" else settled
     answer, answer_reason = answered(f.same, tie, same_reason)
     return {
         C.VERDICT: (
-            F.when(~f.has, "applied")
-            .when(apart, "conflict")
-            .when((tied & f.same) | retry, "duplicate")
-            .when(inconsistent, "conflict")
+            F.when(~f.has, Verdict.APPLIED)
+            .when(apart, Verdict.CONFLICT)
+            .when((tied & f.same) | retry, Verdict.DUPLICATE)
+            .when(inconsistent, Verdict.CONFLICT)
             .when(tied, tie_verdict)
-            .when(newer, "applied")
-            .otherwise("superseded"),
+            .when(newer, Verdict.APPLIED)
+            .otherwise(Verdict.SUPERSEDED),
             F.when(answers, answer).otherwise(was),
         ),
         C.REASON: (
@@ -210,22 +213,22 @@ def _upsert(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
             .when(apart, INCOMPARABLE)
             .when(tied & f.same, same_reason)
             .when(retry, again)
-            .when(inconsistent, "inconsistent_position")
+            .when(inconsistent, Reason.INCONSISTENT_POSITION)
             .when(tied, tie_reason)
             .when(newer, fresh)
-            .otherwise("stored"),
+            .otherwise(Reason.STORED),
             F.when(answers, answer_reason).otherwise(F.col(C.REASON)),
         ),
         U.SCOPE: (
-            F.when(f.has, "stored").otherwise("in_batch"),
-            F.when(meets | (answers & (answer != was)), "stored").otherwise("in_batch"),
+            F.when(f.has, Scope.STORED).otherwise(Scope.IN_BATCH),
+            F.when(meets | (answers & (answer != was)), Scope.STORED).otherwise(Scope.IN_BATCH),
         ),
         U.OTHER: (
             F.when(f.has, f.base_order),
             F.when(answers, f.base_order).otherwise(F.col(C.WINNER)),
         ),
         U.WON: (f.has & ~apart & tied & ~f.same & better, F.lit(False)),
-        U.ACTION: (F.when(~f.has, "insert").when(better & ~apart, "update"), F.lit(None).cast("string")),
+        U.ACTION: (F.when(~f.has, Action.INSERT).when(better & ~apart, Action.UPDATE), F.lit(None).cast("string")),
     }
 
 
@@ -252,12 +255,14 @@ def stands_above_winner(base_order: Column, tie: str) -> Column:
 def answered(same: Column, tie: str, same_reason: str | Column) -> tuple[Column, Column]:
     """Verdict and reason of a loser of the batch that answers to the table's row of its version; `same` content."""
     was, reason = F.col(C.VERDICT), F.col(C.REASON)
-    repeats = same | ((was == "duplicate") & (reason == "position"))  # read twice
-    differs = F.when(was == "conflict", was).otherwise("conflict" if tie == "conflict" else "superseded")
-    return F.when(repeats, "duplicate").otherwise(differs), (
-        F.when(repeats, F.when(was == "duplicate", reason).otherwise(same_reason))
-        .when(was == "conflict", reason)
-        .otherwise("same_version")
+    repeats = same | ((was == Verdict.DUPLICATE) & (reason == Reason.POSITION))  # read twice
+    differs = F.when(was == Verdict.CONFLICT, was).otherwise(
+        Verdict.CONFLICT if tie == "conflict" else Verdict.SUPERSEDED
+    )
+    return F.when(repeats, Verdict.DUPLICATE).otherwise(differs), (
+        F.when(repeats, F.when(was == Verdict.DUPLICATE, reason).otherwise(same_reason))
+        .when(was == Verdict.CONFLICT, reason)
+        .otherwise(Reason.SAME_VERSION)
     )
 
 
@@ -267,7 +272,7 @@ def _no_level() -> Column:
 
 def _narrowest(f: _Facts, dataset: Dataset, deciding: str) -> Column:
     """The narrowest level at which a record is the row that stands."""
-    reason = F.when(f.same_order, "position")
+    reason = F.when(f.same_order, Reason.POSITION)
     for level in dataset.narrow:
         reason = reason.when(f.same_levels[level], level)
     return reason.otherwise(F.lit(deciding))
@@ -289,4 +294,4 @@ def _finding(f: _Facts, dataset: Dataset) -> Column:
     named = [F.when(f.same_levels[level], level) for level in dataset.narrow if level in f.same_levels]
     level = F.coalesce(*named, _no_level())
     reused = f.has & other_version & ~f.same & level.isNotNull()
-    return F.when(reused, F.struct(level.alias("level"), F.lit("stored").alias("scope")))
+    return F.when(reused, F.struct(level.alias("level"), F.lit(Scope.STORED).alias("scope")))

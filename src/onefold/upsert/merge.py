@@ -22,9 +22,9 @@ from onefold.upsert.narrow import is_among
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.state import branch_table, in_periods
-from onefold.upsert.sums import EXCHANGE
+from onefold.vocabulary import Action, RowState, Verdict
 
-_DISPLACE = (U.UPDATE, U.REMOVE, EXCHANGE)
+_DISPLACE = (Action.UPDATE, Action.REMOVE, Action.EXCHANGE)
 """Actions before which the base's row of the key leaves."""
 _LEAVING, _ACTIONS = "onefold_leaving", "onefold_actions"
 
@@ -41,22 +41,22 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     if upserted.replays:
         leave_quarantine(session, dataset, upserted)
     actions = read_flat(session, upserted.actions)
-    told = F.when(F.col(C.DELETED), U.DELETED).otherwise(U.LIVE)
+    told = F.when(F.col(C.DELETED), RowState.DELETED).otherwise(RowState.LIVE)
     told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
     # Where none is rejected, what only these have is not read.
-    refused = is_quarantined() if upserted.counts.get("rejected") else F.lit(False)
+    refused = is_quarantined() if upserted.counts.get(Verdict.REJECTED) else F.lit(False)
     enters = F.lit(False) if upserted.replays else refused
     rows = actions.where(F.col(U.ACTION).isNotNull() | enters)
-    state = F.when(refused, U.QUARANTINED).otherwise(told)
+    state = F.when(refused, RowState.QUARANTINED).otherwise(told)
     rows = laid_flat(rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch, refused)}))
     columns = session.table(target).columns
-    if dataset.chained and upserted.changes.keys() - {U.INSERT}:
+    if dataset.chained and upserted.changes.keys() - {Action.INSERT}:
         _merge_chain(session, dataset, upserted, rows, columns)
         return
     if upserted.changes.keys() & set(_DISPLACE):
         _displace(session, dataset, upserted, actions.where(F.col(U.ACTION).isin(*_DISPLACE)))
         fault_point("amid_merge")
-    new = rows.where(F.coalesce(F.col(U.ACTION) != U.REMOVE, F.lit(True))).select(*columns)
+    new = rows.where(F.coalesce(F.col(U.ACTION) != Action.REMOVE, F.lit(True))).select(*columns)
     new.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
 
 
@@ -76,11 +76,11 @@ def _merge_chain(
     names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
     same = [_same_key(dataset), *_where(dataset, upserted)]
     same += [f"t.{name} <=> s.{name}" for name in (C.VERSION, *FLAT_ORDER.values())]
-    same.append(f"s.{U.ACTION} <> '{U.INSERT}'")
+    same.append(f"s.{U.ACTION} <> '{Action.INSERT}'")
     with view_of(rows, _ACTIONS), commits_name(session, upserted.attempt):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING {_ACTIONS} s ON {' AND '.join(same)} "
-            f"WHEN MATCHED AND s.{U.ACTION} = '{U.REMOVE}' THEN DELETE "
+            f"WHEN MATCHED AND s.{U.ACTION} = '{Action.REMOVE}' THEN DELETE "
             f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE} "
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
         )

@@ -19,6 +19,7 @@ from onefold.lake import CATALOG
 from onefold.landing.offsets import merged, minus
 from onefold.spark.flat import laid_flat, read_flat
 from onefold.upsert import columns as U
+from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 _ROW, _NEW, _OLD = "_fact_row", "_fact_row_of_batch", "_fact_row_of_table"
 
@@ -63,11 +64,11 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
     `control` or `duplicate` the bytes go.
     """
     keys = nulls.select(F.col(C.NULL_KEY).alias(C.KEY)).distinct()
-    made = F.col(U.BECOMES).isin(U.LIVE, U.DELETED) if dataset.chained else F.lit(True)
-    changed = actions.where(F.col(U.ACTION).isin(U.INSERT, U.UPDATE, U.WAKE) & made)
-    stood = state.where(F.col(U.STATE).isin(U.LIVE, U.DELETED))
+    made = F.col(U.BECOMES).isin(RowState.LIVE, RowState.DELETED) if dataset.chained else F.lit(True)
+    changed = actions.where(F.col(U.ACTION).isin(Action.INSERT, Action.UPDATE, Action.WAKE) & made)
+    stood = state.where(F.col(U.STATE).isin(RowState.LIVE, RowState.DELETED))
     found = nulls
-    for name, rows, deleted in ((_NEW, changed, F.col(C.DELETED)), (_OLD, stood, F.col(U.STATE) == U.DELETED)):
+    for name, rows, deleted in ((_NEW, changed, F.col(C.DELETED)), (_OLD, stood, F.col(U.STATE) == RowState.DELETED)):
         row = F.struct(F.col(C.ORDER).alias("order"), deleted.alias("deleted"))
         some = rows.join(F.broadcast(keys), C.KEY, "left_semi").select(F.col(C.KEY).alias(C.NULL_KEY), row.alias(name))
         found = found.join(some, C.NULL_KEY, "left")
@@ -86,10 +87,10 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
         .otherwise(F.concat(F.col(C.DETAIL), F.lit("; its key has no row, and no delete_when says what it does")))
     )
     columns = {
-        C.VERDICT: F.when(covered, "duplicate").when(control, "control").otherwise(F.col(C.VERDICT)),
-        C.REASON: F.when(covered, "position").when(control, "tombstone").otherwise(F.col(C.REASON)),
+        C.VERDICT: F.when(covered, Verdict.DUPLICATE).when(control, Verdict.CONTROL).otherwise(F.col(C.VERDICT)),
+        C.REASON: F.when(covered, Reason.POSITION).when(control, Reason.TOMBSTONE).otherwise(F.col(C.REASON)),
         C.DETAIL: F.when(~covered, why),
-        U.SCOPE: F.when(covered | (F.col(_NEW).isNull() & row.isNotNull()), "stored").otherwise("in_batch"),
+        U.SCOPE: F.when(covered | (F.col(_NEW).isNull() & row.isNotNull()), Scope.STORED).otherwise(Scope.IN_BATCH),
         U.OTHER: F.when(covered, F.col(C.ORDER)).when(control, row["order"]),
         U.WON: F.lit(False),
     }

@@ -14,6 +14,7 @@ from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.upsert import columns as U
+from onefold.vocabulary import RowState
 
 QUARANTINE_TYPE = (
     "struct<batch:string,reason:string,detail:string,object:string,line:int,key:binary,value:binary,"
@@ -69,4 +70,4 @@ def quarantine_field() -> T.StructField:
 def quarantine_query(state: str) -> str:
     """What the view `<target>__quarantine` reads of a state table."""
     named = ", ".join(f"{expression} AS `{name}`" for name, expression in _COLUMNS.items())
-    return f"SELECT {named} FROM {state} WHERE {U.STATE} = '{U.QUARANTINED}'"
+    return f"SELECT {named} FROM {state} WHERE {U.STATE} = '{RowState.QUARANTINED}'"

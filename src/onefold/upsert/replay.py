@@ -18,6 +18,7 @@ from onefold.spark.tables import view_of
 from onefold.upsert import columns as U
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import branch_table, state_table
+from onefold.vocabulary import RowState
 
 _AGAIN = "again"
 
@@ -32,7 +33,7 @@ def leave_quarantine(session: SparkSession, dataset: Dataset, upserted: Upserted
     with view_of(used, "onefold_used"):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING onefold_used s ON t.{C.KEY} IS NULL "
-            f"AND t.{U.STATE} = '{U.QUARANTINED}' AND t.{U.QUARANTINE}.batch = s.batch AND {same} "
+            f"AND t.{U.STATE} = '{RowState.QUARANTINED}' AND t.{U.QUARANTINE}.batch = s.batch AND {same} "
             "WHEN MATCHED THEN DELETE"
         )
 
@@ -66,6 +67,8 @@ def _places(session: SparkSession, dataset: Dataset, upserted: Upserted) -> Data
 def _entries(session: SparkSession, dataset: Dataset, upserted: Upserted, snapshot: int) -> DataFrame:
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
     mine = (
-        F.col(C.KEY).isNull() & (F.col(U.STATE) == U.QUARANTINED) & (F.col(U.QUARANTINE)["batch"] == upserted.replays)
+        F.col(C.KEY).isNull()
+        & (F.col(U.STATE) == RowState.QUARANTINED)
+        & (F.col(U.QUARANTINE)["batch"] == upserted.replays)
     )
     return rows.where(mine).select(*(F.col(column).alias(name) for name, column in _entry(dataset).items()))

@@ -9,6 +9,7 @@ from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused
 from onefold.dedup.reuse import identity_text
 from onefold.upsert import columns as U
+from onefold.vocabulary import Scope
 
 _REUSED = "_reused_"
 
@@ -22,14 +23,14 @@ def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) ->
         identity = _REUSED + level
         named = F.broadcast(_named(session, reused, level))
         rows = rows.join(named, identity_text(level) == F.col(identity), "left")
-        mark = F.struct(F.lit(level).alias("level"), F.lit("in_batch").alias("scope"))
+        mark = F.struct(F.lit(level).alias("level"), F.lit(Scope.IN_BATCH).alias("scope"))
         found = F.coalesce(found, F.when(F.col(identity).isNotNull() & fresh, mark))
     return rows.withColumn(U.FINDING, found).drop(*(_REUSED + level for level in _levels(reused)))
 
 
 def found_reused(session: SparkSession, actions: DataFrame, reused: list[Reused]) -> list[Reused]:
     """Of the reused identities of a batch those that a record with a finding has: one pass, where there is any."""
-    marked = actions.where(F.col(U.FINDING)["scope"] == "in_batch")
+    marked = actions.where(F.col(U.FINDING)["scope"] == Scope.IN_BATCH)
     found = set()
     for level in _levels(reused):
         identities = marked.select(identity_text(level).alias(_REUSED + level))

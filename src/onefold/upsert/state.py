@@ -18,6 +18,7 @@ from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
 from onefold.upsert.generation import Generation, begun_rebuild
 from onefold.upsert.quarantine import quarantine_field, quarantine_query
+from onefold.vocabulary import RowState
 
 ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>"
 
@@ -133,7 +134,7 @@ def _views(dataset: Dataset) -> dict[str, str]:
     state, name = state_table(dataset), f"{CATALOG}.{dataset.target.table}"
     names = ", ".join(f"`{one}`" for one in dataset.published_columns)
     return {
-        name: f"SELECT {names} FROM {state} WHERE {U.STATE} = 'live'",
+        name: f"SELECT {names} FROM {state} WHERE {U.STATE} = '{RowState.LIVE}'",
         f"{name}{U.QUARANTINE_VIEW}": quarantine_query(state),
     }
 
@@ -199,4 +200,4 @@ def in_periods(dataset: Dataset, periods: list[str], table: str = "") -> str:
 def count_quarantined(session: SparkSession, dataset: Dataset, snapshot: int, batch: str) -> int:
     """The records that a batch quarantined, as of a snapshot; no bytes are read."""
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
-    return rows.where((F.col(U.STATE) == U.QUARANTINED) & (F.col(f"{U.QUARANTINE}.batch") == batch)).count()
+    return rows.where((F.col(U.STATE) == RowState.QUARANTINED) & (F.col(f"{U.QUARANTINE}.batch") == batch)).count()

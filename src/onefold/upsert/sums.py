@@ -26,9 +26,8 @@ from onefold.records.canonical import content_hash, key_digest, key_text
 from onefold.spark.tables import bucketed, drop, scratch_table
 from onefold.upsert import columns as U
 from onefold.upsert.narrow import narrowed
+from onefold.vocabulary import Action, Reason, RowState, Verdict
 
-ENTER, EXCHANGE = "enter", "exchange"
-"""What an action does to the ledger: a new entry; a smaller record of the same message takes the entry's place."""
 _MOVE = "_move_"
 """Prefix of what a batch adds to a column."""
 _SHOWN = 5
@@ -37,12 +36,12 @@ _SHOWN = 5
 def entered(judged: DataFrame) -> DataFrame:
     """Judged rows (`onefold.upsert.judge`) with the words of the ledger, and `_becomes`."""
     action = F.col(U.ACTION)
-    added = (F.col(C.VERDICT) == "applied") & (F.col(C.REASON) == "insert")
+    added = (F.col(C.VERDICT) == Verdict.APPLIED) & (F.col(C.REASON) == Reason.INSERT)
     return judged.withColumns(
         {
-            U.ACTION: F.when(action == "insert", ENTER).when(action == "update", EXCHANGE),
-            C.REASON: F.when(added, "add").otherwise(F.col(C.REASON)),
-            U.BECOMES: F.when(action.isNotNull(), U.ENTRY),
+            U.ACTION: F.when(action == Action.INSERT, Action.ENTER).when(action == Action.UPDATE, Action.EXCHANGE),
+            C.REASON: F.when(added, Reason.ADD).otherwise(F.col(C.REASON)),
+            U.BECOMES: F.when(action.isNotNull(), RowState.ENTRY),
         }
     )
 
@@ -102,14 +101,14 @@ def append_sums(
         SumOverflowError: a sum does not fit its type; nothing but the actions was written.
     """
     entries = session.table(actions).where(F.col(U.ACTION).isNotNull())
-    replaced = entries.where(F.col(U.ACTION) == EXCHANGE).select(C.KEY)
+    replaced = entries.where(F.col(U.ACTION) == Action.EXCHANGE).select(C.KEY)
     found = moves_of(entries, dataset, 1)
     if not replaced.isEmpty():
-        before = narrowed(base.where(F.col(U.STATE) == U.ENTRY), replaced, dataset, large=narrow)
+        before = narrowed(base.where(F.col(U.STATE) == RowState.ENTRY), replaced, dataset, large=narrow)
         found = found.unionByName(moves_of(before.join(replaced, C.KEY, "left_semi"), dataset, -1))
     if gone:
         left = session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary")
-        before = base.where(F.col(U.STATE) == U.ENTRY).join(F.broadcast(left), C.KEY, "left_semi")
+        before = base.where(F.col(U.STATE) == RowState.ENTRY).join(F.broadcast(left), C.KEY, "left_semi")
         found = found.unionByName(moves_of(before, dataset, -1))
     summed = added_up(in_slots(found, dataset, slots), dataset, SLOT).drop(SLOT)
     still = reduce(Column.__and__, (F.coalesce(F.col(_MOVE + name) == 0, F.lit(False)) for name in dataset.sums))
@@ -135,7 +134,7 @@ def _wide(kind: FieldType) -> str:
 
 
 def _known(base: DataFrame, dataset: Dataset, moved: DataFrame, *, narrow: bool) -> DataFrame:
-    known = base.where(F.col(U.STATE) == U.LIVE)
+    known = base.where(F.col(U.STATE) == RowState.LIVE)
     known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (U.ENTRIES, *dataset.sums)))
     if not known.select(C.KEY).take(1):  # a scan without files tells no buckets
         return F.broadcast(known)
@@ -146,12 +145,14 @@ def _moved(dataset: Dataset) -> dict[str, Column]:
     """The sums after the batch: null where one does not fit."""
     entries = F.coalesce(U.BASE + U.ENTRIES, F.lit(0)) + F.col(U.ENTRIES)
     new = F.col(U.BASE + U.ENTRIES).isNull()
-    action = F.when(entries == 0, F.when(~new, U.REMOVE)).otherwise(F.when(new, U.INSERT).otherwise(U.UPDATE))
+    action = F.when(entries == 0, F.when(~new, Action.REMOVE)).otherwise(
+        F.when(new, Action.INSERT).otherwise(Action.UPDATE)
+    )
     sums = {}
     for name, (_, kind) in dataset.sums.items():
         before = F.coalesce(F.col(U.BASE + name).cast(_wide(kind)), F.lit(0).cast(_wide(kind)))
         sums[name] = F.try_add(before, F.col(_MOVE + name)).try_cast(kind.sql)
-    return {U.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(U.LIVE), U.COVERED: F.lit(False), **sums}
+    return {U.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(RowState.LIVE), U.COVERED: F.lit(False), **sums}
 
 
 def _content(dataset: Dataset) -> dict[str, Origin]:
@@ -166,7 +167,7 @@ def _written(dataset: Dataset) -> set[str]:
 
 def _check_overflow(actions: DataFrame, dataset: Dataset) -> None:
     unfit = reduce(Column.__or__, (F.col(name).isNull() for name in dataset.sums))
-    moved = (F.col(U.BECOMES) == U.LIVE) & (F.col(U.ACTION) != U.REMOVE)
+    moved = (F.col(U.BECOMES) == RowState.LIVE) & (F.col(U.ACTION) != Action.REMOVE)
     names = [F.col(name).cast("string").alias(name) for name in dataset.row_key_names]
     shown = actions.where(moved & unfit).select(F.to_json(F.struct(*names)).alias("key")).limit(_SHOWN).collect()
     if shown:

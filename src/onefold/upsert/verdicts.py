@@ -11,6 +11,7 @@ from onefold.records import envelope as E
 from onefold.spark.tables import PROPERTIES, location_of
 from onefold.upsert import columns as U
 from onefold.upsert.state import verdict_table
+from onefold.vocabulary import Verdict
 
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
 
@@ -20,7 +21,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
     table = verdict_table(dataset)
     other = F.col(U.OTHER)
     survivor = F.when(
-        other.isNotNull() & ~F.col(C.VERDICT).isin("applied", "rejected", "filtered"),
+        other.isNotNull() & ~F.col(C.VERDICT).isin(Verdict.APPLIED, Verdict.REJECTED, Verdict.FILTERED),
         F.struct(*(other[name].alias(name) for name in ("topic", "partition", "offset", "cluster", "incarnation"))),
     )
     version = F.col(C.VERSION).cast("string") if C.VERSION in actions.columns else F.lit(None).cast("string")
