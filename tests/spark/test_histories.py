@@ -73,6 +73,11 @@ MODES: dict[str, dict[str, Any]] = {
     "newer, last": {"apply": UPSERT | {"version": VERSION | {"tie": "last"}}},
     "contiguous": {"apply": UPSERT | {"version": VERSION | {"guard": "contiguous", "tie": "last"}}},
     "increment": {"apply": {"mode": "increment", "key": ["key.id"], "add": {"sum": "credit"}}},
+    "append, owner excepted": {
+        "apply": {"mode": "append", "compare": {"except": ["owner"]}},
+        "identity": {"message_id": "header.m", "business_key": ["id"]},
+    },
+    "newer, owner excepted": {"apply": UPSERT | {"version": VERSION, "compare": {"except": ["owner"]}}},
 }
 
 
@@ -521,8 +526,15 @@ BY_DAY: dict[str, list[Step]] = {
         (R.maintain, True),
         (R.crash_and_run_again, "after_upsert"),
     ],
+    "newer, owner excepted": [
+        (R.run,),
+        (R.two_batches_meet,),
+        (R.run_one_again,),
+        (R.mend_and_replay,),
+        (R.rebuild,),
+    ],
 }
-"""Of four modes a history, and in one of them every rule."""
+"""Of five modes a history, and in one of them every rule."""
 AT_NIGHT: dict[str, list[Step]] = {
     "append": [
         (R.run,),
@@ -566,9 +578,16 @@ AT_NIGHT: dict[str, list[Step]] = {
         (R.something_comes_and_is_rolled_back_behind_the_gate, "forget"),
         (R.rebuild,),
     ],
+    "append, owner excepted": [
+        (R.run,),
+        (R.judge_strictly_and_decide, "leave"),
+        (R.forget, "k0", False),
+        (R.run_one_that_waits,),
+        (R.maintain, True),
+    ],
 }
 """Of each mode another history."""
-SEEDS = {"append": 1, "newer": 2, "newer, first": 3, "newer, last": 4, "contiguous": 5, "increment": 6}
+SEEDS = {mode: number for number, mode in enumerate(MODES, 1)}
 
 
 @pytest.fixture
@@ -577,7 +596,9 @@ def history_of(session: SparkSession, lake: Lake, dataset: Callable[..., Dataset
 
     def of(mode: str) -> type[History]:
         def made(name: str) -> Dataset:
-            fields = {"owner": "string", "credit": "decimal(9,2)"} | ({"id": "string"} if mode == "append" else {})
+            fields = {"owner": "string", "credit": "decimal(9,2)"} | (
+                {"id": "string"} if mode.startswith("append") else {}
+            )
             given = {"key": {"format": "json"}, "value": {"fields": fields}, "identity": {"message_id": "header.m"}}
             quality = {"max_rejected_rate": 1.0, "max_conflicts": 1000}
             table = {"table": f"histories.{name}", "buckets": 2}

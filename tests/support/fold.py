@@ -95,7 +95,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
         cluster, topic, incarnation, partition, offset = record.position
         row = {
             CASE: case,
-            CONTENT: record.content,
+            CONTENT: record.whole,
             E.TIMESTAMP: record.timestamp,
             E.CLUSTER: cluster,
             E.TOPIC: topic,
@@ -104,7 +104,8 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
             E.OFFSET: offset,
             C.KEY: None if record.key is None else key_of(case, record),
             C.ORDER: dict(zip(ORDER_TYPE.names, record.order, strict=True)),
-            C.HASH: record.content.encode(),
+            C.HASH: record.whole.encode(),
+            C.COMPARED: record.content.encode(),
             C.VERSION: record.version,
             C.PRODUCER: record.producer and {"name": record.producer, "epoch": -1, "sequence": 7},
             C.MESSAGE_ID: record.message_id,
@@ -129,6 +130,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
         C.KEY: pa.binary(),
         C.ORDER: ORDER_TYPE,
         C.HASH: pa.binary(),
+        **_compared(dataset),
         **_levels(dataset),
         C.DELETED: pa.bool_(),
         REJECTED: pa.struct([("reason", pa.string()), ("detail", pa.string())]),
@@ -145,7 +147,7 @@ def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataF
     levels = _levels(dataset)
     own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), U.STATE: pa.string(), CONTENT: pa.string()}
     chained = {C.DELETED: pa.bool_()} if dataset.chained else {}
-    return _frame(session, rows, own | levels | chained)
+    return _frame(session, rows, own | _compared(dataset) | levels | chained)
 
 
 def key_of(case: str, record: Decoded) -> bytes:
@@ -161,6 +163,10 @@ def order_of(row: Row, name: str = C.ORDER) -> tuple[Any, ...] | None:
 def multiset(rows: Sequence[Row], *names: str) -> Counter[str]:
     """Rows as a multiset of what stands in some columns."""
     return Counter(repr([row[name] for name in names]) for row in rows)
+
+
+def _compared(dataset: Dataset) -> dict[str, pa.DataType]:
+    return {C.COMPARED: pa.binary()} if dataset.excepted else {}
 
 
 def _levels(dataset: Dataset) -> dict[str, pa.DataType]:

@@ -20,9 +20,10 @@ VERSIONS = (1, 1, 2, 3)
 MESSAGE_IDS = BUSINESS_KEYS = (None, "1", "2")
 PRODUCERS = (None, "p", "p")
 CONTENTS = ("x", "y")
+SENT = ("1", "2")
 FATES = ("row", "row", "row", "row", "row", "delete", "rejected", "filtered")
 
-_DOMAINS = (POSITIONS, TIMESTAMPS, KEYS, VERSIONS, PRODUCERS, MESSAGE_IDS, BUSINESS_KEYS, CONTENTS, FATES)
+_DOMAINS = (POSITIONS, TIMESTAMPS, KEYS, VERSIONS, PRODUCERS, MESSAGE_IDS, BUSINESS_KEYS, CONTENTS, FATES, SENT)
 _RECORDS = math.prod(len(domain) for domain in _DOMAINS)
 _STRIDE = 104_729
 """A prime: small numbers, which hypothesis likes, are spread over all the domains."""
@@ -30,43 +31,37 @@ assert math.gcd(_STRIDE, _RECORDS) == 1
 ROUNDS = 4
 """Batches at most that a log arrives in; those of all cases with one number go through one Spark job."""
 
-_UPSERT_KEYS = {"key": {"format": "json"}, "value": {"fields": {"v": "string?"}}}
+_UPSERT_KEYS = {"key": {"format": "json"}, "value": {"fields": {"v": "string?", "sent_at": "string?"}}}
+_COMPARE = {"compare": {"except": ["sent_at"]}}
 _PRODUCER = {"name": "header.p", "sequence": "header.s"}
 _IDENTITY = {"producer": _PRODUCER, "message_id": "header.m", "business_key": ["header.b"]}
+
+
+def _upsert(tie: str, guard: str = "newer", **more: object) -> dict[str, object]:
+    version = {"from": "long(header.v)", "guard": guard, "tie": tie}
+    apply = {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone", **more}
+    return {**_UPSERT_KEYS, "identity": _IDENTITY, "apply": apply}
+
+
 KINDS: dict[str, dict[str, object]] = {
     "append by position": {},
     "append by producer": {"identity": {"producer": _PRODUCER}},
     "append by message_id": {"identity": {"message_id": "header.m"}},
     "append by business_key": {"identity": _IDENTITY},
-    **{
-        f"upsert, tie {tie}": {
-            **_UPSERT_KEYS,
-            "identity": _IDENTITY,
-            "apply": {
-                "mode": "upsert",
-                "key": ["key.id"],
-                "version": {"from": "long(header.v)", "tie": tie},
-                "delete_when": "tombstone",
-            },
-        }
-        for tie in ("conflict", "last", "first")
-    },
-}
-"""Both modes, every deciding level and every tie, as keys of a dataset file."""
-CHAINS: dict[str, dict[str, object]] = {
-    f"contiguous, tie {tie}": {
-        **_UPSERT_KEYS,
+    **{f"upsert, tie {tie}": _upsert(tie) for tie in ("conflict", "last", "first")},
+    "append, sent_at excepted": {
+        "value": {"fields": {"v": "string?", "sent_at": "string?"}},
         "identity": _IDENTITY,
-        "apply": {
-            "mode": "upsert",
-            "key": ["key.id"],
-            "version": {"from": "long(header.v)", "guard": "contiguous", "tie": tie},
-            "delete_when": "tombstone",
-        },
-    }
-    for tie in ("conflict", "last", "first")
+        "apply": {"mode": "append", **_COMPARE},
+    },
+    "upsert, sent_at excepted": _upsert("conflict", **_COMPARE),
 }
-"""Guard contiguous, with every tie."""
+"""Both modes, every deciding level, every tie, and fields that do not count, as keys of a dataset file."""
+CHAINS: dict[str, dict[str, object]] = {
+    **{f"contiguous, tie {tie}": _upsert(tie, "contiguous") for tie in ("conflict", "last", "first")},
+    "contiguous, sent_at excepted": _upsert("conflict", "contiguous", **_COMPARE),
+}
+"""Guard contiguous, with every tie, and with fields that do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +87,7 @@ def decoded(number: int, dataset: Dataset) -> Decoded:
     for domain in _DOMAINS:
         number, index = divmod(number, len(domain))
         drawn.append(domain[index])
-    position, timestamp, key, version, producer, message_id, business_key, content, fate = drawn
+    position, timestamp, key, version, producer, message_id, business_key, content, fate, sent = drawn
     upsert = dataset.apply.mode == "upsert"
     deciding = {
         "position": position,
@@ -109,6 +104,7 @@ def decoded(number: int, dataset: Dataset) -> Decoded:
         timestamp=timestamp,
         key=key if rejected is None and fate != "filtered" else None,
         content="deleted" if deleted else content,
+        sent=sent if dataset.excepted else "",
         version=version if upsert else None,
         producer=producer if "producer" in rules_of(dataset).narrow else None,
         message_id=message_id if "message_id" in rules_of(dataset).narrow else None,
@@ -155,11 +151,16 @@ def arrivals(name: str, log: tuple[Decoded, ...], seed: int) -> list[Arrival]:
 
 
 def with_second_contents(log: tuple[Decoded, ...], seed: int) -> tuple[Decoded, ...]:
-    """The log with another content, perhaps for another key, at some of its positions."""
+    """The log with another content, perhaps for another key, at some of its positions; or with another `sent`."""
     rng = random.Random(seed)
     others = {"x": "y", "y": "x", "deleted": "x"}
     chosen = [one for one in log if one.usable and rng.random() < 0.5]
-    twins = [replace(one, content=others[one.content], deleted=False) for one in chosen]
+    twins = [
+        replace(one, sent="2" if one.sent == "1" else "1")
+        if one.sent and rng.random() < 0.5
+        else replace(one, content=others[one.content], deleted=False)
+        for one in chosen
+    ]
     return log + tuple(twins)
 
 

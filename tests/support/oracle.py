@@ -18,12 +18,14 @@ Order = tuple[int, str, str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A record behind decoding. `key` is what a row is keyed by: of append, the deciding identity."""
+    """A record behind decoding. `key` is what a row is keyed by: of append, the deciding identity. `sent`: what it says
+    that does not count when two contents are compared."""
 
     position: tuple[str, str, int, int, int]
     timestamp: int | None = None
     key: Any = None
     content: Any = None
+    sent: str = ""
     version: Any = None
     producer: str | None = None
     message_id: str | None = None
@@ -36,6 +38,11 @@ class Decoded:
     def order(self) -> Order:
         """The total order; without a timestamp a record comes first."""
         return (-1 if self.timestamp is None else self.timestamp, *self.position)
+
+    @property
+    def whole(self) -> Any:
+        """All that it says."""
+        return f"{self.content}{self.sent}" if self.sent else self.content
 
     @property
     def usable(self) -> bool:
@@ -57,7 +64,7 @@ class Rules:
         if self.mode == "upsert" and one.version != other.version:
             return bool(one.version > other.version)
         if one.order == other.order:
-            return bool(one.content < other.content)
+            return bool(one.whole < other.whole)
         earlier_stands = self.mode == "append" or self.tie == "first"
         return (one.order < other.order) is earlier_stands
 
@@ -125,7 +132,7 @@ def counts(batch: Sequence[Decoded], rules: Rules) -> Counter[tuple[str | None, 
 
 def _beaten(record: Decoded, among: set[Decoded]) -> bool:
     """Another content stands at the record's position."""
-    return any(one.position == record.position and one.content < record.content for one in among)
+    return any(one.position == record.position and one.whole < record.whole for one in among)
 
 
 def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], rules: Rules) -> Verdict:

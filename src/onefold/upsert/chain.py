@@ -22,7 +22,7 @@ from onefold.records import envelope as E
 from onefold.records.canonical import same_content
 from onefold.upsert import columns as U
 from onefold.upsert.gaps import Link, keys_of, mark_links
-from onefold.upsert.judge import answered, same_as_compared, stands_above_winner
+from onefold.upsert.judge import answered, stands_above_winner
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 STANDS = (RowState.LIVE, RowState.DELETED)
@@ -216,8 +216,9 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
 
 
 def _same_content(dataset: Dataset, other: Column) -> Column:
-    """Whether a record's content is that of another, given as a struct of its columns."""
-    return same_as_compared(F.col, lambda name: other[name.removeprefix("_")], dataset)
+    """Whether a record's content is that of another, a struct, as the dataset compares them."""
+    content = C.compared(dataset)
+    return same_content(F.col(content), other[content.removeprefix("_")])
 
 
 def _narrowest(dataset: Dataset, twin: Column, rows: DataFrame) -> Column:

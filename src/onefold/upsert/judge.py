@@ -6,7 +6,6 @@ order, upsert the larger (version, order). Everything else is naming.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -91,6 +90,7 @@ it compiled anew."""
 def _facts(joined: DataFrame, dataset: Dataset) -> tuple[_Facts, DataFrame]:
     """What the rules ask, and the rows with what of it is no mere name."""
     order, base_order = F.col(C.ORDER), F.col(U.BASE + C.ORDER)
+    content = C.compared(dataset)
     same_levels = {
         level: F.coalesce(F.col(name) == F.col(U.BASE + name), F.lit(False))
         for level, name in C.LEVELS.items()
@@ -101,7 +101,7 @@ def _facts(joined: DataFrame, dataset: Dataset) -> tuple[_Facts, DataFrame]:
             same_levels["producer"] &= order[part] == base_order[part]
     asked = {
         "has": F.col(U.BASE + C.HASH).isNotNull(),
-        "same": same_as_compared(F.col, lambda name: F.col(U.BASE + name), dataset),
+        "same": same_content(F.col(content), F.col(U.BASE + content)),
         "identical": same_content(F.col(C.HASH), F.col(U.BASE + C.HASH)),
         "same_order": order == base_order,
         "earlier": order < base_order,
@@ -110,19 +110,6 @@ def _facts(joined: DataFrame, dataset: Dataset) -> tuple[_Facts, DataFrame]:
     rows = joined.withColumns({_FACT + name: told for name, told in asked.items()})
     facts = {name: F.col(_FACT + name) for name in asked}
     return _Facts(**facts, same_levels=same_levels, base_order=base_order), rows
-
-
-def same_as_compared(record: Callable[[str], Column], other: Callable[[str], Column], dataset: Dataset) -> Column:
-    """Whether the contents of two records are equal as the dataset compares them; each by the names of its columns.
-
-    One position has one content: there, if it is exact, all fields count.
-    """
-    compared = C.compared(dataset)
-    same = same_content(record(compared), other(compared))
-    if compared == C.HASH or not dataset.source.exact:
-        return same
-    identical = same_content(record(C.HASH), other(C.HASH))
-    return F.when(record(C.ORDER) == other(C.ORDER), identical).otherwise(same)
 
 
 def _append(f: _Facts, dataset: Dataset) -> dict[str, tuple[Column, Column]]:
