@@ -124,7 +124,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "ui": ("unit/test_quality_pages.py", "unit/test_history.py", "dags/test_report_pages.py", "dags/test_services.py"),
     "upsert": (
         *_LAWS, "spark/test_judge.py", "spark/test_chain.py", "spark/test_increment.py", "spark/test_within.py",
-        "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_nulls.py", "spark/test_compare.py", "spark/test_plans.py",
+        "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_nulls.py", "spark/test_compare.py",
+        "spark/test_plans.py",
         "spark/test_reuse.py", "spark/test_skips.py", "spark/test_forget.py", "spark/test_replay.py",
         "spark/test_schema_changes.py",
         "unit/test_account.py", "unit/test_compare.py", "unit/test_generation.py", "unit/test_test_runs.py",
