@@ -20,9 +20,9 @@ from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Range
 from onefold.landing.raw import Answer, RawLog
 from onefold.landing.standing import Standing
+from onefold.offsets import Range
 from sample.broker import Broker
 from tests.support.logs import Client, end_of, kinds, read, seen, wait_for_end
 from tests.support.topics import Topics

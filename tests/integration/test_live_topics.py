@@ -30,8 +30,8 @@ from onefold.landing.cluster import Cluster
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Range, merged
 from onefold.landing.plan import Interval, RangesPlan
+from onefold.offsets import Range, merged
 from onefold.operations.in_process import InSession
 from onefold.records.topics import write_topics
 from onefold.report.ledger import offsets_of, rows_of

@@ -25,7 +25,7 @@ from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
-from onefold.landing.offsets import minus, size
+from onefold.offsets import minus, size
 from onefold.operations.in_process import InSession
 from onefold.records import envelope as E
 from onefold.records.read import count_landed, read_records

@@ -29,8 +29,8 @@ from onefold.lake import Lake
 from onefold.landing.incarnations import Incarnation
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Coverage, Range, meet, merged, minus
 from onefold.landing.plan import Interval, RangesPlan
+from onefold.offsets import Coverage, Range, meet, merged, minus
 from onefold.records.topics import write_topics
 from onefold.upsert.coverage import account_for
 from sample.broker import Broker

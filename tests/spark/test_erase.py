@@ -27,9 +27,9 @@ from onefold.lake import STAGING, Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import LandedObject, Manifest
-from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import RangesPlan, find_plan, put_plan, take_plan, taken_plans
 from onefold.maintenance import erase as tables
+from onefold.offsets import TopicPartition
 from onefold.operations.in_process import InSession
 from onefold.proof.prove import prove
 from onefold.publish import erase as erasing

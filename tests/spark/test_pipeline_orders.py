@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.lake import Lake
-from onefold.landing.offsets import TopicPartition
+from onefold.offsets import TopicPartition
 from onefold.report.ledger import records_of, rows_of
 from tests.support import oracle
 from tests.support.generate import rules_of

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dedup import columns as C
 from onefold.dedup.positions import offsets_of
-from onefold.landing.offsets import TopicPartition
+from onefold.offsets import TopicPartition
 from tests.support.fold import ORDER_TYPE
 
 BITS = 32768

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
-from onefold.landing.offsets import TopicPartition
+from onefold.offsets import TopicPartition
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
 from sample import page_views

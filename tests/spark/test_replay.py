@@ -18,8 +18,8 @@ from onefold.cli.run import BatchRun, run_batch, unfinished
 from onefold.dataset import Dataset
 from onefold.decisions import log_of
 from onefold.lake import Lake
-from onefold.landing.offsets import Range, TopicPartition
 from onefold.landing.plan import find_plan
+from onefold.offsets import Range, TopicPartition
 from onefold.operations.in_process import InSession
 from onefold.publish.replay import Position, plan_replay, replay
 from onefold.publish.rollback import roll_back

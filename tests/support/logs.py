@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.live import Read
 from onefold.landing.manifest import Hole
-from onefold.landing.offsets import Range, merged
 from onefold.landing.standing import Standing
+from onefold.offsets import Range, merged
 from tests.support.reader import what_is_there
 from tests.support.topics import Topics
 

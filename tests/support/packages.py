@@ -73,7 +73,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
     "lake": ("unit/test_storage.py", "unit/test_settings.py", "unit/test_generation.py", "process/test_runs.py", *_S3),
     "landing": (
-        *_LIVE, "unit/test_plan.py", "unit/test_cuts.py", "unit/test_offsets.py", "unit/test_batches.py",
+        *_LIVE, "unit/test_plan.py", "unit/test_cuts.py", "unit/test_batches.py",
         "unit/test_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py", "unit/test_transactions.py",
         "unit/test_newest.py", "unit/test_connections.py", "spark/test_incarnations.py", "process/test_runs.py",
         "process/test_tampering.py", "spark/test_erase.py", "integration/test_lost_executors.py",
@@ -87,6 +87,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         *_COMMANDS, "unit/test_driver.py", "unit/test_import_walls.py", "process/test_full_disks.py",
         "process/test_rebuild.py", "process/test_erase.py", "process/test_prove.py", "process/test_maintain.py",
     ),
+    "offsets": ("unit/test_offsets.py", "unit/test_replay.py", "unit/test_account.py"),
     "orchestration": ("dags/*.py", "unit/test_approval.py", "unit/test_requests.py", "unit/test_connections.py"),
     "origins": ("unit/test_settings.py", "unit/test_config.py"),
     "processes": ("unit/test_cli.py", "unit/test_driver.py", "spark/test_session.py", "dags/test_submission.py"),

@@ -18,8 +18,8 @@ from kafka.record.util import calc_crc32c
 
 from onefold.landing import batches
 from onefold.landing.batches import Found, classify
-from onefold.landing.offsets import Range, merged
 from onefold.landing.raw import Answer, NoEvidenceError
+from onefold.offsets import Range, merged
 
 HEADER = DefaultRecordBatchBuilder.HEADER_STRUCT
 CRC_AT, COVERED_FROM = DefaultRecordBatchBuilder.CRC_OFFSET, DefaultRecordBatchBuilder.ATTRIBUTES_OFFSET

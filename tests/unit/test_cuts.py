@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake
 from onefold.landing.cuts import Cut, OffsetRange, clamped, cut_at, ranges_between
-from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import Interval, RangesPlan, plan_of, put_plan, taken_plans
+from onefold.offsets import TopicPartition
 from onefold.settings import Settings
 
 P0, P1 = "c/t/1/0", "c/t/1/1"

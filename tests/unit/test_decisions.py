@@ -15,7 +15,7 @@ from onefold.dedup.documents import Staged, StagedPartition, TakenOut
 from onefold.errors import DecidedMeanwhileError, NotWaivableError, UsageError
 from onefold.lake import Lake
 from onefold.landing.manifest import LandedObject, Manifest
-from onefold.landing.offsets import Coverage, Present, merged
+from onefold.offsets import Coverage, Present, merged
 from onefold.publish import Published
 from onefold.publish.decide import check_carried_out
 from onefold.quality.documents import Check

@@ -14,8 +14,8 @@ from onefold.catalog import RECORD_PROPERTY, ROOT, find_state, open_catalog, sta
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import GapPlan, ObjectsPlan, PinnedObject, Plan, RangesPlan, ReplayPlan
+from onefold.offsets import TopicPartition
 from onefold.spark.driver import SMALL_BYTES, all_small
 from onefold.spark.settings import class_path, session_settings
 

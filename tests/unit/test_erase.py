@@ -23,8 +23,8 @@ from onefold.landing.cuts import OffsetRange
 from onefold.landing.erase import check_erasable, erase_landed, holding
 from onefold.landing.land import _check
 from onefold.landing.manifest import LandedObject, Manifest, Replays
-from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import GapPlan, put_plan, take_plan
+from onefold.offsets import TopicPartition
 from onefold.publish import erase as erasing
 
 MakeDataset = Callable[..., Dataset]

@@ -16,7 +16,7 @@ from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
-from onefold.landing.offsets import Coverage, Present
+from onefold.offsets import Coverage, Present
 from onefold.quality.documents import Check
 from onefold.report import report_batch
 from onefold.report.document import Report

@@ -20,7 +20,7 @@ from onefold.cli import main
 from onefold.cli.console import print_json_rows
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import STAGING, Lake
-from onefold.landing.offsets import Coverage
+from onefold.offsets import Coverage
 from onefold.report import order
 from onefold.report.changes import changes_of, difference
 from onefold.report.ledger import equal, verdicts_of

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onefold.landing.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus, newest_of, size
+from onefold.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus, newest_of, size
 
 RANGES = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 24)), max_size=6)
 KINDS = ("aborted", "compacted", "transactional")

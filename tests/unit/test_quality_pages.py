@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 
 from onefold.decisions import Decision, Discard, Release, Skip, Waiver
 from onefold.lake import Lake
-from onefold.landing.offsets import Present
 from onefold.landing.plan import Interval
+from onefold.offsets import Present
 from onefold.publish.rollback import RolledBack
 from onefold.quality.documents import Check
 from onefold.report.document import Report

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.cli import app
-from onefold.cli.replay import place_of as position_of
+from onefold.cli.app import position_of
 from onefold.cli.run import unfinished
 from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Replay, Waiver, log_of, record, standing
@@ -25,13 +25,13 @@ from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import land_batch, manifest_of
 from onefold.landing.manifest import Cleared, Hole, LandedObject, Manifest, Replays
-from onefold.landing.offsets import Coverage, Present, TopicPartition, merged, size
 from onefold.landing.plan import ObjectsPlan, PinnedObject, ReplayPlan, find_plan, put_plan, take_plan, taken_plans
 from onefold.landing.standing import standing_for
 from onefold.maintenance.landings import old_landings
+from onefold.offsets import Coverage, Position, Present, TopicPartition, merged, size
 from onefold.publish import decide
 from onefold.publish.erase import quarantined_positions
-from onefold.publish.replay import Position, Replayable, plan_replay, replay
+from onefold.publish.replay import Replayable, plan_replay, replay
 from onefold.quality.documents import Check
 from onefold.quality.waivers import under
 from onefold.report.decisions import decisions_of
@@ -204,12 +204,12 @@ def test_what_is_quarantined_of_one_log_is_not_told_of_another(several_logs: Tab
 def test_what_is_erased_by_its_place_is_one_record_or_none(several_logs: Table) -> None:
     lake, made = several_logs.lake, several_logs.dataset
     with pytest.raises(
-        UsageError, match=r"t/0/3 is the place of 3 .*: c/t/1/0/3, c/t/2/0/3, d/t/1/0/3\. Nothing was erased"
+        UsageError, match=r"t-0@3 is the place of 3 .*: c/t/1/0/3, c/t/2/0/3, d/t/1/0/3\. Nothing was erased"
     ):
         quarantined_positions(lake, made, [position_of("t/0/3")])
     named = [position_of(text) for text in ("c/t/2/0/3", "c/t/1/0/3", "t/0/4", "c/t/2/0/4")]
     assert quarantined_positions(lake, made, named) == {KEY: [(3, 4)], "c/t/2/0": [(3, 5)]}
-    with pytest.raises(UsageError, match=r"not in quarantine: c/t/1/0/4, t/1/3\. Nothing"):
+    with pytest.raises(UsageError, match=r"not in quarantine: c/t/1/0/4, t-1@3\. Nothing"):
         quarantined_positions(lake, made, [position_of("t/1/3"), position_of("c/t/1/0/4"), position_of("t/0/4")])
 
 
@@ -232,7 +232,7 @@ def test_a_position_in_one_log_is_written_as_its_partition_is_elsewhere() -> Non
 
 @pytest.mark.parametrize("text", ["t", "t/0", "t/0/x", "t-0", "t@0", "/0/1", "t/0/1/2", "c/t/0/1/2/3", "c/t/x/0/1"])
 def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no TOPIC/PARTITION/OFFSET"):
+    with pytest.raises(UsageError, match="is no TOPIC-PARTITION@OFFSET"):
         position_of(text)
 
 

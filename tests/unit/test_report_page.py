@@ -15,8 +15,8 @@ from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
 from onefold.lake import Lake
-from onefold.landing.offsets import LOST, HoleKind
 from onefold.landing.plan import GapPlan, Interval, put_plan, take_plan
+from onefold.offsets import LOST, HoleKind
 from onefold.quality.documents import Check
 from onefold.report import causes as report_causes
 from onefold.report import report_batch

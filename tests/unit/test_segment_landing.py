@@ -17,9 +17,9 @@ from onefold.landing import undecided
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.names import is_ignored, position_of
-from onefold.landing.offsets import Coverage
 from onefold.landing.plan import ObjectsPlan
 from onefold.maintenance.landings import clear_landing
+from onefold.offsets import Coverage
 from onefold.upsert.coverage import account_for
 from onefold.upsert.generation import Target
 from tests.support.batches import Export, marker, values

@@ -20,6 +20,7 @@ from onefold.cli.console import note
 from onefold.dataset import Dataset, find_valid
 from onefold.errors import ChangedDatasetError, InvalidDatasetError, OnefoldError, UsageError
 from onefold.lake import Lake
+from onefold.offsets import Position
 from onefold.operations.in_process import InProcess
 from onefold.processes import end_soon
 from onefold.settings import load_settings
@@ -121,6 +122,18 @@ def leave_out(wrong: Sequence[InvalidDatasetError | ChangedDatasetError]) -> Non
         note(f"error: {one.complaint}. The dataset was left out.{advice}")
     if wrong:
         raise typer.Exit(2)
+
+
+def position_of(text: str) -> Position:
+    """A position as a person typed it.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        return Position.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--position {error}") from None
 
 
 def key_of(text: str, dataset: Dataset) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published
+from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published, position_of
 from onefold.cli.console import answer, note, print_json_rows, print_rows, with_ranges
 from onefold.errors import UsageError, nearest
+from onefold.offsets import Position
 from onefold.vocabulary import OUTCOMES, Reason
 
 
@@ -127,7 +127,7 @@ def _verdict(row: dict[str, Any]) -> dict[str, Any]:
 def _place(survivor: dict[str, Any] | None) -> str:
     if not survivor:
         return ""
-    place = f"{survivor['topic']}-{survivor['partition']}@{survivor['offset']}"
+    place = str(Position.of(survivor))
     log = [f"{name} {survivor[name]}" for name in ("cluster", "incarnation") if name in survivor]
     return f"{place} ({', '.join(log)})" if log else place
 
@@ -158,7 +158,7 @@ def _refused(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str,
     several = _several(rows)
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
-        place = f"{row['topic']}-{row['partition']}@{row['offset']}" if row["topic"] is not None else ""
+        place = str(Position.of(row) or "")
         log = {name: row[name] for name in several}
         told = {"batch": row["batch"], **log, "position": place, "reason": row["reason"], "detail": row["detail"]}
         return {**told, "value": (row["value_text"] or row["value"] or "")[:200], "object": row["object"]}
@@ -187,10 +187,7 @@ def explain_key(
         raise UsageError("name a key (--key) or a position (--position)")
     red = red_batches(lake, dataset)
     if at is not None:
-        found = re.fullmatch(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)", at)
-        if not found:
-            raise UsageError(f"--position {at!r} is no TOPIC-PARTITION@OFFSET, such as payments.entries-0@17")
-        rows = explain_position(lake, dataset, found["topic"], int(found["partition"]), int(found["offset"]), red)
+        rows = explain_position(lake, dataset, position_of(at), red)
         none = "no record of a published or red batch is at this position"
     else:
         assert key is not None

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onefold.cli.app import AsJson, Name, app, key_of, launching, open_dataset
+from onefold.cli.app import AsJson, Name, app, key_of, launching, open_dataset, position_of
 from onefold.cli.batches import Say
 from onefold.cli.console import NOTES, note, print_json, print_rows
 from onefold.cli.decide import Keys, Reason, Who, user
-from onefold.cli.replay import place_of
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
-from onefold.landing.offsets import Range
+from onefold.offsets import Range
 from onefold.operations.launcher import Launcher
 
 if TYPE_CHECKING:
+    from onefold.offsets import Position
     from onefold.publish.erase import Erasure
-    from onefold.publish.replay import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def erase(
     keys: Keys = None,
     position: Annotated[
         list[str] | None,
-        typer.Option("--position", metavar="TOPIC/PARTITION/OFFSET", help="A record in quarantine; may be repeated"),
+        typer.Option("--position", metavar="TOPIC-PARTITION@OFFSET", help="A record in quarantine; may be repeated"),
     ] = None,
     who: Who = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
@@ -63,7 +62,7 @@ def erase(
     from onefold.publish import erase as erasing
 
     lake, dataset = open_dataset(name)
-    wanted, places = [key_of(one, dataset) for one in keys or []], [place_of(one) for one in position or []]
+    wanted, places = [key_of(one, dataset) for one in keys or []], [position_of(text) for text in position or []]
     if not reason.strip():
         raise UsageError("a decision needs a reason (--reason), which is kept with it")
     found = meant(lake, dataset, wanted, places)

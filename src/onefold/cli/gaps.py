@@ -10,6 +10,7 @@ import typer
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset, open_published
 from onefold.cli.console import answer, note
 from onefold.cli.decide import DryRun, Reason, Who, carry_out, user
+from onefold.offsets import Position
 
 
 @app.command(name="accept-gap")
@@ -59,5 +60,5 @@ def _waiting(row: dict[str, Any]) -> dict[str, Any]:
         "version": row["version"],
         "waits for": ", ".join(in_words((start, end)) for start, end in row["missing"]),
         "since": f"{since['at'][:19]} {since['batch']}".strip(),
-        "position": f"{row['topic']}-{row['partition']}@{row['offset']}",
+        "position": str(Position.of(row)),
     }

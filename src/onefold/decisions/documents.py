@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from onefold.landing.offsets import Coverage, Range
+from onefold.offsets import Coverage, Range
 
 
 class Waiver(BaseModel):

@@ -12,7 +12,7 @@ from onefold.decisions.documents import DECISION, Decision, Discard, Pinned, Ski
 from onefold.errors import DecidedMeanwhileError
 from onefold.faults import fault_point
 from onefold.lake import Lake
-from onefold.landing.offsets import Coverage
+from onefold.offsets import Coverage
 
 _PINNED = ".skipped.json"
 

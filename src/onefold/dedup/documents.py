@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold.dataset import Dataset
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
-from onefold.landing.offsets import Range
+from onefold.offsets import Range
 
 
 class StagedPartition(BaseModel):

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from onefold.dedup import columns as C
-from onefold.landing.offsets import Range, TopicPartition, merged, minus
+from onefold.offsets import Range, TopicPartition, merged, minus
 from onefold.records import envelope as E
 from onefold.records.bitmaps import ranges_by
 from onefold.records.decode import REJECTED

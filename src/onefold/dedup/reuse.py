@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused
+from onefold.offsets import Position
 
 LARGEST = 10_000
 """Identities of a batch, or of a table, that are found: further ones are neither marked nor counted."""
@@ -102,5 +102,5 @@ def _is_reused(dataset: Dataset) -> Column:
     return differ[C.KEY] | reduce(Column.__and__, (differ[C.VERSION], differ[C.compared(dataset)]))
 
 
-def _position(order: Any) -> str:
-    return f"{order.topic}-{order.partition}@{order.offset}"
+def _position(order: Row) -> str:
+    return str(Position.of(order.asDict()))

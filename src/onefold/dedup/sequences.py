@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from onefold.dedup import columns as C
 from onefold.dedup.documents import WRAP, Anomaly, Producers, Session
-from onefold.landing.offsets import TopicPartition
+from onefold.offsets import TopicPartition
 
 _OUTCOMES = ACCEPTED, REPEAT, GAP, FENCED = "accepted", "repeat", "gap", "fenced"
 SHOWN = 1_000

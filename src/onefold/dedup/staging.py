@@ -20,7 +20,7 @@ from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import merged, size
+from onefold.offsets import merged, size
 from onefold.records import envelope as E
 from onefold.records.decode import FILTERED, REJECTED
 from onefold.spark.at_once import at_once

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dedup.documents import TakenOut
-from onefold.landing.offsets import Range, TopicPartition
+from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
 from onefold.records.within import mark_lines, mark_positions
 

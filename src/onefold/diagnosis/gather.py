@@ -14,8 +14,8 @@ from onefold.landing.connection import client_settings
 from onefold.landing.cuts import cut_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import TopicPartition
 from onefold.landing.plan import DECIDED, RangesPlan, taken_plans
+from onefold.offsets import TopicPartition
 from onefold.report.ledger import records_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Duplicates, Upserted

@@ -8,10 +8,10 @@ from functools import partial
 from onefold.draft.sample import Item
 from onefold.formats.text import text_of
 from onefold.landing.names import position_of
-from onefold.landing.offsets import Range, minus
 from onefold.landing.record import Record
 from onefold.landing.segments import Marker, Scan, scan
 from onefold.landing.transactions import END, Knowledge, resolve
+from onefold.offsets import Range, minus
 from onefold.records.batches import parse
 from onefold.storage import ObjectInfo, Storage
 

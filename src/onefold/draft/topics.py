@@ -8,8 +8,8 @@ from dataclasses import replace
 from onefold.draft.sample import LARGEST, Sample, sample_of
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, NoDraftError, UnknownTopicError
 from onefold.landing.cluster import Cluster, Partition
-from onefold.landing.offsets import newest_of
 from onefold.landing.record import Record
+from onefold.offsets import newest_of
 
 
 def newest_of_topics(name: str, cluster: Cluster, topics: Sequence[str], count: int) -> Sample:

@@ -9,8 +9,8 @@ from typing import Any
 
 from kafka.record import MemoryRecords
 
-from onefold.landing.offsets import HoleKind, Range, meet, merged, minus
 from onefold.landing.raw import Answer, NoEvidenceError
+from onefold.offsets import HoleKind, Range, meet, merged, minus
 
 Fetch = Callable[[int, int], Answer]
 """The batches of one partition from (offset) on, about (bytes) of them."""

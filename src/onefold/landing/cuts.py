@@ -14,7 +14,7 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.lake import Lake
-from onefold.landing.offsets import TopicPartition
+from onefold.offsets import TopicPartition
 
 
 class Cut(BaseModel):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.offsets import Range, TopicPartition, merged
+from onefold.offsets import Range, TopicPartition, merged
 
 if TYPE_CHECKING:
     from onefold.landing.raw import RawLog

@@ -30,7 +30,7 @@ from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.manifest import LandedObject, Manifest
-from onefold.landing.offsets import Range, TopicPartition, meet
+from onefold.offsets import Range, TopicPartition, meet
 from onefold.storage import LocalStorage
 from onefold.storage.objects import Seekable
 

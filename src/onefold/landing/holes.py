@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from onefold.errors import OnefoldError, cause_of
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole
-from onefold.landing.offsets import HoleKind, Range, TopicPartition, meet, merged, minus, size
 from onefold.landing.standing import Standing
+from onefold.offsets import HoleKind, Range, TopicPartition, meet, merged, minus, size
 
 if TYPE_CHECKING:
     from onefold.landing.batches import Found

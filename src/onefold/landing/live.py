@@ -29,11 +29,11 @@ from onefold.landing.epochs import Epochs, cut_since, marked, suspected
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Hole, LandedObject, in_order
-from onefold.landing.offsets import HoleKind, Range, TopicPartition, minus, newest_of
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
 from onefold.landing.spans import text
 from onefold.landing.standing import Standing, first_landed, standing_for
+from onefold.offsets import HoleKind, Position, Range, TopicPartition, minus, newest_of
 
 if TYPE_CHECKING:
     from onefold.landing.cluster import Cluster
@@ -346,7 +346,7 @@ class LiveSource:
             where = one.topic_partition
             if found := self.cluster.first_beyond((where.topic, where.partition), one.start, one.end, _LATEST):
                 offset, stamp = found
-                raise UnreadableStampError(batch, f"{where.topic}-{where.partition}@{offset}", stamp)
+                raise UnreadableStampError(batch, str(Position(where.topic, where.partition, offset)), stamp)
 
     def _explained(
         self,

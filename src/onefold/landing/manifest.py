@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 from onefold.dataset.source import Origin
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.names import base_of
-from onefold.landing.offsets import HoleKind, Range, TopicPartition
 from onefold.landing.transactions import Transactions
+from onefold.offsets import HoleKind, Range, TopicPartition
 
 
 class LandedObject(BaseModel):

@@ -13,7 +13,7 @@ from onefold.dataset import Dataset
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.offsets import Range
+from onefold.offsets import Range
 
 
 class Interval(BaseModel):

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.landing.offsets import Range, merged
 from onefold.landing.record_batches import (
     CRC_START,
     HEADER,
@@ -26,6 +25,7 @@ from onefold.landing.record_batches import (
     header_at,
     last_record,
 )
+from onefold.offsets import Range, merged
 
 CHUNK = 8 << 20
 """Bytes that one task reads, about; a larger batch is a chunk of its own."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.landing.offsets import Range, TopicPartition, merged, minus
 from onefold.landing.segments import Marker, SegmentIndex, Span, known
+from onefold.offsets import Range, TopicPartition, merged, minus
 
 END = (1 << 63) - 1
 """Behind every offset."""

@@ -24,8 +24,8 @@ from onefold.dataset import Dataset
 from onefold.errors import ErasureDisturbedError
 from onefold.faults import fault_point
 from onefold.lake import CATALOG, SCRATCH, STAGING, Lake
-from onefold.landing.offsets import Range, TopicPartition
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
+from onefold.offsets import Range, TopicPartition
 from onefold.spark.tables import commits_name
 from onefold.upsert import columns as U
 from onefold.upsert.state import branch_table, ensure_views, verdict_name

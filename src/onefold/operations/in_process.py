@@ -19,8 +19,8 @@ from onefold.storage import LocalStorage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from onefold.landing.offsets import Range
     from onefold.maintenance.keep import Keep, Maintained
+    from onefold.offsets import Range
     from onefold.proof.documents import Proof
 
 

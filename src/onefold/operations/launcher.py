@@ -10,8 +10,8 @@ from onefold.publish import StepLauncher
 if TYPE_CHECKING:
     from onefold.dataset import Dataset
     from onefold.lake import Lake
-    from onefold.landing.offsets import Range
     from onefold.maintenance.keep import Keep, Maintained
+    from onefold.offsets import Range
     from onefold.proof.documents import Proof
 
 

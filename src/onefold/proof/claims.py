@@ -27,7 +27,7 @@ from onefold.dedup.taken_out import take_out
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Coverage, TopicPartition
+from onefold.offsets import Coverage, TopicPartition
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
 from onefold.records.landed import objects_named

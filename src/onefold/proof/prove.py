@@ -15,6 +15,7 @@ from onefold.dataset.masks import masked
 from onefold.dedup import columns as C
 from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
+from onefold.offsets import Position
 from onefold.proof.claims import read_claims, write_claims
 from onefold.proof.compare import WRONG, compared, wrong_sums
 from onefold.proof.documents import Difference, Proof
@@ -109,5 +110,5 @@ def _shown(wrong: DataFrame, dataset: Dataset) -> list[Difference]:
 
 
 def _place(row: dict[str, Any], name: str) -> str | None:
-    order = row.get(name)
-    return f"{order['topic']}-{order['partition']}@{order['offset']}" if order else None
+    at = Position.of(row.get(name))
+    return str(at) if at else None

@@ -24,10 +24,9 @@ from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Range, TopicPartition, meet, merged, size
 from onefold.landing.plan import GapPlan, taken_plans
+from onefold.offsets import Position, Range, TopicPartition, meet, merged, size
 from onefold.publish.forget import digests_of
-from onefold.publish.replay import Position
 from onefold.records.key import agree
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted

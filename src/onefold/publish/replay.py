@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,8 +21,8 @@ from onefold.errors import DecidedMeanwhileError, UsageError
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import check_not_cleared, land_batch
-from onefold.landing.offsets import Range, TopicPartition, merged
 from onefold.landing.plan import ReplayPlan, find_plan, put_plan, take_plan
+from onefold.offsets import Position, Range, TopicPartition, merged
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.generation import check_generation
 
@@ -30,25 +30,6 @@ Place = tuple[Any, ...]
 """Where a record lies: its exact position, or (landed object's name, line)."""
 _KEPT = ("batch", "reason", "object", "line", "key")
 """What is read of an entry: not its value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A record's place as a person names it; without cluster and incarnation, in whichever log has such a place."""
-
-    topic: str
-    partition: int
-    offset: int
-    cluster: str | None = None
-    incarnation: int | None = None
-
-    def __str__(self) -> str:
-        parts = (self.cluster, self.topic, self.incarnation, self.partition, self.offset)
-        return "/".join(str(part) for part in parts if part is not None)
-
-    def names(self, order: dict[str, Any]) -> bool:
-        """Whether it is the place of a record's `_order`."""
-        return all(value in (None, order[name]) for name, value in asdict(self).items())
 
 
 @dataclass(frozen=True, slots=True)

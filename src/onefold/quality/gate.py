@@ -21,8 +21,8 @@ from onefold.dedup.reuse import identity_text
 from onefold.dedup.staging import has_payload
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
-from onefold.landing.offsets import size
 from onefold.landing.plan import find_plan
+from onefold.offsets import size
 from onefold.quality.chains import first_held, held_rows
 from onefold.quality.documents import BLOCKING, WARNING, Check, GateResult
 from onefold.quality.expectations import Outcome, expect

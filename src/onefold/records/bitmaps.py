@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from onefold.landing.offsets import Range, merged
+from onefold.offsets import Range, merged
 
 _WORDS = 512
 """Words in a row of the result."""

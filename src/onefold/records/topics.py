@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.offsets import Range, TopicPartition
 from onefold.landing.standing import Standing
+from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
 from onefold.records.bitmaps import ranges_by
 from onefold.records.kcat import object_name

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from onefold.landing.offsets import Range, TopicPartition
+from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
 
 _PLACE = {"cluster": "string", "topic": "string", "incarnation": "int", "partition": "int"}

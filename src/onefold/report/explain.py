@@ -7,8 +7,9 @@ listed on request, marked as not published: they are what that attempt found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
+from functools import reduce
 from typing import Any
 
 from pyiceberg.expressions import And, BooleanExpression
@@ -19,6 +20,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER, is_own
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
+from onefold.offsets import Position
 from onefold.quality.documents import GateResult
 from onefold.records.key import values_of_sum
 from onefold.report.ledger import (
@@ -119,13 +121,11 @@ def explain_sum(
     return _touching(lake, dataset, _attempts(lake, dataset, red), one_of("key", sorted(digests)))
 
 
-def explain_position(
-    lake: Lake, dataset: Dataset, topic: str, partition: int, offset: int, red: Sequence[RedBatch] = ()
-) -> list[dict[str, Any]]:
+def explain_position(lake: Lake, dataset: Dataset, at: Position, red: Sequence[RedBatch] = ()) -> list[dict[str, Any]]:
     """The records of one position: every record that touched a key which a record there had, as `explain` lists it,
-    and what had no key; in every cluster and incarnation that has such a position."""
+    and what had no key; in every cluster and incarnation that has such a position, where it names none."""
     attempts = _attempts(lake, dataset, red)
-    place = And(equal("topic", topic), And(equal("partition", partition), equal("offset", offset)))
+    place = reduce(And, (equal(name, part) for name, part in asdict(at).items() if part is not None))
     there = _judged(lake, dataset, attempts, place)
     rows = [row | {"row": None} for row in there if not row["key"]]
     for key in sorted({row["key"] for row in there if row["key"]}):

@@ -17,8 +17,8 @@ from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError
 from onefold.lake import Lake
-from onefold.landing.offsets import LOST, Present, Range, TopicPartition, minus
 from onefold.landing.plan import DECIDED, Interval
+from onefold.offsets import LOST, Present, Range, TopicPartition, minus
 from onefold.quality.documents import Check
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord

@@ -18,8 +18,8 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Coverage, TopicPartition, merged
 from onefold.landing.plan import DECIDED, read_plan, taken_plans
+from onefold.offsets import Coverage, TopicPartition, merged
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
 from onefold.upsert import columns as U

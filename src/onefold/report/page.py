@@ -16,8 +16,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from onefold.landing.offsets import TopicPartition, size
 from onefold.landing.plan import Interval
+from onefold.offsets import Position, TopicPartition, size
 from onefold.quality.documents import Check
 from onefold.report.document import LandedLine, Report
 from onefold.upsert.coverage import PartitionAccount
@@ -259,4 +259,4 @@ def undated(batch: str) -> str:
 
 def position(at: dict[str, Any]) -> str:
     """`topic-partition@offset`, or nothing where there is none."""
-    return f"{at['topic']}-{at['partition']}@{at['offset']}" if at.get("topic") is not None else ""
+    return str(Position.of(at) or "") if "topic" in at else ""

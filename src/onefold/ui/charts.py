@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from onefold.landing.offsets import TopicPartition
+from onefold.offsets import TopicPartition
 from onefold.report.history import Entry, Strip
 from onefold.report.page import in_order, instant, share, thin
 from onefold.ui.standing import Batch, Standing

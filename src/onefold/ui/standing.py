@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from onefold.landing.offsets import LOST
+from onefold.offsets import LOST
 from onefold.report.history import Entry, History
 from onefold.ui.histories import Decided
 from onefold.vocabulary import Verdict

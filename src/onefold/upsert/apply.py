@@ -18,8 +18,8 @@ from onefold.dedup.survivors import SLOT, in_slots
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
-from onefold.landing.offsets import Coverage, Range, TopicPartition
 from onefold.landing.plan import find_plan
+from onefold.offsets import Coverage, Range, TopicPartition
 from onefold.records import envelope as E
 from onefold.records.within import mark_lines, mark_positions
 from onefold.spark.at_once import at_once

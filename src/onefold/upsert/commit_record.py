@@ -17,8 +17,8 @@ from onefold.decisions import Standing
 from onefold.errors import LandedBytesMissingError
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
-from onefold.landing.offsets import Coverage
 from onefold.landing.plan import Interval
+from onefold.offsets import Coverage
 
 
 class Highest(BaseModel):

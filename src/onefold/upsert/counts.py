@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import CATALOG
-from onefold.landing.offsets import TopicPartition
+from onefold.offsets import TopicPartition
 from onefold.upsert import columns as U
 from onefold.vocabulary import Reason, Scope, Verdict
 

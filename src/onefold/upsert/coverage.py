@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import LOST, Coverage, Present, Range, TopicPartition, meet, merged, minus, size
+from onefold.offsets import LOST, Coverage, Present, Range, TopicPartition, meet, merged, minus, size
 
 Hole = tuple[int, int, str]
 """`(start, end, kind)`"""

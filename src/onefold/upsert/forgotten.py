@@ -21,7 +21,7 @@ from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, Manifest
-from onefold.landing.offsets import Range, TopicPartition, merged
+from onefold.offsets import Range, TopicPartition, merged
 from onefold.records.bitmaps import ranges_by
 from onefold.spark.tables import view_of
 from onefold.upsert import columns as U

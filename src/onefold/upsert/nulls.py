@@ -16,7 +16,7 @@ from onefold.dedup.documents import Staged, StagedPartition
 from onefold.dedup.positions import lines_of, offsets_of
 from onefold.dedup.survivors import partition_of
 from onefold.lake import CATALOG
-from onefold.landing.offsets import merged, minus
+from onefold.offsets import merged, minus
 from onefold.spark.flat import laid_flat, read_flat
 from onefold.upsert import columns as U
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from onefold.decisions import Mark, Skip, Standing
 from onefold.dedup.documents import EVERYTHING, Staged, TakenOut
 from onefold.landing.manifest import Manifest
-from onefold.landing.offsets import Coverage, Present, Range, meet, merged, minus
+from onefold.offsets import Coverage, Present, Range, meet, merged, minus
 
 
 class Obeyed(BaseModel):

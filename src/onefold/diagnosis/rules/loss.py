@@ -9,8 +9,8 @@ from datetime import timedelta
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, lasting, millis
 from onefold.diagnosis.rules.retention import enough
-from onefold.landing.offsets import LOST
 from onefold.landing.spans import text
+from onefold.offsets import LOST
 from onefold.report.causes import Change
 
 NOTABLE = 0.01

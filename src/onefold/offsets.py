@@ -1,10 +1,12 @@
-"""Half-open offset ranges and their algebra; what a batch covers and what a table has covered."""
+"""Positions, half-open offset ranges and their algebra; what a batch covers and what a table has covered."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import reduce
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -94,6 +96,55 @@ class TopicPartition(BaseModel):
         log, incarnation, partition = key.rsplit("/", 2)
         cluster, _, topic = log.partition("/")
         return cls(cluster=cluster, topic=topic, incarnation=int(incarnation), partition=int(partition))
+
+
+_PLACE = re.compile(r"(?P<topic>[^/@]+)(?:-(?P<partition>\d+)@(?P<offset>\d+)|/(?P<partition_>\d+)/(?P<offset_>\d+))")
+_IN_LOG = re.compile(r"(?P<cluster>[^/]+)/(?P<topic>[^/@]+)/(?P<incarnation>\d+)/(?P<partition>\d+)/(?P<offset>\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A record's place as people write it; without cluster and incarnation, in whichever log has such a place."""
+
+    topic: str
+    partition: int
+    offset: int
+    cluster: str | None = None
+    incarnation: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """`TOPIC-PARTITION@OFFSET`, or of one log `CLUSTER/TOPIC/INCARNATION/PARTITION/OFFSET`.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        if found := _IN_LOG.fullmatch(text):
+            place = found["topic"], int(found["partition"]), int(found["offset"])
+            return cls(*place, found["cluster"], int(found["incarnation"]))
+        if found := _PLACE.fullmatch(text):
+            partition, offset = found["partition"] or found["partition_"], found["offset"] or found["offset_"]
+            return cls(found["topic"], int(partition), int(offset))
+        raise ValueError(
+            f"{text!r} is no TOPIC-PARTITION@OFFSET, such as payments.entries-0@17, and no "
+            "CLUSTER/TOPIC/INCARNATION/PARTITION/OFFSET"
+        )
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any] | None) -> Position | None:
+        """The place that a row of a table or a document names by topic, partition and offset; None: it names none."""
+        if not row or row["topic"] is None:
+            return None
+        return cls(row["topic"], row["partition"], row["offset"])
+
+    def __str__(self) -> str:
+        if self.cluster is None:
+            return f"{self.topic}-{self.partition}@{self.offset}"
+        return f"{self.cluster}/{self.topic}/{self.incarnation}/{self.partition}/{self.offset}"
+
+    def names(self, order: Mapping[str, Any]) -> bool:
+        """Whether it is the place of a record's `_order`."""
+        return all(value in (None, order[name]) for name, value in asdict(self).items())
 
 
 class Present(BaseModel):
