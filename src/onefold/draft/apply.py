@@ -112,8 +112,9 @@ def _deleting(log: Log) -> Upsert | Append:
         )
     keys = together(columns)
     if unfit := _unfit(log):
-        told = f"{tombstones}: the key cannot key a row ({unfit}), so they can delete none; they "
-        return _by_fields(log, columns, reason, f"{told}will be rejected (null_value)")
+        return _by_fields(
+            log, columns, reason, f"{tombstones}: the key cannot key a row ({unfit}), so they can delete none"
+        )
     growth = find_version(log.headers, keys, log.partitions, log.contents)
     if growth:
         return _upsert(reason, columns, "a tombstone has only its key", growth.expression, str(growth), deletes=True)
@@ -130,7 +131,7 @@ def _deleting(log: Log) -> Upsert | Append:
         return _upsert(reason, columns, key_reason, "offset", why, deletes=True)
     note = (
         f"{tombstones}: to delete by them a header must hold the version, for this layout "
-        "carries neither offset nor timestamp; they will be rejected (null_value)"
+        "carries neither offset nor timestamp"
     )
     return _by_fields(log, columns, reason, note)
 
@@ -140,8 +141,9 @@ def _by_fields(log: Log, columns: Sequence[Column], reason: str, note: str) -> U
     inner = _field_version(log, together(columns))
     values = _as_fields(log, columns)
     if inner and values:
-        return _upsert(f"{reason}, but: {note}", values, "", inner.expression, str(inner), deletes=False)
-    return Append("no version can be told", (note,))
+        nulls = "a null value makes its batch red, until delete_when says what it means (never: nothing)"
+        return _upsert(f"{reason}, but: {note}; {nulls}", values, "", inner.expression, str(inner), deletes=False)
+    return Append("no version can be told", (f"{note}; they will be rejected (null_value)",))
 
 
 def _field_version(log: Log, keys: Sequence[Cell]) -> Growth | None:
