@@ -8,20 +8,39 @@ from onefold.draft.absences import describe_absences
 from onefold.draft.apply import Append, Log, Upsert, draft_apply
 from onefold.draft.differences import Differences, find_differences
 from onefold.draft.entries import counted, scalar
-from onefold.draft.evidence import Column, header_columns, key_columns, together, unnamed_parts, value_columns, weigh
+from onefold.draft.evidence import (
+    Cell,
+    Column,
+    header_columns,
+    key_columns,
+    together,
+    unnamed_parts,
+    value_columns,
+    weigh,
+)
 from onefold.draft.fields import contents_of, draft_fields
 from onefold.draft.identity import (
     Found,
+    doubt,
     find_business_key,
     find_cloud_event,
     find_message_id,
     named_ids,
+    partial_ids,
     producer_headers,
-    resent,
 )
+from onefold.draft.messages import count_unproved, find_copies, sequences_in_partitions, sequences_of
 from onefold.draft.sample import Sample
 from onefold.draft.values import Message, Opened
 from onefold.errors import NoDraftError
+
+_ADD_AN_ID = (
+    "Let the producer send an id of the message (a header such as message-id, exported with the records), or let the "
+    "connector add each record's partition and offset to its value (Connect's transform InsertField), or export in a "
+    "layout that has offsets (kcat, aiven, parquet, segments). If equal fields do mean one message, write the dataset "
+    "file yourself, with these fields as identity.business_key."
+)
+_MOST_NAMED = 5
 
 
 class Choices:
@@ -50,9 +69,14 @@ class Choices:
             column.expression: column
             for column in [*headers, *self.columns, *key_columns(self.kept, opened.key_format)]
         }
-        self.event = find_cloud_event(headers, self.columns, self.contents)
-        self.message_id = self._event_id() if self.event else find_message_id(headers, self.columns, self.contents)
+        self._sequences = sequences_of(self.kept, self.producer)
+        self.event = find_cloud_event(headers, self.columns, self.contents, self._sequences)
+        self.message_id = (
+            self._event_id() if self.event else find_message_id(headers, self.columns, self.contents, self._sequences)
+        )
+        self._marks = self._same_messages(headers)
         self.business_key = self._business_key()
+        self.drafted_business_key = self._drafted_business_key()
 
     @property
     def deletes(self) -> bool:
@@ -76,7 +100,9 @@ class Choices:
             several=self.several,
             compacted=self.sample.compacted,
         )
-        own = find_cloud_event([], log.fields, log.contents) or find_message_id([], log.fields, log.contents)
+        sequences = sequences_of(messages, self.producer)
+        own = find_cloud_event([], log.fields, log.contents, sequences)
+        own = own or find_message_id([], log.fields, log.contents, sequences)
         applied = draft_apply(log, " and ".join(own.expressions) if own else "")
         if isinstance(applied, Upsert) and not self.fields.without(applied.key_names, "").declared:
             note = f"{applied.reason}; but the values hold nothing beside the parts of the key"
@@ -95,38 +121,77 @@ class Choices:
         reason = f"{self.event.reason}. A message id is one expression, and no id is of two sources in the sample"
         return Found((id_,), reason, self.event.evidence)
 
+    def _same_messages(self, headers: Sequence[Column]) -> list[list[Cell]]:
+        """Columns whose equal values say that two messages are one: message ids, and sequences of producers."""
+        ids = partial_ids(headers, self.columns, self.contents, self._sequences)
+        marks = [column.cells for column in ids]
+        if self.message_id:
+            marks.append(self._by_expression[self.message_id.expressions[0]].cells)
+        sequences = sequences_in_partitions(self.kept, self._sequences)
+        return [*marks, sequences] if weigh(sequences, self.contents).consistent else marks
+
     def _business_key(self) -> Found | None:
+        """What may be the business key, whether it is drafted or only a comment."""
         if self.event and not self.message_id:
             return self.event
         if isinstance(self.applied, Upsert):
             return None
-        found = find_business_key(self.columns, self.contents, self.name)
-        if found or self.message_id or self.sample.exact:
-            return found
-        named = {field.name: field for field in self.fields.declared if field.scalar and field.required}
-        whole = [one for one in self.columns if one.name in named]
+        return find_business_key(self.columns, self.contents, self.name, self._marks)
+
+    def _drafted_business_key(self) -> Found | None:
+        """The business key, if it folds nothing unproved, and nothing else is the identity.
+
+        Raises:
+            NoDraftError: an identity is needed, and there is none that folds nothing unproved.
+        """
+        if self.message_id:
+            return None
+        if self.business_key and not self.business_key.unproved:
+            return self.business_key
+        if self.sample.exact or isinstance(self.applied, Upsert):
+            return None
+        return self._whole_content()
+
+    def _whole_content(self) -> Found:
+        """All that a message holds, where no position is exact: only if that folds nothing unproved."""
+        named = {field.name for field in self.fields.declared if field.scalar and field.required}
+        whole = [column for column in self.columns if column.name in named]
+        problem = "its layout has no exact positions, and no header or field tells messages apart"
         if not whole:
-            problem = "layout connect has no exact positions, and no header or field tells messages apart"
-            raise NoDraftError(self.name, self.sample.place, problem, "Let the producer send an id.")
-        evidence = weigh(together(whole), self.contents)
+            raise NoDraftError(self.name, self.sample.place, problem, _ADD_AN_ID)
+        cells = together(whole)
+        evidence = weigh(cells, self.contents)
+        if unproved := count_unproved(cells, self._marks):
+            names = ", ".join(column.name for column in whole[:_MOST_NAMED])
+            names += f" and {len(whole) - _MOST_NAMED} more fields" if len(whole) > _MOST_NAMED else ""
+            repeated = f"{unproved} of {counted(len(cells), 'record')} {'repeats' if unproved == 1 else 'repeat'}"
+            problem += f": {repeated} the {names} of an earlier one, and folding them could lose events"
+            raise NoDraftError(self.name, self.sample.place, problem, _ADD_AN_ID)
         reason = f"NOTHING TELLS MESSAGES APART: equal content is taken for the same message ({evidence})"
-        return Found(tuple(one.expression for one in whole), reason, evidence)
+        return Found(tuple(column.expression for column in whole), reason, evidence)
 
-    @property
-    def drafted_business_key(self) -> Found | None:
-        """The business key, if it folds what no message id does."""
-        return self.business_key if self.sent_again or not self.message_id else None
-
-    @property
-    def sent_again(self) -> int:
-        """Records that only the business key knows again."""
-        if not (self.message_id and self.business_key):
-            return 0
-        parts = [self._by_expression[expression] for expression in self.business_key.expressions]
-        return resent(parts, self._by_expression[self.message_id.expressions[0]].cells, self.contents)
+    def duplicates(self) -> int:
+        """The records of the sample that are duplicates under the draft, as the gate counts them."""
+        rejected = self._rejected_messages()
+        preference = [index for index, message in enumerate(self.kept) if id(message) not in rejected]
+        preference.sort(key=lambda index: _order(self.kept[index]))
+        identities = [self._deciding()]
+        if isinstance(self.applied, Upsert):
+            preference.reverse()
+            if self.message_id:
+                identities.append((*self.applied.key, *self.message_id.expressions))
+        copies = set[int]()
+        for expressions in identities:
+            if columns := self._columns_of(expressions):
+                copies |= find_copies(together(columns), self.contents, preference)
+        return len(copies) + self.sample.repeated
 
     def rejected(self) -> int:
         """The records of the sample that the draft itself would reject."""
+        return self.sample.unreadable + self.opened.problems.total() + len(self._rejected_messages())
+
+    def _rejected_messages(self) -> set[int]:
+        """The messages, each as its `id()`, that the draft itself would reject."""
         of_fields = {id(self.opened.messages[index]) for index in self.fields.rejected}
         nulls = {id(one) for one in self.opened.messages if one.value is None and not self.deletes}
         deciding = set(self._deciding())
@@ -137,14 +202,17 @@ class Choices:
             for message, cell in zip(self.kept, column.cells, strict=True)
             if cell is None
         }
-        return self.sample.unreadable + self.opened.problems.total() + len(of_fields | nulls | empty)
+        return of_fields | nulls | empty
 
     def differences(self, expressions: Sequence[str]) -> Differences:
         """What differs between messages of which all these are equal; nothing where one is of the log itself."""
+        columns = self._columns_of(expressions)
+        return find_differences(together(columns), self.kept, self.fields.declared) if columns else Differences(())
+
+    def _columns_of(self, expressions: Sequence[str]) -> list[Column]:
+        """The columns of expressions; none where one of these is of the log itself."""
         columns = [self._by_expression[text] for text in expressions if text in self._by_expression]
-        if not columns or len(columns) < len(expressions):
-            return Differences(())
-        return find_differences(together(columns), self.kept, self.fields.declared)
+        return columns if len(columns) == len(expressions) else []
 
     @property
     def key_and_version(self) -> tuple[str, ...]:
@@ -154,14 +222,19 @@ class Choices:
         return (*self.applied.key, *(one[one.find("(") + 1 :].rstrip(")") for one in self.applied.version))
 
     def unfit_id(self) -> str:
-        """A sentence on what has the name of a message id, with contents that differ only in times; or nothing."""
+        """A sentence on what has the name of a message id, and why it is not drafted: it may be made of the content,
+        or contents of one differ, but only in times; or nothing."""
         if self.message_id or self.event:
             return ""
         times = {field.name for field in self.fields.declared if field.is_time}
         for what, column in named_ids(header_columns(self.kept), self.columns):
             evidence = weigh(column.cells, self.contents)
-            if evidence.consistent or not evidence.always or column.expression in self.key_and_version:
+            if not evidence.always or column.expression in self.key_and_version:
                 continue
+            if evidence.consistent:
+                why = doubt(column, evidence, self._sequences)
+                fold = f"it would fold {evidence.repeated} of {counted(evidence.total, 'record')}"
+                return f"perhaps: message_id: {scalar(column.expression)} ({fold}, but {why})"
             differences = self.differences([column.expression])
             proposal = differences.proposal(self.key_and_version)
             if proposal and times.issuperset(name for name, _ in differences.counts):
@@ -183,3 +256,9 @@ class Choices:
         if self.drafted_business_key:
             return self.drafted_business_key.expressions
         return self.message_id.expressions if self.message_id else ()
+
+
+def _order(message: Message) -> tuple[int, str, int, int]:
+    """The place of a message in the total order of records."""
+    record = message.record
+    return (-1 if record.timestamp is None else record.timestamp, record.topic, record.partition, record.offset)

@@ -26,6 +26,8 @@ RESENDS = (
 )
 _RATE = 0.01
 """The gate's own limit for rejected records."""
+_FEWEST_DUPLICATES, _MOST_DUPLICATES = 0.05, 0.5
+"""Between these rates lies the drafted limit for duplicates."""
 _MOST_NAMED = 20
 
 
@@ -162,19 +164,22 @@ class _File:
     def _identity(self) -> list[Entry]:
         notes, entries = [], []
         at = ("identity",)
-        found, business, again = self.choices.message_id, self.choices.business_key, self.choices.sent_again
+        found, business, drafted = (
+            self.choices.message_id,
+            self.choices.business_key,
+            self.choices.drafted_business_key,
+        )
         if found:
             why = self._with_differences(found)
             entries.append(Entry((*at, "message_id"), scalar(self._spelled(*found.expressions)[0]), why))
-        if business and self.choices.drafted_business_key:
-            told = f"; {again} sent again under another message id: what only this folds" if again else ""
-            why = self._with_differences(business) + told
-            entries.append(Entry((*at, "business_key"), listed(self._spelled(*business.expressions)), why))
-        elif business and found and business.expressions != found.expressions:
-            told = f"{business.reason}; none sent again under another message id in the sample"
-            notes.append(f"perhaps, too: business_key: {listed(self._spelled(*business.expressions))} ({told})")
+        if drafted:
+            why = self._with_differences(drafted)
+            entries.append(Entry((*at, "business_key"), listed(self._spelled(*drafted.expressions)), why))
+        elif business and not (found and business.expressions == found.expressions):
+            key = listed(self._spelled(*business.expressions))
+            notes.append(f"perhaps, too: business_key: {key} ({self._fold_of(business)})")
         if not entries:
-            notes.append(self._no_identity())
+            notes.insert(0, self._no_identity())
         if unfit := self.choices.unfit_id():
             notes.append(unfit)
         if self.choices.producer:
@@ -189,6 +194,15 @@ class _File:
         """Why an identity, and in what the contents of one differ where some have several."""
         differences = self.choices.differences(found.expressions)
         return "; ".join(filter(None, (found.reason, str(differences) if found.evidence.clashing else "")))
+
+    def _fold_of(self, business: Found) -> str:
+        """What a business key that is not drafted would fold."""
+        if not business.unproved:
+            return f"{business.reason}; none sent again under another message id in the sample"
+        fold = f"it would fold {business.unproved} of {counted(business.evidence.total, 'record')}"
+        if self.choices.message_id:
+            return f"{fold} that have message ids of their own: right only if the application sent them again"
+        return f"{fold}, and nothing else says that they are duplicates: each may be an event of its own"
 
     def _no_identity(self) -> str:
         if isinstance(self.choices.applied, Upsert):
@@ -239,7 +253,7 @@ class _File:
         return [f"perhaps, too: {proposal}" for proposal in dict.fromkeys(filter(None, proposals))]
 
     def _quality(self) -> list[Entry]:
-        rejected = self.choices.rejected()
+        rejected, duplicates = self.choices.rejected(), self.choices.duplicates()
         total = len(self.sample.records) + self.sample.unreadable
         at = ("quality",)
         notes = []
@@ -247,15 +261,18 @@ class _File:
             there = counted(self.sample.repeated, "record")
             told = f"{there} at a position that was there already: exports overlap, and what is read twice is folded"
             notes.append(Entry(at, None, told))
+        limits = [_duplicate_rate(duplicates, total + self.sample.repeated)]
         if rejected <= _RATE * total / 2:
-            return [*notes, Entry(at, mapped(max_rejected_rate=str(_RATE), max_conflicts="0"))]
+            limits.append(Entry((*at, "max_rejected_rate"), str(_RATE)))
+            return [*notes, *limits, Entry((*at, "max_conflicts"), "0")]
         if 2 * rejected > total:
             seen = self._unusable() or f"{rejected} lack a part of what keys or orders them, or have it of another type"
             problem = f"of {total} records {rejected} would be rejected: {seen}"
             raise NoDraftError(self.name, self.sample.place, problem, "Draft from a topic or export of one kind.")
         rate = min(0.5, math.ceil(2 * 100 * rejected / total) / 100)
         why = f"{rejected} of {total} records in the sample would be rejected; {_RATE} is the limit without this line"
-        return [*notes, Entry((*at, "max_rejected_rate"), str(rate), why), Entry((*at, "max_conflicts"), "0")]
+        limits.append(Entry((*at, "max_rejected_rate"), str(rate), why))
+        return [*notes, *limits, Entry((*at, "max_conflicts"), "0")]
 
 
 _LAYOUTS = {
@@ -265,6 +282,22 @@ _LAYOUTS = {
     "segments": "a broker's log segments, called <topic>-<partition>/<first offset>.log",
     "connect": "objects called <topic>+<partition>+<offset>: offsets are inferred, so positions decide nothing",
 }
+
+
+def _duplicate_rate(duplicates: int, total: int) -> Entry:
+    """The limit for duplicates: a wrong identity makes a batch red, rather than folding events away unseen.
+
+    `total`: the records that the dataset wants, as the gate counts them.
+    """
+    limit = min(_MOST_DUPLICATES, max(_FEWEST_DUPLICATES, math.ceil(2 * 100 * duplicates / total) / 100))
+    why = "no duplicates in the sample"
+    if duplicates:
+        verb = "is a duplicate" if duplicates == 1 else "are duplicates"
+        bounds = f"{_FEWEST_DUPLICATES} at least, {_MOST_DUPLICATES} at most"
+        why = f"{duplicates} of {counted(total, 'record')} in the sample {verb}; twice that, {bounds}"
+    if duplicates > _MOST_DUPLICATES * total:
+        why += ": a batch like the sample is red, for the identity may be wrong"
+    return Entry(("quality", "max_duplicate_rate"), str(limit), why)
 
 
 def _holes(sample: Sample, tombstones: int, layout: str) -> tuple[str, str]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from onefold.draft.entries import counted
 from onefold.draft.evidence import Cell, Column, Evidence, snake, together, weigh
+from onefold.draft.messages import Sent, count_contradicted, count_unproved
 
 _MESSAGE_ID = re.compile(
     r"(x_)?((message|msg|event|record|idempotency|dedup|deduplication)_?(id|key|uuid|guid)|ce_id|uuid|guid|id)"
@@ -16,9 +18,12 @@ _OF_OTHERS = re.compile(r"trace|span|correlation|causation|parent|session|user|t
 _UUID = re.compile(
     r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}|[0-9A-HJKMNP-TV-Z]{26}"
 )
-_BUSINESS = re.compile(r"(.*_)?(id|key|no|nr|number|code|uuid|ref|reference|sku)")
+_BARE = ("id", "uuid", "guid")
+"""Names of a message's id that may as well be the id of a thing."""
+_BUSINESS = re.compile(r"(.*_)?(id|key|no|nr|number|code|uuid|ref|reference|sku)|line")
 _PRODUCER = re.compile(r"producer(_(id|name))?|.*_producer(_(id|name))?")
 _SEQUENCE = re.compile(r"seq|sequence(_(id|number|no))?|.*_(seq|sequence)")
+_PROVED = "; each with the message id, or producer's sequence, of an earlier one"
 _MOST_COLUMNS = 8
 _MOST_PARTS = 3
 _EVENT = ("source", "id")
@@ -32,20 +37,26 @@ class Found:
     expressions: tuple[str, ...]
     reason: str
     evidence: Evidence
+    unproved: int = 0
+    """Records that it would fold, and of which nothing else says that they are the same message."""
 
 
-def find_message_id(headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str]) -> Found | None:
+def find_message_id(
+    headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str], sequences: Sequence[Sent]
+) -> Found | None:
     """A global id: by its name in a header, then in a field; else whatever looks like a UUID and is one a message."""
     for what, column in named_ids(headers, fields):
         evidence = weigh(column.cells, contents)
-        if evidence.always and evidence.consistent:
+        if evidence.always and evidence.consistent and not doubt(column, evidence, sequences):
             return Found((column.expression,), f"{what} {column.name}: {evidence}", evidence)
     for columns, what in ((headers, "header"), (fields, "field")):
         for column in columns:
             evidence = weigh(column.cells, contents)
             own = not _OF_OTHERS.search(snake(column.name))
             several = evidence.distinct > 1 and 2 * evidence.distinct >= evidence.present
-            if own and several and evidence.always and evidence.clashing == 0 and _uuids(column.cells):
+            if not (own and several and evidence.always and evidence.clashing == 0 and _uuids(column.cells)):
+                continue
+            if not doubt(column, evidence, sequences):
                 return Found((column.expression,), f"{what} {column.name}, UUIDs: {evidence}", evidence)
     return None
 
@@ -58,7 +69,32 @@ def named_ids(headers: Sequence[Column], fields: Sequence[Column]) -> Iterator[t
             yield what, column
 
 
-def find_cloud_event(headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str]) -> Found | None:
+def doubt(column: Column, evidence: Evidence, sequences: Sequence[Sent]) -> str:
+    """Why an id with one content for each value may be none of the message, but made of the content; or nothing."""
+    if other := count_contradicted(column.cells, sequences):
+        return (
+            f"{counted(other, 'record')} repeat{'s' if other == 1 else ''} one under another sequence of the producer"
+        )
+    if snake(column.name) in _BARE and 2 * evidence.distinct < evidence.present:
+        return "fewer than half are distinct, as where it is the id of a thing"
+    return ""
+
+
+def partial_ids(
+    headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str], sequences: Sequence[Sent]
+) -> list[Column]:
+    """Message ids by their names, of however few records, which say of two records that they are the same message."""
+    found = []
+    for _, column in named_ids(headers, fields):
+        evidence = weigh(column.cells, contents)
+        if snake(column.name) not in _BARE and evidence.consistent and not doubt(column, evidence, sequences):
+            found.append(column)
+    return found
+
+
+def find_cloud_event(
+    headers: Sequence[Column], fields: Sequence[Column], contents: Sequence[str], sequences: Sequence[Sent]
+) -> Found | None:
     """Source and id of CloudEvents, in binary mode (headers `ce_…`) or structured mode (fields of the value), if they
     are in (almost) every record, with one content each."""
     binary = {snake(column.name): column for column in headers}
@@ -72,8 +108,9 @@ def find_cloud_event(headers: Sequence[Column], fields: Sequence[Column], conten
         if len(attributes) < len(names):
             continue
         parts = attributes[: len(_EVENT)]
-        evidence = weigh(together(parts), contents)
-        if evidence.always and evidence.consistent:
+        cells = together(parts)
+        evidence = weigh(cells, contents)
+        if evidence.always and evidence.consistent and not count_contradicted(cells, sequences):
             reason = f"CloudEvents ({where}): source and id together are unique for each event; {evidence}"
             return Found(tuple(column.expression for column in parts), reason, evidence)
     return None
@@ -83,18 +120,30 @@ def _uuids(cells: Sequence[Cell]) -> bool:
     return all(isinstance(cell, str) and _UUID.fullmatch(cell) for cell in cells if cell is not None)
 
 
-def find_business_key(fields: Sequence[Column], contents: Sequence[str], name: str) -> Found | None:
-    """The fewest fields with names of keys that stand for one content each, those called like the dataset first."""
+def find_business_key(
+    fields: Sequence[Column], contents: Sequence[str], name: str, marks: Sequence[Sequence[Cell]]
+) -> Found | None:
+    """The fewest fields with names of keys that stand for one content each, those called like the dataset first.
+
+    Fields that fold nothing but what `marks` (see `count_unproved`) call the same message go before all others.
+    """
     total = len(set(contents))
+    others = None
     named = [column for column in fields if _BUSINESS.fullmatch(snake(column.name)) and column.mostly]
     named.sort(key=lambda column: not _called_like(column.name, name))
     for parts in range(1, _MOST_PARTS + 1):
         for columns in combinations(named[:_MOST_COLUMNS], parts):
-            evidence = weigh(together(columns), contents)
+            cells = together(columns)
+            evidence = weigh(cells, contents)
             if evidence.consistent and evidence.distinct > 1 and evidence.distinct >= 0.95 * total:
                 reason = f"together {evidence}" if parts > 1 else str(evidence)
-                return Found(tuple(column.expression for column in columns), reason, evidence)
-    return None
+                unproved = count_unproved(cells, marks)
+                reason += _PROVED if evidence.repeated and not unproved else ""
+                found = Found(tuple(column.expression for column in columns), reason, evidence, unproved)
+                if not unproved:
+                    return found
+                others = others or found
+    return others
 
 
 def _called_like(column: str, name: str) -> bool:
@@ -102,16 +151,6 @@ def _called_like(column: str, name: str) -> bool:
     stem = snake(column).rpartition("_")[0]
     words = (name, name.rpartition("_")[2])
     return bool(stem) and any(word.removesuffix("s") == stem.removesuffix("s") for word in words)
-
-
-def resent(business: Sequence[Column], message_id: Sequence[Cell], contents: Sequence[str]) -> int:
-    """How many records repeat a business key and its content under another message id."""
-    first: dict[tuple[Cell, str], Cell] = {}
-    count = 0
-    for cell, id_, content in zip(together(business), message_id, contents, strict=True):
-        standing = first.setdefault((cell, content), id_)
-        count += standing != id_
-    return count
 
 
 def producer_headers(headers: Sequence[Column]) -> tuple[str, str] | None:
