@@ -10,6 +10,7 @@ from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import LandingClearedError
 from onefold.faults import fault_point
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import check_bytes, manifest_of
 from onefold.quality.documents import AUDIT, GateResult, gate_of
@@ -17,7 +18,6 @@ from onefold.quality.gate import judge_branch
 from onefold.spark.job import main_of
 from onefold.upsert.commit_record import find_record
 from onefold.upsert.documents import Upserted, upserted_of
-from onefold.upsert.generation import check_generation
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> GateResult:

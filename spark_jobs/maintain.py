@@ -12,12 +12,12 @@ import sys
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.maintenance.keep import Keep, Maintained, keep_of
 from onefold.maintenance.maintain import maintain
 from onefold.maintenance.uniqueness import find_reused, prove_unique
 from onefold.spark.job import main_of
-from onefold.upsert.generation import check_generation
 
 
 def run(

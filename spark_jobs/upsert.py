@@ -13,6 +13,7 @@ from onefold.decisions.log import pinned_skips
 from onefold.decisions.marks import marks_in_force, put_mark
 from onefold.dedup.documents import staged_of
 from onefold.faults import fault_point
+from onefold.generation import check_generation, claim_target, record_shape
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
 from onefold.spark.flat import read_flat
@@ -21,7 +22,6 @@ from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, find_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import find_mark
-from onefold.upsert.generation import check_generation, claim_target, record_shape
 from onefold.upsert.skips import Obeyed, taken_out_of
 from onefold.upsert.state import ensure_state
 from spark_jobs import dedup

@@ -10,7 +10,6 @@ Each class takes fields, keeps them, and composes one message: what, where, what
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -724,13 +723,3 @@ class SparkLostError(TransientError):
             "memory, or its master is gone). The published table is as it was; the step can be run again. "
             f"{f'Its last lines:{said}' if said else 'Its log may tell why.'}"
         )
-
-
-def cause_of(error: Exception) -> str:
-    """The innermost cause that the JVM names, in one line; else the error's own first line."""
-    text = re.sub(
-        r"\{\n[^{}]*\}", lambda answer: " ".join(answer[0].split()), str(error).strip()
-    )  # a server's, in JSON
-    lines = text.splitlines()
-    causes = [line.partition("Caused by:")[2].strip() for line in lines if "Caused by:" in line]
-    return (causes or lines or [type(error).__name__])[-1 if causes else 0][:300]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from onefold.origins import speaks_of_secret
+from onefold.setting_origins import speaks_of_secret
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from onefold.dataset.base import Duration
 from onefold.errors import UsageError, nearest
-from onefold.origins import origins_in, unknown_variables
+from onefold.instants import Duration
 from onefold.rest import RestCatalog
+from onefold.setting_origins import origins_in, unknown_variables
 
 _LOG = logging.getLogger(__name__)
 S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "endpoint_url", "region_name")

@@ -15,6 +15,7 @@ from onefold.catalog import StateTable, open_catalog
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import run_batch
 from onefold.errors import ChangedDatasetError, LandingClearedError, RepeatedKeysError, SparkStepError, UsageError
+from onefold.generation import fix_generation, settle
 from onefold.lake import STAGING, new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
@@ -28,7 +29,6 @@ from onefold.report.explain import explain
 from onefold.report.ledger import records_of, rows_of
 from onefold.spark.result import StepResult, result_key
 from onefold.upsert.documents import upserted_of
-from onefold.upsert.generation import fix_generation, settle
 from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job
 from tests.support.project import ACCOUNTS, THINGS, Project, account, thing

@@ -14,6 +14,7 @@ from onefold.cli.rebuild import Rebuilt, rebuild
 from onefold.cli.run import unfinished
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
+from onefold.generation import Generation, settle
 from onefold.lake import Lake
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
@@ -22,7 +23,6 @@ from onefold.publish.decide import skip
 from onefold.publish.rollback import roll_back
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
-from onefold.upsert.generation import Generation, settle
 from tests.support.project import THINGS, Project, thing
 
 if TYPE_CHECKING:

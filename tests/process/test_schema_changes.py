@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onefold.upsert.generation import open_dataset
+from onefold.generation import open_dataset
 from tests.support.project import THINGS, Project, line
 
 pytestmark = [pytest.mark.nightly, pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]

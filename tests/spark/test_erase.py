@@ -23,6 +23,7 @@ from onefold.dataset import Dataset
 from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import ERASE_POINTS
 from onefold.formats.avro import read_avro
+from onefold.generation import begin_rebuild, to_rebuild
 from onefold.lake import STAGING, Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import manifest_of
@@ -41,7 +42,6 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of
 from onefold.spark.result import StepResult, result_key
-from onefold.upsert.generation import begin_rebuild, to_rebuild
 from tests.support.pipeline import Sent, accounts, entries, export, run
 
 MakeDataset = Callable[..., Dataset]

@@ -40,6 +40,7 @@ from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.faults import RUN_POINTS
+from onefold.generation import settle
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import Plan, find_plan
@@ -53,7 +54,6 @@ from onefold.publish.replay import plan_replay, replay
 from onefold.publish.rollback import roll_back
 from onefold.report.ledger import rows_of
 from onefold.upsert import narrow
-from onefold.upsert.generation import settle
 from onefold.upsert.state import state_table
 from tests.support import oracle
 from tests.support.pipeline import Sent, export, mend

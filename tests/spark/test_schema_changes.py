@@ -16,6 +16,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ChangedDatasetError, StepMissingError
+from onefold.generation import settle
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations.in_process import InSession
@@ -27,7 +28,6 @@ from onefold.records.canonical import content_hash, same_content
 from onefold.records.decode import REJECTED, decode
 from onefold.report.changes import changes_of
 from onefold.report.ledger import records_of, rows_of
-from onefold.upsert.generation import settle
 from tests.support.envelopes import envelope, record
 from tests.support.nightly import cases
 from tests.support.pipeline import Sent, export, run

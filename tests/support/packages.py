@@ -72,6 +72,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "formats": ("unit/test_formats.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py", *_LAYOUTS),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
     "lake": ("unit/test_storage.py", "unit/test_settings.py", "unit/test_generation.py", "process/test_runs.py", *_S3),
+    "generation": ("unit/test_generation.py", "unit/test_schema_changes.py", "spark/test_schema_changes.py"),
     "landing": (
         *_LIVE, "unit/test_plan.py", "unit/test_cuts.py", "unit/test_batches.py",
         "unit/test_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py", "unit/test_transactions.py",
@@ -89,7 +90,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "offsets": ("unit/test_offsets.py", "unit/test_replay.py", "unit/test_account.py"),
     "orchestration": ("dags/*.py", "unit/test_approval.py", "unit/test_requests.py", "unit/test_connections.py"),
-    "origins": ("unit/test_settings.py", "unit/test_config.py"),
+    "setting_origins": ("unit/test_settings.py", "unit/test_config.py"),
     "processes": ("unit/test_cli.py", "unit/test_driver.py", "spark/test_session.py", "dags/test_submission.py"),
     "proof": ("spark/test_proof.py", "process/test_prove.py", "spark/test_histories.py", "spark/test_masks.py"),
     "publish": (
@@ -129,7 +130,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_plans.py",
         "spark/test_reuse.py", "spark/test_skips.py", "spark/test_forget.py", "spark/test_replay.py",
         "spark/test_schema_changes.py",
-        "unit/test_account.py", "unit/test_compare.py", "unit/test_generation.py", "unit/test_test_runs.py",
+        "unit/test_account.py", "unit/test_compare.py", "unit/test_test_runs.py",
         "process/test_crashes.py",
         "process/test_contention.py", "process/test_quarantine.py",
     ),

@@ -20,12 +20,12 @@ from onefold.dataset import Dataset, find_dataset
 from onefold.decisions import Skip, record
 from onefold.draft import text_of
 from onefold.errors import ContentionError, DataLossError, RepeatedKeysError, SparkStepError, UsageError
+from onefold.generation import begin_rebuild, fix_generation, to_rebuild
 from onefold.lake import Lake
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.operations.in_process import InProcess
 from onefold.operations.launcher import OpenLauncher
 from onefold.settings import load_settings
-from onefold.upsert.generation import begin_rebuild, fix_generation, to_rebuild
 from tests.support.project import Done
 
 PROJECT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from deploy.stack.go_program import NoProgramError, go_program
 from deploy.stack.postgres import HOST, programs
 from onefold.database import Database
 from onefold.lake import Lake
-from onefold.origins import BESIDE
+from onefold.setting_origins import BESIDE
 from onefold.settings import ENTRIES, load_settings
 from onefold.spark.jars import PACKAGES, jar_home
 from onefold.storage import S3Storage

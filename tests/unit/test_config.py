@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onefold.cli import main
-from onefold.origins import lines_of, without_secrets
+from onefold.setting_origins import lines_of, without_secrets
 from onefold.settings import load_settings
 
 TOML = """\

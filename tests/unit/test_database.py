@@ -15,7 +15,7 @@ from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.errors import LakeUnavailableError, UsageError
 from onefold.lake import Lake
-from onefold.origins import origins_in
+from onefold.setting_origins import origins_in
 from onefold.settings import Settings
 from onefold.spark.settings import jar_sets, secret_settings, session_settings
 from tests.support.certificates import certificate_in

@@ -17,6 +17,7 @@ from onefold.diagnosis import Facts, Finding, Landed, diagnose
 from onefold.diagnosis.facts import FirstPartitions
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
+from onefold.instants import span_text
 from onefold.landing.condition import (
     Activity,
     BrokerCondition,
@@ -31,7 +32,6 @@ from onefold.landing.condition import (
     TransactionCondition,
 )
 from onefold.landing.inspection import stamps_of
-from onefold.landing.spans import text
 from onefold.report.causes import Change
 from onefold.upsert.documents import Duplicates
 
@@ -961,8 +961,8 @@ def test_spans_are_told_by_their_two_largest_units() -> None:
         DAY + timedelta(minutes=10): "1d 10m",
         7 * DAY: "7d",
     }
-    assert {span: text(span) for span in told_as} == told_as
-    assert text(timedelta(days=1, hours=2, minutes=3)) == "1d 2h"
+    assert {span: span_text(span) for span in told_as} == told_as
+    assert span_text(timedelta(days=1, hours=2, minutes=3)) == "1d 2h"
 
 
 def test_stamps_tell_how_far_a_record_is_behind_one_before_it() -> None:

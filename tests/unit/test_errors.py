@@ -11,7 +11,8 @@ import typing
 import pytest
 
 from onefold import errors
-from onefold.errors import OneBatchError, OnefoldError, TerminalError, TransientError, UnknownOutcomeError, cause_of
+from onefold.errors import OneBatchError, OnefoldError, TerminalError, TransientError, UnknownOutcomeError
+from onefold.jvm_errors import cause_of
 from onefold.spark.result import StepResult
 
 ROOTS = (OnefoldError, OneBatchError, TerminalError, TransientError, UnknownOutcomeError)

@@ -9,8 +9,7 @@ import pytest
 
 from onefold.dataset import Dataset
 from onefold.errors import ChangedDatasetError, TargetTakenError
-from onefold.lake import Lake
-from onefold.upsert.generation import (
+from onefold.generation import (
     Retired,
     begin_rebuild,
     check_generation,
@@ -20,6 +19,7 @@ from onefold.upsert.generation import (
     settle,
     to_rebuild,
 )
+from onefold.lake import Lake
 
 BASE: dict[str, Any] = {
     "name": "accounts",

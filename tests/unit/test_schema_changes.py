@@ -17,8 +17,7 @@ from onefold.dataset import Dataset, load_dataset
 from onefold.dataset.shapes import Shape, Standing, field_changes, mark_of, origins_of
 from onefold.dataset.types import parse_type
 from onefold.errors import ChangedDatasetError, InvalidDatasetError
-from onefold.lake import Lake
-from onefold.upsert.generation import (
+from onefold.generation import (
     begin_rebuild,
     check_generation,
     end_rebuild,
@@ -27,6 +26,7 @@ from onefold.upsert.generation import (
     settle,
     to_rebuild,
 )
+from onefold.lake import Lake
 from onefold.upsert.state import change_fields
 
 MakeDataset = Callable[..., Dataset]

@@ -12,6 +12,7 @@ import pytest
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import NothingToReadError
+from onefold.generation import Target
 from onefold.lake import Lake
 from onefold.landing import undecided
 from onefold.landing.land import land_batch, plan_batch
@@ -21,7 +22,6 @@ from onefold.landing.plan import ObjectsPlan
 from onefold.maintenance.landings import clear_landing
 from onefold.offsets import Coverage
 from onefold.upsert.coverage import account_for
-from onefold.upsert.generation import Target
 from tests.support.batches import Export, marker, values
 
 Make = Callable[..., Dataset]

@@ -95,8 +95,8 @@ def run(
     """Plan, land, dedup, upsert, gate, publish and report: everything new, intervals, or an export folder."""
     from onefold.cli.intervals import intervals_between
     from onefold.cli.run import land_decided, unfinished
+    from onefold.generation import check_generation
     from onefold.landing.land import plan_batch
-    from onefold.upsert.generation import check_generation
 
     lake, dataset = open_dataset(name)
     if export and (start or end):

@@ -63,7 +63,7 @@ def launching(lake: Lake, small: bool = False) -> Iterator[Launcher]:
 def open_dataset(name: str) -> tuple[Lake, Dataset]:
     """The lake of the settings, and a dataset by its name."""
     lake = Lake(load_settings())
-    from onefold.upsert.generation import open_dataset as find
+    from onefold.generation import open_dataset as find
 
     return lake, find(lake, name)
 
@@ -75,7 +75,7 @@ def open_published(name: str, *, rebuilding: bool = False) -> tuple[Lake, Datase
     Raises:
         ChangedDatasetError: the file is another, so its table is not the one that readers see.
     """
-    from onefold.upsert.generation import check_generation
+    from onefold.generation import check_generation
 
     lake, dataset = open_dataset(name)
     try:
@@ -96,7 +96,7 @@ def find_settled(
     Raises:
         UnknownDatasetError: there is no file of a name.
     """
-    from onefold.upsert.generation import check_generation, settle
+    from onefold.generation import check_generation, settle
 
     valid, invalid = find_valid(lake.settings.datasets_folder, names)
     found: list[Dataset] = []

@@ -10,7 +10,7 @@ from onefold.cli.app import AsJson, app
 from onefold.cli.console import answer
 from onefold.errors import UsageError
 from onefold.lake import Lake
-from onefold.origins import DEFAULT, Origins, origins_in, without_secrets
+from onefold.setting_origins import DEFAULT, Origins, origins_in, without_secrets
 from onefold.settings import ENTRIES, Settings, home_folder, load_settings
 from onefold.spark.jars import jar_home
 

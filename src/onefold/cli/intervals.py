@@ -6,8 +6,8 @@ from datetime import datetime
 from itertools import pairwise, takewhile
 
 from onefold.dataset import Dataset
-from onefold.dataset.base import in_utc
 from onefold.errors import UsageError
+from onefold.instants import in_utc
 from onefold.landing.plan import Interval
 
 

@@ -14,13 +14,13 @@ from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.errors import UsageError
 from onefold.faults import fault_point
+from onefold.generation import Generation, begin_rebuild, end_rebuild, is_given_up, to_rebuild
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Plan, taken_plans
 from onefold.operations.launcher import Launcher
 from onefold.upsert.commit_record import CommitRecord, chain
-from onefold.upsert.generation import Generation, begin_rebuild, end_rebuild, is_given_up, to_rebuild
 
 
 @dataclass(frozen=True, slots=True)

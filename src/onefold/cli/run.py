@@ -11,6 +11,7 @@ from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, every_decision
 from onefold.errors import GateRedError, OneBatchError, OnefoldError, StepMissingError
 from onefold.faults import fault_point
+from onefold.generation import check_generation
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
 from onefold.landing.plan import Plan, find_plan, taken_plans
@@ -21,7 +22,6 @@ from onefold.publish.stuck import waits_for_a_person
 from onefold.quality.suites import load_suite
 from onefold.report import report_batch
 from onefold.upsert.commit_record import chain
-from onefold.upsert.generation import check_generation
 
 
 @dataclass(frozen=True, slots=True)

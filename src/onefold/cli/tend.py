@@ -174,8 +174,8 @@ def recover(
 ) -> None:
     """Give the catalog back the tables it has lost, from what lies in the lake. Nothing may be running."""
     from onefold.catalog import find_state
+    from onefold.generation import open_dataset as find
     from onefold.maintenance.recovery import find_lost, register
-    from onefold.upsert.generation import open_dataset as find
 
     lake = Lake(load_settings())
     with NOTES.status("recover: looking through the warehouse"):

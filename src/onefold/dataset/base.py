@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -35,42 +33,6 @@ ExpressionText = Annotated[str, BeforeValidator(_readable)]
 
 DELETES_WITHOUT_VALUE = ("tombstone", "never")
 """What `apply.delete_when` may be next to an expression: what a null value means."""
-
-
-LONGEST = timedelta(days=365_000)
-"""The longest duration: what is so long before today, or behind it, is an instant that Python can still say."""
-
-
-def duration(text: Any) -> timedelta:
-    """A duration of a dataset file or a command, such as 30s, 10m, 2h or 1d.
-
-    Raises:
-        ValueError: it is none, or longer than `LONGEST`.
-    """
-    seconds = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    if isinstance(text, timedelta):
-        return text
-    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,20}[smhd]", text):
-        raise ValueError(f"{text!r} is no duration such as 30s, 10m, 2h or 1d")
-    given = int(text[:-1]) * seconds[text[-1]]
-    if given > LONGEST.total_seconds():
-        raise ValueError(f"{text} is too long a duration (at most {LONGEST.days}d)")
-    return timedelta(seconds=given)
-
-
-def in_utc(at: datetime) -> datetime:
-    """An instant in UTC; without a zone it is one of UTC already.
-
-    Raises:
-        ValueError: it lies in the first year that Python has, or in the last hundred: a schedule looks for instants
-            before it, and for decades behind it.
-    """
-    if not 1 < at.year < 9900:
-        raise ValueError(f"{at.isoformat()} is no instant of the years 2 to 9899")
-    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-Duration = Annotated[timedelta, BeforeValidator(duration)]
 
 
 class Model(BaseModel):

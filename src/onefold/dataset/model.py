@@ -356,7 +356,7 @@ class Dataset(Model):
         return frozenset(name for name, origin in self.origins.items() if origin.added)
 
     def standing_as(self, standing: Standing | None) -> Dataset:
-        """The dataset as a published generation has it (`onefold.upsert.generation.settle`); None: as its file is."""
+        """The dataset as a published generation has it (`onefold.generation.settle`); None: as its file is."""
         made = self.model_copy()
         made._standing = standing
         return made

@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from croniter import croniter
 from pydantic import Field, ValidationInfo, field_validator
 
-from onefold.dataset.base import Duration, Model, in_utc
+from onefold.dataset.base import Model
+from onefold.instants import Duration, in_utc
 
 _BEFORE = timedelta(hours=25)
 """No zone has put its clock further forward at once (Samoa: a day): an instant is found by walking from there."""

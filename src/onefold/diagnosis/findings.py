@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from onefold.landing.spans import text
+from onefold.instants import span_text
 from onefold.report.causes import Change
 
 Severity = Literal["error", "warning", "info", "unknown"]
@@ -38,12 +38,12 @@ def millis(span: timedelta) -> str:
 
 def setting(name: str, value: str, span: timedelta | None = None) -> str:
     """`name=value`, with a span in words behind it."""
-    return f"{name}={value}" + (f" ({text(span)})" if span else "")
+    return f"{name}={value}" + (f" ({span_text(span)})" if span else "")
 
 
 def lasting(name: str, span: timedelta) -> Change:
     """A setting in milliseconds, to be a span."""
-    return Change(name, millis(span), text(span))
+    return Change(name, millis(span), span_text(span))
 
 
 def days(span: timedelta) -> timedelta:

@@ -8,7 +8,8 @@ from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from onefold.errors import OnefoldError, cause_of
+from onefold.errors import OnefoldError
+from onefold.jvm_errors import cause_of
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole
 from onefold.landing.standing import Standing

@@ -19,8 +19,9 @@ from onefold.errors import (
     OnefoldError,
     UnknownTopicError,
     UnreadableStampError,
-    cause_of,
 )
+from onefold.instants import span_text
+from onefold.jvm_errors import cause_of
 from onefold.lake import Lake
 from onefold.landing.condition import Activity, Where
 from onefold.landing.connection import client_settings, java_settings
@@ -31,7 +32,6 @@ from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Hole, LandedObject, in_order
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
 from onefold.landing.source import Landed
-from onefold.landing.spans import text
 from onefold.landing.standing import Standing, first_landed, standing_for
 from onefold.offsets import HoleKind, Position, Range, TopicPartition, minus, newest_of
 
@@ -185,7 +185,7 @@ class LiveSource:
         told = f" of {opener}" if opener else ""
         if since:
             word, age = "begun" if begun else "whose first record is of", max(datetime.now(UTC) - since, timedelta(0))
-            told += f", {word} {since:%Y-%m-%dT%H:%M:%SZ} ({text(age)} ago),"
+            told += f", {word} {since:%Y-%m-%dT%H:%M:%SZ} ({span_text(age)} ago),"
         return told
 
     @cached_property

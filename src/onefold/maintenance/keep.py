@@ -8,9 +8,9 @@ from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.dataset.base import duration
 from onefold.dedup.documents import Reused
 from onefold.errors import UsageError
+from onefold.instants import duration
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset, find_valid
+from onefold.generation import settle
 from onefold.lake import Lake
 from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.plan import taken_plans
 from onefold.landing.undecided import waiting
 from onefold.upsert.commit_record import chain
-from onefold.upsert.generation import settle
 
 
 def failed_landings(lake: Lake, source: str, age: timedelta) -> list[str]:

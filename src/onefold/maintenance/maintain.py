@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from onefold.catalog import MainMovedError, StateTable, find_state, generations_of
 from onefold.dataset import Dataset
+from onefold.generation import Generation, Retired, begun_rebuild
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.maintenance.attempts import old_branches, old_results, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained
@@ -16,7 +17,6 @@ from onefold.maintenance.landings import clear_landing, clearable, failed_landin
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.tables import drop
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import Generation, Retired, begun_rebuild
 from onefold.upsert.state import ensure_views, verdict_name
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.dataset import Dataset
-from onefold.errors import SparkStepError, cause_of
+from onefold.errors import SparkStepError
+from onefold.jvm_errors import cause_of
 from onefold.lake import Lake
 from onefold.storage import LocalStorage
 

@@ -9,11 +9,11 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from onefold.dataset import Dataset, find_dataset
 from onefold.errors import UsageError
+from onefold.generation import settle
 from onefold.lake import Lake
-from onefold.origins import speaks_of_secret
+from onefold.setting_origins import speaks_of_secret
 from onefold.settings import Settings, load_settings, login_problem
 from onefold.spark.settings import secret_settings
-from onefold.upsert.generation import settle
 
 
 def load_connected() -> Settings:

@@ -14,6 +14,7 @@ from airflow.timetables.base import Timetable
 
 from onefold.dataset import Dataset, load_dataset
 from onefold.errors import InvalidDatasetError
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.preview import planned as preview
@@ -25,7 +26,6 @@ from onefold.orchestration.retries import task_defaults
 from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
 from onefold.orchestration.timetable import timetable_of
 from onefold.settings import Settings
-from onefold.upsert.generation import check_generation
 
 UNSCHEDULED_START = datetime(2000, 1, 1, tzinfo=UTC)
 """A start date before any record, for datasets without a schedule."""

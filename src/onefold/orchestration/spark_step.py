@@ -152,8 +152,8 @@ class SparkLauncher(SparkSubmitOperator):
         """Whether the step is over before a JVM has warmed up; maintenance reads whole tables."""
         if step == "maintain":
             return False
+        from onefold.generation import settle
         from onefold.spark.driver import all_small  # it opens tables; a DAG is parsed without
-        from onefold.upsert.generation import settle
 
         dataset = settle(lake, find_dataset(lake.settings.datasets_folder, self.dataset))
         return all_small(lake, dataset, [find_plan(lake, dataset, batch)])

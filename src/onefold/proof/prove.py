@@ -14,6 +14,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
 from onefold.dedup import columns as C
 from onefold.errors import UsageError
+from onefold.generation import check_generation
 from onefold.lake import Lake, new_attempt
 from onefold.offsets import Position
 from onefold.proof.claims import read_claims, write_claims
@@ -22,7 +23,6 @@ from onefold.proof.documents import Difference, Proof
 from onefold.spark.tables import drop, scratch_table
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.gaps import links_of
-from onefold.upsert.generation import check_generation
 
 SHOWN = 20
 """Differences that are kept, of those that are counted."""

@@ -15,6 +15,7 @@ from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, log_o
 from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
@@ -22,7 +23,6 @@ from onefold.publish.publish import Published, find_published
 from onefold.quality.documents import GateResult
 from onefold.quality.waivers import still_waived, waivers_of
 from onefold.upsert.documents import Upserted, upserted_of
-from onefold.upsert.generation import check_generation
 
 
 def release(

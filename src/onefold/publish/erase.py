@@ -21,6 +21,7 @@ from onefold.decisions import Mark
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
+from onefold.generation import Generation, begun_rebuild, check_generation
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
@@ -30,7 +31,6 @@ from onefold.publish.forget import digests_of
 from onefold.records.key import agree
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import Generation, begun_rebuild, check_generation
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 _IN: Any = In  # its own signature is not what mypy sees of a pydantic model

@@ -16,11 +16,11 @@ from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Forget, log_of, record
 from onefold.errors import DecidedMeanwhileError, UsageError
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import ForgetPlan, put_plan
 from onefold.records.key import digest_of_key, digest_of_sum
-from onefold.upsert.generation import check_generation
 from onefold.vocabulary import RowState
 
 MOST = 100_000

@@ -15,11 +15,11 @@ from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import AcceptGap, log_of, record
 from onefold.errors import DecidedMeanwhileError, UsageError
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import GapPlan, put_plan
 from onefold.records.key import digest_of_key
-from onefold.upsert.generation import check_generation
 from onefold.vocabulary import RowState
 
 

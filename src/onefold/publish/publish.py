@@ -29,11 +29,11 @@ from onefold.errors import (
     StepMissingError,
 )
 from onefold.faults import fault_point
+from onefold.generation import check_generation, fix_generation
 from onefold.lake import Lake, new_attempt
 from onefold.quality.documents import GateResult
 from onefold.upsert.commit_record import CommitRecord, published_record
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import check_generation, fix_generation
 
 
 class StepLauncher(Protocol):

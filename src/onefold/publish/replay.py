@@ -18,13 +18,13 @@ from onefold.dataset import Dataset
 from onefold.decisions import Replay, log_of, record
 from onefold.dedup.documents import judged_by
 from onefold.errors import DecidedMeanwhileError, UsageError
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import check_not_cleared, land_batch
 from onefold.landing.plan import ReplayPlan, find_plan, put_plan, take_plan
 from onefold.offsets import Position, Range, TopicPartition, merged
 from onefold.upsert.commit_record import CommitRecord, chain
-from onefold.upsert.generation import check_generation
 
 Place = tuple[Any, ...]
 """Where a record lies: its exact position, or (landed object's name, line)."""

@@ -13,11 +13,11 @@ from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.errors import ContentionError, UsageError
 from onefold.faults import fault_point
+from onefold.generation import check_generation
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_not_cleared
 from onefold.landing.plan import find_plan
 from onefold.upsert.commit_record import chain
-from onefold.upsert.generation import check_generation
 
 
 class RolledBack(BaseModel):

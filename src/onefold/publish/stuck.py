@@ -10,12 +10,12 @@ from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import log_of
 from onefold.errors import decide_by
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.plan import taken_since
 from onefold.quality.documents import GateResult
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
-from onefold.upsert.generation import check_generation
 
 
 class Stuck(BaseModel):

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from onefold.errors import UnreadableObjectError, cause_of
+from onefold.errors import UnreadableObjectError
+from onefold.jvm_errors import cause_of
 from onefold.landing.manifest import Manifest
 
 _COMPLAINT = re.compile(r"<<damaged object (.*?)>>")

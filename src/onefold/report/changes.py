@@ -19,13 +19,13 @@ from pyiceberg.table import FileScanTask
 from onefold.catalog import ROOT, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ChangesUnknownError
+from onefold.generation import Retired, check_generation
 from onefold.lake import Lake
 from onefold.publish.rollback import RolledBack
 from onefold.report.ledger import equal, plain
 from onefold.report.order import each
 from onefold.upsert import columns as U
 from onefold.upsert.commit_record import CommitRecord, chain
-from onefold.upsert.generation import Retired, check_generation
 from onefold.vocabulary import RowState
 
 _KEY, _HASH = "_key", "_hash"

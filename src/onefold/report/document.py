@@ -13,6 +13,7 @@ from onefold.dataset.masks import masked
 from onefold.decisions import AcceptGap, Decision
 from onefold.dedup.documents import Producers, Staged, staged_key
 from onefold.errors import decide_by
+from onefold.generation import Generation
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted, Forgets, Manifest
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, ReplayPlan, find_plan
@@ -23,7 +24,6 @@ from onefold.report.decisions import in_force
 from onefold.upsert.commit_record import CommitRecord, Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Upserted
-from onefold.upsert.generation import Generation
 
 _Told = TypeVar("_Told", Accepted | None, Decision | None)
 Status = Literal["published", "red", "unpublished"]

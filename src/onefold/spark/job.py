@@ -14,12 +14,13 @@ from pyspark.sql import SparkSession
 
 from onefold import errors
 from onefold.dataset import Dataset
+from onefold.generation import open_dataset
+from onefold.jvm_errors import cause_of
 from onefold.lake import Lake
 from onefold.processes import end_soon
 from onefold.settings import load_settings
 from onefold.spark.result import APPLICATION, StepResult, result_key
 from onefold.spark.session import open_session
-from onefold.upsert.generation import open_dataset
 
 Run = Callable[[SparkSession, Lake, Dataset, str, str], BaseModel]
 
@@ -49,7 +50,7 @@ def main_of(run: Run, argv: list[str]) -> int:
         lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)
         return error.exit_code
     except Exception as error:
-        problem = f"{type(error).__name__}: {errors.cause_of(error)}"
+        problem = f"{type(error).__name__}: {cause_of(error)}"
         fields = {"step": step, "of": f"{args.dataset} {args.batch}", "problem": problem}
         result = StepResult(step=step, error="SparkStepError", fields=fields)
         lake.put(result_key(args.dataset, args.batch, args.attempt, step), result)

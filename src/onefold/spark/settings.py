@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from onefold.lake import CATALOG, Lake
-from onefold.origins import speaks_of_secret
+from onefold.setting_origins import speaks_of_secret
 from onefold.spark.jars import jar_home, jars
 from onefold.storage import S3Storage, s3_of_spark, s3_secrets
 

@@ -16,6 +16,7 @@ from onefold.dedup.documents import Staged
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.dedup.survivors import SLOT, in_slots
 from onefold.faults import fault_point
+from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
@@ -34,7 +35,6 @@ from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.documents import CameAgain, Duplicates, Upserted
 from onefold.upsert.forgotten import forgotten_keys, without_keys
 from onefold.upsert.gaps import Link, links_of
-from onefold.upsert.generation import check_generation
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.merge import merge
 from onefold.upsert.narrow import narrowed, worthwhile

@@ -12,11 +12,11 @@ from onefold.catalog import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError,
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.errors import LakeUnavailableError
+from onefold.generation import Generation, begun_rebuild
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.spark.flat import flat_fields, with_structs
 from onefold.spark.tables import ensure_namespace, new_table
 from onefold.upsert import columns as U
-from onefold.upsert.generation import Generation, begun_rebuild
 from onefold.upsert.quarantine import quarantine_field, quarantine_query
 from onefold.vocabulary import RowState
 

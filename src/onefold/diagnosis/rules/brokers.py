@@ -8,8 +8,8 @@ from datetime import timedelta
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting
 from onefold.diagnosis.rules.topics import WANTED, not_told
+from onefold.instants import span_text
 from onefold.landing.condition import BrokerCondition
-from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 LONG = timedelta(hours=1)
@@ -80,7 +80,7 @@ def offsets_retention(facts: Facts) -> Iterator[Finding]:
         if kept < need:
             severity: Severity = "error" if facts.wait is not None and kept < facts.wait else "warning"
             why = "A group that is idle for longer loses its offsets: by auto.offset.reset it reads all again or skips."
-            change = Change("offsets.retention.minutes", str(need // timedelta(minutes=1)), text(need))
+            change = Change("offsets.retention.minutes", str(need // timedelta(minutes=1)), span_text(need))
             yield Finding(severity, _named(broker), setting(change.name, str(minutes), kept), why, change)
 
 

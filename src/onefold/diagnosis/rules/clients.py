@@ -8,8 +8,8 @@ from datetime import timedelta
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, Severity, lasting, millis, setting
 from onefold.diagnosis.writers import writers_of
+from onefold.instants import span_text
 from onefold.landing.condition import Activity, GroupCondition, Opener, PartitionCondition, RecordBatch, TopicCondition
-from onefold.landing.spans import text
 from onefold.report.causes import Change
 
 LONGEST = timedelta(minutes=15)
@@ -41,7 +41,7 @@ def open_transactions(facts: Facts) -> Iterator[Finding]:
             found = f"offsets [{one.stable}, {one.end}) are held back by an open transaction"
             found += f" of {opener}" if opener else _opener_in_the_log(facts, topic, one)
             if age is not None:
-                found += f", open for {text(max(age, timedelta(0)))}"
+                found += f", open for {span_text(max(age, timedelta(0)))}"
             at = f"--topic {topic.name} --partition {one.number}"
             if unknown := activity.transactions is not None and opener is not None and opener.transaction is None:
                 mend = f"kafka-transactions.sh find-hanging {at}, by a user who may DESCRIBE transactional ids"
@@ -141,8 +141,8 @@ def group_sessions(facts: Facts) -> Iterator[Finding]:
         wanted = max(SESSION, 3 * group.heartbeat)
         if group.session < wanted:
             found = setting("consumer.session.timeout.ms", millis(group.session), group.session)
-            why = f"A pause as long (heartbeats: every {text(group.heartbeat)}) is a rebalance: what a member had read "
-            why += "and not committed is read again by another."
+            why = f"A pause as long (heartbeats: every {span_text(group.heartbeat)}) is a rebalance: "
+            why += "what a member had read and not committed is read again by another."
             yield Finding("warning", _named(group), found, why, lasting("consumer.session.timeout.ms", wanted))
 
 
@@ -179,7 +179,7 @@ def _counted_without_id(facts: Facts) -> Iterator[tuple[str, str]]:
         if of.without_id:
             plain = [one for one in facts.written if one.topic == of.topic and one.producer < 0]
             age = facts.now - of.since if of.since else timedelta(-1)
-            within = f" of the last {text(age)}" if age >= timedelta(seconds=1) else ""
+            within = f" of the last {span_text(age)}" if age >= timedelta(seconds=1) else ""
             counted = f"{of.without_id} of {of.batches} record batches{within} have no producer id"
             yield of.topic, f"{counted}, {_partitions(one.partition for one in plain)}"
 

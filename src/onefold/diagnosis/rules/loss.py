@@ -9,7 +9,7 @@ from datetime import timedelta
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, lasting, millis
 from onefold.diagnosis.rules.retention import enough
-from onefold.landing.spans import text
+from onefold.instants import span_text
 from onefold.offsets import LOST
 from onefold.report.causes import Change
 
@@ -65,12 +65,13 @@ def expiring_backlog(facts: Facts) -> Iterator[Finding]:
         left = kept - since
         if not waiting or left >= min(kept / 4, timedelta(days=1)):
             continue
-        near = f"expire within {text(left)}" if left > timedelta(0) else "expire now"
+        near = f"expire within {span_text(left)}" if left > timedelta(0) else "expire now"
         yield Finding(
             "error",
             f"topic {topic.name}",
             f"{waiting} offsets wait, landed until {facts.landed.until:%Y-%m-%dT%H:%MZ}, retention.ms={millis(kept)}",
-            f"The last landing is {text(since)} ago and the log keeps {text(kept)}: the first records {near}.",
+            f"The last landing is {span_text(since)} ago and the log keeps {span_text(kept)}: "
+            f"the first records {near}.",
             action=f"onefold run {facts.dataset.name}, now",
         )
 

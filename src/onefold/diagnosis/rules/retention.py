@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from onefold.diagnosis.facts import MARGIN, Facts
 from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting
-from onefold.landing.spans import text
+from onefold.instants import span_text
 from onefold.report.causes import Change
 
 USUAL = timedelta(days=7)
@@ -27,7 +27,7 @@ def enough(wait: timedelta | None) -> timedelta:
 
 
 def _reading(wait: timedelta) -> str:
-    return f"a record may wait {text(wait)} (longest interval and settle)"
+    return f"a record may wait {span_text(wait)} (longest interval and settle)"
 
 
 def retention_time(facts: Facts) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def retention_time(facts: Facts) -> Iterator[Finding]:
             ends = (
                 "so records expire before they are landed"
                 if severity == "error"
-                else (f"so a schedule that stands still for {text(kept - wait)} loses records")
+                else (f"so a schedule that stands still for {span_text(kept - wait)} loses records")
             )
             yield Finding(
                 severity,
@@ -67,8 +67,8 @@ def retention_bytes(facts: Facts) -> Iterator[Finding]:
             yield Finding("info", where, found, why, unlimited)
         elif wait is not None and (severity := _against(min(ages), wait)):
             ends = "records are cut off before they are landed" if severity == "error" else "a busier day loses records"
-            why = f"The shortest log goes back {text(min(ages))}, and {_reading(wait)}: {ends}."
-            yield Finding(severity, where, f"{found}, log of {text(min(ages))}", why, unlimited)
+            why = f"The shortest log goes back {span_text(min(ages))}, and {_reading(wait)}: {ends}."
+            yield Finding(severity, where, f"{found}, log of {span_text(min(ages))}", why, unlimited)
 
 
 def compaction(facts: Facts) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from onefold.dataset.expressions import parse, used
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, millis, setting
-from onefold.landing.spans import text
+from onefold.instants import span_text
 from onefold.report.causes import Change
 
 AHEAD = timedelta(days=1)
@@ -79,7 +79,8 @@ def late_records(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "info",
                 f"topic {topic.name}",
-                f"records up to {text(behind)} older than those before them, schedule.settle is {text(settle)}",
+                f"records up to {span_text(behind)} older than those before them, "
+                f"schedule.settle is {span_text(settle)}",
                 "Late records belong to the interval in which they arrive: none is lost, but intervals are incomplete.",
                 Change("schedule.settle", f"{minutes}m"),
             )
