@@ -6,6 +6,7 @@ import sys
 
 from pyspark.sql import DataFrame, SparkSession
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
 from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, judge_of, staged_key
@@ -69,9 +70,9 @@ def run(
 
 def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:
     """What a published batch was staged as, with the code and the fields of then: nothing reads its table any more."""
-    tried = lake.storage.stat(lake.latest(dataset, batch))  # else the chain need not be walked
+    tried = lake.storage.stat(lake_keys.latest(dataset, batch))  # else the chain need not be walked
     record = find_record(lake, dataset, batch) if tried else None
-    upserted = lake.get(lake.attempt(dataset, batch, record.attempt, "upsert"), Upserted) if record else None
+    upserted = lake.get(lake_keys.attempt(dataset, batch, record.attempt, "upsert"), Upserted) if record else None
     if record is None or upserted is None:
         return None
     return lake.get(staged_key(lake, dataset, batch, by=judge_of(upserted.code, record.shape)), Staged)

@@ -6,6 +6,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import LandingClearedError
@@ -37,10 +38,10 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     if not published:  # the table's fields may have changed since upsert; an audit reads what it finds
         check_generation(lake, dataset, rebuilding=True)
     result = judge_branch(session, lake, dataset, upserted)
-    lake.put(lake.attempt(dataset, batch, upserted.attempt, AUDIT if published else "gate"), result)
+    lake.put(lake_keys.attempt(dataset, batch, upserted.attempt, AUDIT if published else "gate"), result)
     fault_point("after_gate")
     if not result.green:
-        report = lake.where(lake.report(dataset.name, batch, "html"))
+        report = lake.where(lake_keys.report(dataset.name, batch, "html"))
         raise result.audit_error(dataset.name, report) if published else result.error(dataset.name, report)
     return result
 

@@ -6,6 +6,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
@@ -41,7 +42,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     ensure_state(session, lake, dataset, read_flat(session, staged.table))
     table = StateTable(lake, dataset)
     base = table.main
-    record = lake.get(lake.record(dataset, base.record), CommitRecord)
+    record = lake.get(lake_keys.record(dataset, base.record), CommitRecord)
     manifest = manifest_of(lake, dataset, batch)
     known = record.forgotten if record else {}
     forgotten = marks_in_force(lake, dataset.name, known)
@@ -59,8 +60,8 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     if taken := taken_out_of(staged, manifest, obeyed):
         staged = dedup.run(session, lake, dataset, batch, taken=taken)
     upserted = apply_batch(session, lake, dataset, staged, table, attempt, record, obeyed)
-    lake.put(lake.attempt(dataset, batch, attempt, "upsert"), upserted)
-    lake.put(lake.latest(dataset, batch), upserted)
+    lake.put(lake_keys.attempt(dataset, batch, attempt, "upsert"), upserted)
+    lake.put(lake_keys.latest(dataset, batch), upserted)
     fault_point("after_upsert")
     return upserted
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from onefold import lake_keys
 from onefold.dataset import Dataset, find_dataset
 from onefold.dataset.model import RULES_CHANGED
 from onefold.dataset.shapes import FieldChange, Shape, Standing, field_changes, origins_of
@@ -75,7 +76,7 @@ def settle(lake: Lake, dataset: Dataset) -> Dataset:
 
     Whether anything may be run with it says `check_generation`.
     """
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published and (rebuild := to_rebuild(lake, dataset)).generation == begun_rebuild(lake, dataset, published):
         return rebuild
     return (_in_place(lake, published, dataset) if published else None) or dataset.standing_as(None)
@@ -99,14 +100,14 @@ def _in_place(lake: Lake, published: Generation, dataset: Dataset) -> Dataset | 
 
 def begun_rebuild(lake: Lake, dataset: Dataset, published: Generation) -> str:
     """The generation of a rebuild that has begun and not ended; or nothing."""
-    rebuild = lake.get(Lake.rebuild(dataset), Rebuild)
+    rebuild = lake.get(lake_keys.rebuild(dataset), Rebuild)
     return rebuild.generation if rebuild and rebuild.generation != published.generation else ""
 
 
 def to_rebuild(lake: Lake, dataset: Dataset) -> Dataset:
     """A dataset file as a generation of its own, beside every one whose fields were changed in place since, and every
     one that readers were led away from: what was decided since then (skips, forget marks) is not in its table."""
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     again = 0
     while _is_over(lake, dataset, dataset.own_generation(again), published):
         again += 1
@@ -116,9 +117,9 @@ def to_rebuild(lake: Lake, dataset: Dataset) -> Dataset:
 
 def _is_over(lake: Lake, dataset: Dataset, generation: str, published: Generation | None) -> bool:
     """Whether a generation is none that can be begun with the file, or gone on with."""
-    retired = lake.storage.stat(Lake.retired(dataset, generation))
+    retired = lake.storage.stat(lake_keys.retired(dataset, generation))
     return bool(
-        lake.storage.stat(Lake.shape(dataset.name, generation, 1))
+        lake.storage.stat(lake_keys.shape(dataset.name, generation, 1))
         or (retired and not (published and published.generation == generation))
     )
 
@@ -126,7 +127,7 @@ def _is_over(lake: Lake, dataset: Dataset, generation: str, published: Generatio
 def shapes_of(lake: Lake, name: str, published: Generation) -> list[Shape]:
     """The shapes that the fields of a published generation have had, from its beginning on."""
     found = [published.shape]
-    while shape := lake.get(Lake.shape(name, published.generation, len(found)), Shape):
+    while shape := lake.get(lake_keys.shape(name, published.generation, len(found)), Shape):
         found.append(shape)
     return found
 
@@ -137,13 +138,13 @@ def record_shape(lake: Lake, dataset: Dataset) -> None:
     Raises:
         ChangedDatasetError: another process has changed them otherwise meanwhile.
     """
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None or not dataset.shape:
         return
     shapes = shapes_of(lake, dataset.name, published)
     check_generation(lake, dataset, rebuilding=True)  # behind the count: what comes in between has this number
     if shapes[-1].digest != dataset.shape:
-        lake.put_first(Lake.shape(dataset.name, published.generation, len(shapes)), dataset.declared)
+        lake.put_first(lake_keys.shape(dataset.name, published.generation, len(shapes)), dataset.declared)
     check_generation(lake, dataset, rebuilding=True)
 
 
@@ -153,7 +154,7 @@ def check_generation(lake: Lake, dataset: Dataset, *, rebuilding: bool = False) 
     Raises:
         ChangedDatasetError: it names the keys that changed, and of the fields each.
     """
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None:
         return
     now = _in_place(lake, published, dataset)
@@ -225,7 +226,7 @@ def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
     Raises:
         UsageError: nothing is published yet, or the target table is another.
     """
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None:
         raise UsageError(f"{dataset.name}: nothing is published yet: there is nothing to rebuild (see `onefold run`)")
     if published.table != dataset.target.table:
@@ -235,13 +236,13 @@ def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
         )
     back = published.generation == dataset.generation
     if not back or is_given_up(lake, dataset):
-        lake.put(Lake.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
+        lake.put(lake_keys.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
     return () if back else _changed(lake, published, dataset)
 
 
 def is_given_up(lake: Lake, dataset: Dataset) -> bool:
     """Whether a rebuild was begun with another file, and the dataset is the published one again."""
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None or published.generation != dataset.generation:
         return False
     return bool(begun_rebuild(lake, dataset, published))
@@ -249,11 +250,11 @@ def is_given_up(lake: Lake, dataset: Dataset) -> bool:
 
 def end_rebuild(lake: Lake, dataset: Dataset) -> None:
     """Make the dataset's generation the published one; readers have been led to it already."""
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     assert published is not None
     retired = Retired(generation=published.generation, table=published.table, at=datetime.now(UTC))
-    lake.put(Lake.retired(dataset, published.generation), retired)
-    lake.put(Lake.generation(dataset), _generation(dataset))
+    lake.put(lake_keys.retired(dataset, published.generation), retired)
+    lake.put(lake_keys.generation(dataset), _generation(dataset))
 
 
 def claim_target(lake: Lake, dataset: Dataset) -> None:
@@ -262,7 +263,7 @@ def claim_target(lake: Lake, dataset: Dataset) -> None:
     Raises:
         TargetTakenError: it is another dataset's.
     """
-    standing = lake.put_first(Lake.target(dataset.target.table), Target(dataset=dataset.name))
+    standing = lake.put_first(lake_keys.target(dataset.target.table), Target(dataset=dataset.name))
     if standing.dataset != dataset.name:
         raise TargetTakenError(dataset.name, dataset.target.table, standing.dataset)
 
@@ -273,7 +274,7 @@ def fix_generation(lake: Lake, dataset: Dataset) -> None:
     Raises:
         ChangedDatasetError: another one was published meanwhile.
     """
-    lake.put_first(Lake.generation(dataset), _generation(dataset))
+    lake.put_first(lake_keys.generation(dataset), _generation(dataset))
     check_generation(lake, dataset, rebuilding=True)
 
 

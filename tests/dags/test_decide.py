@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.catalog import open_catalog
 from onefold.decisions import log_of
 from onefold.lake import STAGING
@@ -193,9 +194,7 @@ def test_discarded_nothing_is_run_and_the_report_says_so(decide: Callable[..., A
     assert (found["state"], found["events"]) == ("success", [])
     [made] = log_of(project.lake, "things", batch)
     assert (made.kind, made.by) == ("discard", "ada")
-    assert (
-        "discarded" in (project.lake.storage.read(project.lake.report("things", batch, "html")) or b"").decode().lower()
-    )
+    assert "discarded" in (project.lake.storage.read(lake_keys.report("things", batch, "html")) or b"").decode().lower()
     assert rows(project) == [("a", 1)]
 
 

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 
+from onefold import lake_keys
 from onefold.lake import Lake
 from onefold.settings import load_settings
 from onefold.ui.reports import reports_app
@@ -21,7 +22,7 @@ ALLOWED = {"accounts", "onefold_decide", "~bad"}
 def client(tmp_path: Path) -> Iterator[TestClient]:
     lake = Lake(load_settings(home=tmp_path, lake="lake"))
     for dataset, batch in (("accounts", "export_a"), ("accounts", "export_b"), ("salaries", "export_c")):
-        lake.storage.write(lake.report(dataset, batch, "html"), f"<body><p>{dataset} {batch}</p></body>".encode())
+        lake.storage.write(lake_keys.report(dataset, batch, "html"), f"<body><p>{dataset} {batch}</p></body>".encode())
     lake.storage.write("secret.html", b"out of reach")
     runs = {
         ("accounts", "manual__2026-01-01T00:00:00+00:00"): ("accounts", "export_b"),

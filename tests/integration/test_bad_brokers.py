@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
 )
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, LandingInterruptedError, TransientError
 from onefold.lake import Lake
 from onefold.landing.cluster import Cluster
@@ -111,7 +112,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def manifest_of(t: Topics, plan: RangesPlan) -> Manifest | None:
-    return t.lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
+    return t.lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
 
 
 def offsets(t: Topics, manifest: Manifest) -> list[int]:

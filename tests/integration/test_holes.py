@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
+from onefold import lake_keys
 from onefold.errors import LandingInterruptedError
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
@@ -198,7 +199,7 @@ def test_a_read_that_loses_a_record_lands_nothing_and_an_honest_one_does(
     wanted = rf"did not give {len(stolen)} offsets? \(the first: {t.names[0]}, partition 0, offset {min(stolen)}\)"
     with pytest.raises(LandingInterruptedError, match=wanted):
         t.land(plan, read(t, without=stolen))
-    assert t.lake.get(t.lake.manifest(plan.source, plan.batch), Manifest) is None
+    assert t.lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest) is None
     assert kinds(t.land(plan, read(t)).holes) == {7: "control"}
 
 

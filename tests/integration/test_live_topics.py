@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.cli.run import run_batch
 from onefold.dedup.sample import sample
 from onefold.errors import (
@@ -428,7 +429,7 @@ def test_the_groups_offsets_are_committed_once_the_manifest_stands(
     stood, commit = [], Cluster.commit_upwards
 
     def look_first(self: Cluster, group: str, ends: dict[tuple[str, int], int]) -> None:
-        stood.append(t.lake.get(Lake.manifest(plan.source, plan.batch), Manifest) is not None)
+        stood.append(t.lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest) is not None)
         commit(self, group, ends)
 
     monkeypatch.setattr(Cluster, "commit_upwards", look_first)
@@ -448,7 +449,7 @@ def test_a_topic_deleted_once_the_manifest_stands_fails_nothing(
         commit(self, group, ends)
 
     monkeypatch.setattr(Cluster, "commit_upwards", delete_first)
-    assert t.land(plan) == t.lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
+    assert t.land(plan) == t.lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
     assert "were not committed" in caplog.text
 
 
@@ -465,7 +466,7 @@ def test_a_topic_deleted_while_it_is_read_lands_nothing(topics: Make) -> None:
 
     with pytest.raises(LandingInterruptedError, match="was deleted while it was read"):
         t.land(plan, read_then_delete)
-    assert t.lake.get(t.lake.manifest(plan.source, plan.batch), Manifest) is None
+    assert t.lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest) is None
 
 
 def test_a_read_that_fails_lands_nothing_and_the_next_one_does(topics: Make) -> None:

@@ -18,6 +18,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from onefold import lake_keys
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
@@ -177,7 +178,7 @@ def test_what_was_planned_halfway_and_what_came_later_are_what_a_consumer_of_com
     for plan in (taken.halfway, None):
         done = run_batch(t.lake, mine, plan or plan_batch(t.lake, mine), InSession(t.lake, t.session))
         assert done.red is None
-        manifest = t.lake.get(Lake.manifest(mine.source_id, done.batch), Manifest)
+        manifest = t.lake.get(lake_keys.manifest(mine.source_id, done.batch), Manifest)
         assert manifest
         assert manifest.notes == []
         holes += manifest.holes

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.lake import Lake
 from onefold.landing.incarnations import Incarnation
@@ -127,7 +128,7 @@ class History(RuleBasedStateMachine):
     def _where(self, key: str) -> Where:
         """What Onefold calls n is the topic whose id it wrote down as its n-th; those it never saw have no number."""
         cluster, topic, number, partition = key.split("/")
-        standing = self.t.lake.get(Lake.incarnation(cluster, topic, int(number)), Incarnation)
+        standing = self.t.lake.get(lake_keys.incarnation(cluster, topic, int(number)), Incarnation)
         assert standing
         return self.lives[standing.topic_id], int(partition)
 
@@ -252,7 +253,7 @@ class History(RuleBasedStateMachine):
 
     def _check_beginnings(self, plan: RangesPlan) -> None:
         """A partition that a cut does not know begins where its log began when a cut first knew it, or its landing."""
-        cuts = Lake.cuts(plan.source)
+        cuts = lake_keys.cuts(plan.source)
         stored = [json.loads(self.t.lake.storage.read(info.key) or b"") for info in self.t.lake.storage.list(cuts)]
         for key in {key for cut in stored for key in cut["offsets"]} - set(self.began):
             landed = (offset for at_, offset in self.landed if at_ == key)

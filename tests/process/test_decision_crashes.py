@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.cli.run import run_batch
 from onefold.decisions import log_of
 from onefold.faults import DECISION_POINTS, DISCARD_POINTS
@@ -85,7 +86,7 @@ def test_killed_there_the_same_command_ends_it_once(
     assert published.count(batch) == (command != "discard")
     if command == "discard":
         assert (told["gate"], told["verdicts"]) == (None, {})
-        assert not list(lake.storage.list(f"{lake.batch(dataset, batch)}/"))
+        assert not list(lake.storage.list(f"{lake_keys.of_batch(dataset, batch)}/"))
         decide.skip(lake, dataset, batch, "noa", "or the next run would take it up")
         return
     assert [row["offset"] for row in verdicts_of(lake, dataset, batch)[0]] == [offset, offset + 1]

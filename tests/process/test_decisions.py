@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.catalog import MAIN, StateTable, open_catalog
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import BatchRun, run_batch, unfinished
@@ -275,7 +276,7 @@ def test_what_is_published_while_it_is_discarded_stays_as_it_is(
     with pytest.raises(UsageError, match="was published meanwhile: nothing was dropped"):
         decide.discard(lake, dataset, batch, "mia", "limits were wrong")
     assert rows(strict) == [("a", 1), ("b", 2), ("c", 3)]
-    assert lake.get(lake.attempt(dataset, batch, upserted.attempt, "gate"), GateResult)
+    assert lake.get(lake_keys.attempt(dataset, batch, upserted.attempt, "gate"), GateResult)
     assert describe(lake, dataset, batch).status == "published"
 
 

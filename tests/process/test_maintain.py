@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.catalog import StateTable, open_catalog
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import run_batch
@@ -214,7 +215,7 @@ def landed(project: Project) -> set[str]:
 def test_what_a_failed_landing_left_goes(project: Project, session: SparkSession) -> None:
     source, before = project.dataset("accounts").source_id, landed(project)
     record, *_ = records_of(project.lake, project.dataset("accounts"))
-    left = [project.lake.landed(source, batch, "f" * 12, "") for batch in ("never", record.batch)]
+    left = [lake_keys.landed(source, batch, "f" * 12, "") for batch in ("never", record.batch)]
     for folder in left:
         project.lake.storage.write(f"{folder}a.jsonl", b"half")
     assert tidy(project, session, Keep()).failed_landings == [], "an attempt may still be writing"

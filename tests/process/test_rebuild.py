@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.cli.rebuild import Rebuilt, rebuild
 from onefold.cli.run import unfinished
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
 from onefold.generation import Generation, settle
-from onefold.lake import Lake
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
 from onefold.operations.in_process import InSession
@@ -107,7 +107,7 @@ def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Projec
     assert not done.swapped
     assert isinstance(done.batches[-1].red, GateRedError)
     assert len(done.batches) == 1, "it stops at the first"
-    [red], published = done.batches, two_batches.lake.get(Lake.generation(old), Generation)
+    [red], published = done.batches, two_batches.lake.get(lake_keys.generation(old), Generation)
     told = describe(two_batches.lake, two_batches.dataset(), red.batch)
     assert published
     assert (told.status, f"readers see generation {published.generation} as it was" in told.notes[0]) == ("red", True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.catalog import MAIN, find_state
 from onefold.cli.run import BatchRun
 from onefold.errors import DataLossError
@@ -48,9 +49,9 @@ def begun(project: Project, session: SparkSession) -> Project:
 def check_of(project: Project, batch: str, name: str) -> Check:
     """The newest gate's check of that name."""
     dataset = project.dataset()
-    latest = project.lake.get(project.lake.latest(dataset, batch), Upserted)
+    latest = project.lake.get(lake_keys.latest(dataset, batch), Upserted)
     assert latest is not None
-    gate = project.lake.get(project.lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult)
+    gate = project.lake.get(lake_keys.attempt(dataset, batch, latest.attempt, "gate"), GateResult)
     assert gate is not None
     [found] = [one for one in gate.checks if one.name.startswith(name)]
     return found
@@ -131,7 +132,7 @@ def test_an_unexplained_hole_is_data_loss(begun: Project, session: SparkSession)
     check = check_of(begun, ended.batch, "no unexplained offset")
     assert (check.observed, check.law, check.waivable) == ("2", "L2", False)
     assert check.first == ["things, partition 0: [11, 13)"]
-    dataset, attempt = begun.dataset(), begun.lake.get(begun.lake.latest(begun.dataset(), ended.batch), Upserted)
+    dataset, attempt = begun.dataset(), begun.lake.get(lake_keys.latest(begun.dataset(), ended.batch), Upserted)
     assert attempt is not None
     with pytest.raises(DataLossError):  # the step alone says the same
         publish_batch(begun.lake, dataset, ended.batch, attempt.attempt, Never)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.catalog import MAIN, StateTable, find_state
 from onefold.errors import ForeignCommitError, GateRedError, StaleGateError, StepMissingError
 from onefold.landing.land import land_batch, plan_batch
@@ -122,10 +123,10 @@ def test_a_merge_gone_wrong_is_red(
         session.conf.unset(setting)
     head = StateTable(lake, dataset).table.refs()[upserted.branch].snapshot_id
     merged = upserted.model_copy(update={"head": head})  # as if the merge itself had done it
-    lake.put(lake.attempt(dataset, upserted.batch, upserted.attempt, "upsert"), merged)
+    lake.put(lake_keys.attempt(dataset, upserted.batch, upserted.attempt, "upsert"), merged)
     with pytest.raises(GateRedError):
         InSession(lake, session).run("gate", dataset, upserted.batch, upserted.attempt)
-    gate = lake.get(lake.attempt(dataset, upserted.batch, upserted.attempt, "gate"), GateResult)
+    gate = lake.get(lake_keys.attempt(dataset, upserted.batch, upserted.attempt, "gate"), GateResult)
     assert gate is not None
     red = [check for check in gate.checks if check.red]
     assert (law, waivable) in {(check.law, check.waivable) for check in red}, red
@@ -156,7 +157,7 @@ def test_a_gate_that_judged_something_else_is_stale(begun: Project, session: Spa
         publish_batch(lake, dataset, batch, upserted.attempt, Never)
     gate = InSession(lake, session).run("gate", dataset, batch, upserted.attempt)
     assert gate.green
-    done, judged = (lake.attempt(dataset, batch, upserted.attempt, step) for step in ("upsert", "gate"))
+    done, judged = (lake_keys.attempt(dataset, batch, upserted.attempt, step) for step in ("upsert", "gate"))
     for other in ({"staging": "onefold.onefold_staging.other"}, {"head": 1}, {"base": 1}, {"branch": "other"}):
         lake.put(done, upserted.model_copy(update=other))
         with pytest.raises(StaleGateError, match="judged another branch or staging"):

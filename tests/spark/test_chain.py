@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
@@ -278,7 +279,9 @@ def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
     upserted = here.run("upsert", made, plan.batch, "cafe01")
     assert here.run("gate", made, plan.batch, "cafe01").green
     for gap, green in ((Accepted(key={"id": "b"}, version=3), True), (Accepted(key={"id": "a"}, version=3), False)):
-        lake.put(lake.attempt(made, plan.batch, "cafe01", "upsert"), upserted.model_copy(update={"accepted": [gap]}))
+        lake.put(
+            lake_keys.attempt(made, plan.batch, "cafe01", "upsert"), upserted.model_copy(update={"accepted": [gap]})
+        )
         if green:
             assert here.run("gate", made, plan.batch, "cafe01").green
             continue

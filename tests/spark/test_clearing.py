@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import AuditRedError, StepMissingError
@@ -90,7 +91,7 @@ def test_a_published_batch_is_audited_beside_its_gate_and_the_report_has_the_new
     made, twice = accounts(dataset), [sent(1), replace(sent(1), offset=2)]
     done = run(session, lake, made, export(tmp_path / "first", twice))
     assert done.published
-    before, gate = StateTable(lake, made).main, lake.attempt(made, done.batch, done.published.attempt, "gate")
+    before, gate = StateTable(lake, made).main, lake_keys.attempt(made, done.batch, done.published.attempt, "gate")
     judged = lake.get(gate, GateResult)
     steps = InSession(lake, session)
 
@@ -103,7 +104,7 @@ def test_a_published_batch_is_audited_beside_its_gate_and_the_report_has_the_new
 
     assert (lake.get(gate, GateResult), StateTable(lake, made).main) == (judged, before)
     report_batch(lake, made, done.batch)
-    page = lake.storage.read(lake.report(made.name, done.batch, "html"))
+    page = lake.storage.read(lake_keys.report(made.name, done.batch, "html"))
     assert page
     assert b"The audit that ran last is red all the same" in page
 

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import Lake
@@ -57,7 +58,7 @@ def test_two_contents_at_one_position_are_shown_as_the_one_that_lost_and_the_one
 def shown_of(session: SparkSession, lake: Lake, made: Dataset, batch: str) -> list[dict[str, Any]]:
     """The conflicts as reported; they do not follow the order of the staged rows."""
     reported = describe(lake, made, batch).examples["conflicts"]
-    upserted = lake.get(lake.latest(made, batch), Upserted)
+    upserted = lake.get(lake_keys.latest(made, batch), Upserted)
     assert upserted
     key, owner = F.col(C.KEY), F.col("owner")
     for order in ((key.asc_nulls_first(), owner.asc_nulls_first()), (key.asc_nulls_last(), owner.asc_nulls_last())):

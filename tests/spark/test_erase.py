@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable, generations_of
 from onefold.cli import erase as command
 from onefold.cli.erase import erase_keys, meant
@@ -164,7 +165,7 @@ def land_live(session: SparkSession, lake: Lake, dataset: Dataset, records: list
     spans = [OffsetRange(topic_partition=where, start=records[0].offset, end=records[-1].offset + 1)]
     plan = RangesPlan(source=dataset.source_id, ranges=spans)
     put_plan(lake, plan)
-    prefix = Lake.landed(plan.source, plan.batch, "a1", "")
+    prefix = lake_keys.landed(plan.source, plan.batch, "a1", "")
     rows = [
         ("c", "t", 1, 0, one.offset, one.at, 0, json.dumps({"id": one.id}).encode(), json.dumps(one.value).encode(),
          [("m", one.message_id.encode()), ("v", str(one.version).encode())])
@@ -179,7 +180,7 @@ def land_live(session: SparkSession, lake: Lake, dataset: Dataset, records: list
     made = Manifest(
         batch=plan.batch, source=plan.source, attempt="a1", objects=objects, layout="kafka", ranges=spans, examined=True
     )
-    lake.put_first(Lake.manifest(plan.source, plan.batch), made)
+    lake.put_first(lake_keys.manifest(plan.source, plan.batch), made)
     take_plan(lake, dataset.name, plan)
     return plan.batch
 
@@ -262,7 +263,7 @@ def test_what_waits_or_is_at_work_is_refused_by_name_before_anything_is_written(
     with pytest.raises(UsageError, match=f"batch {red.batch} is landed and not published.*decide it first"):
         erase(session, lake, made)
     assert erasing.erasures_of(lake, made.name) == []
-    assert not list(lake.storage.list(Lake.erased(made.source_id)))
+    assert not list(lake.storage.list(lake_keys.erased(made.source_id)))
 
 
 def published_and_changed(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import BatchRun, run_batch, unfinished
@@ -258,9 +259,9 @@ def test_L5_a_mark_is_one_batch_that_is_told_everywhere_and_cannot_be_skipped(
     assert row["state"] == "published"
     assert describe(lake, made, first.batch).forgets
     assert batches_of(lake, made)[-1]["forgets"] == {"keys": first.keys, "deleted_before": None}
-    report = (lake.storage.read(lake.report(made.name, first.batch, "html")) or b"").decode()
+    report = (lake.storage.read(lake_keys.report(made.name, first.batch, "html")) or b"").decode()
     assert "Forgotten" in report
-    gate = lake.get(lake.attempt(made, first.batch, done.published.attempt, "gate"), GateResult)
+    gate = lake.get(lake_keys.attempt(made, first.batch, done.published.attempt, "gate"), GateResult)
     assert gate
     assert ("no row of a forgotten key is left", "0") in {(one.name, one.observed) for one in gate.checks}
     assert forget(lake, made, [{"id": "a"}], None, "mia", "once more") == (None, Found(0, {}))

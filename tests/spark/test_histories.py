@@ -34,6 +34,7 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.cli.rebuild import rebuild
 from onefold.cli.run import BatchRun, run_batch
@@ -491,7 +492,7 @@ def _checks(lake: Lake, dataset: Dataset, batch: Batch) -> list[Any]:
     from onefold.upsert.documents import upserted_of
 
     attempt = upserted_of(lake, dataset, batch.plan.batch).attempt
-    gate = lake.get(lake.attempt(dataset, batch.plan.batch, attempt, "gate"), GateResult)
+    gate = lake.get(lake_keys.attempt(dataset, batch.plan.batch, attempt, "gate"), GateResult)
     assert gate
     return gate.checks
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.cli.ask import _place, _touched
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
@@ -30,7 +31,7 @@ def run_as(session: SparkSession, lake: Lake, made: Dataset, folder: Path, **ori
     """
     plan = plan_batch(lake, made, export=str(folder))
     landed = land_batch(lake, made, plan.batch)
-    lake.put(Lake.manifest(plan.source, plan.batch), landed.model_copy(update={"origin": Origin(**origin)}))
+    lake.put(lake_keys.manifest(plan.source, plan.batch), landed.model_copy(update={"origin": Origin(**origin)}))
     done = run_batch(lake, made, plan, InSession(lake, session))
     assert done.red is None, done.red
     return [

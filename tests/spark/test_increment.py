@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
@@ -228,7 +229,7 @@ def test_the_gate_sees_a_sum_that_is_not_that_of_its_entries(
     run(session, lake, stock, export(tmp_path / "first", [moved(1, "a", "m1", 5), moved(2, "b", "m2", 1)]))
     plan = plan_batch(lake, stock, export=str(export(tmp_path / "second", [moved(3, "a", "m3", 1)])))
     done = run_batch(lake, stock, plan, InSession(lake, session))
-    upserted = lake.get(lake.latest(stock, done.batch), Upserted)
+    upserted = lake.get(lake_keys.latest(stock, done.batch), Upserted)
     assert upserted
     assert sum_faults(session, stock, upserted) == 0
     for wrong in ("stock = stock + 1", "_entries = _entries + 1", "worth_in_all = worth_in_all - 0.01"):

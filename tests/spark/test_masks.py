@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.masks import HIDDEN, digest
 from onefold.decisions import Skip
@@ -77,7 +78,7 @@ def test_masked_values_are_in_no_report_example_error_or_approval(
     request = Request(batch=ended.batch, decision="skip", reason="test data")
     told = {"dataset": made.name, "batch": ended.batch, "number": 1, "by": "mia", "reason": "test data"}
     body = body_of(made, request, Skip(**told, at=datetime.now(UTC)), gate)  # type: ignore[arg-type]
-    pages = [lake.storage.read(lake.report(made.name, ended.batch, ending)) or b"" for ending in ("html", "json")]
+    pages = [lake.storage.read(lake_keys.report(made.name, ended.batch, ending)) or b"" for ending in ("html", "json")]
     texts = [gate.model_dump_json(), str(ended.red), body, *(page.decode() for page in pages)]
     assert [SECRET in text for text in texts] == [False] * 5
     assert HIDDEN in texts[3]
@@ -116,7 +117,7 @@ def test_masked_keys_are_in_no_proof_and_no_key_that_the_gate_found_twice(
     made = accounts(dataset, mask={"id": "hash"})
     done = run(session, lake, made, export(tmp_path / "first", [Sent(0, 0, 0, key, 1, "m0", {"owner": "o"})]))
     assert done.published
-    upserted = lake.get(lake.latest(made, done.batch), Upserted)
+    upserted = lake.get(lake_keys.latest(made, done.batch), Upserted)
     assert upserted
     changed = changed_rows(session, made, upserted)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
@@ -55,7 +56,7 @@ def test_a_right_table_is_proved_and_each_kind_of_wrong_row_is_named(
     assert (right.batches, right.records, right.rows, right.differences) == (2, 7, 3, {})
     assert right.holds
     assert said == ["batch 1 of 2", "batch 2 of 2", "comparing"]
-    assert lake.get(Lake.proof("accounts", right.name), Proof) == right
+    assert lake.get(lake_keys.proof("accounts", right.name), Proof) == right
     assert session.sql(f"SHOW TABLES IN onefold.{STAGING} LIKE '*claims*'").count() == 0
 
     tampered(

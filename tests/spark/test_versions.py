@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import GateRedError
@@ -84,6 +85,6 @@ def test_L4_the_gate_asks_for_a_version_of_every_row_also_of_a_deleted_one(
     branch = f"onefold.{'.'.join(StateTable(lake, made).identifier)}.branch_{upserted.branch}"
     session.sql(f"UPDATE {branch} SET {lost} = NULL WHERE _state = 'deleted'")
     head = StateTable(lake, made).table.refs()[upserted.branch].snapshot_id
-    lake.put(lake.attempt(made, plan.batch, "cafe01", "upsert"), upserted.model_copy(update={"head": head}))
+    lake.put(lake_keys.attempt(made, plan.batch, "cafe01", "upsert"), upserted.model_copy(update={"head": head}))
     with pytest.raises(GateRedError, match="no null key or version: found 1"):
         here.run("gate", made, plan.batch, "cafe01")

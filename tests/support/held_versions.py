@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from onefold import lake_keys
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
 from onefold.lake import Lake
@@ -54,5 +55,5 @@ def publish(lake: Lake, made: Dataset, rows: list[tuple[str, int, str]]) -> None
         name="cafe", parent="root", dataset=made.name, generation=made.generation, batch="export_1", interval=None,
         attempt="cafe", staging="s", verdicts="v", landed=6, counts={}, coverage=Coverage(), written=NOON,
     )  # fmt: skip
-    lake.put_first(Lake.record(made, "cafe"), record)
+    lake.put_first(lake_keys.record(made, "cafe"), record)
     state.append(pa.Table.from_pylist(table, STATE), snapshot_properties={RECORD_PROPERTY: "cafe"})

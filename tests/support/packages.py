@@ -72,6 +72,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "formats": ("unit/test_formats.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py", *_LAYOUTS),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
     "lake": ("unit/test_storage.py", "unit/test_settings.py", "unit/test_generation.py", "process/test_runs.py", *_S3),
+    "lake_keys": ("unit/test_storage.py", "unit/test_plan.py", "process/test_maintain.py"),
+    "jvm_errors": ("unit/test_errors.py",),
     "generation": ("unit/test_generation.py", "unit/test_schema_changes.py", "spark/test_schema_changes.py"),
     "landing": (
         *_LIVE, "unit/test_plan.py", "unit/test_cuts.py", "unit/test_batches.py",

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from onefold import lake_keys
 from onefold.cli.erase import erase_keys
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
@@ -38,15 +39,15 @@ def line(offset: int, key: str, **more: Any) -> bytes:
 
 
 def land(lake: Lake, batch: str, data: bytes, name: str = "0.jsonl", **more: Any) -> Manifest:
-    key = Lake.landed("s", batch, "a1", f"000000-{name}")
+    key = lake_keys.landed("s", batch, "a1", f"000000-{name}")
     lake.storage.write(key, data)
     one = LandedObject(name=name, key=key, size=len(data), sha256=hashlib.sha256(data).hexdigest())
     made = Manifest(batch=batch, source="s", attempt="a1", objects=[one], layout="kcat", origin=ORIGIN)
-    return lake.put_first(Lake.manifest("s", batch), made.model_copy(update=more))
+    return lake.put_first(lake_keys.manifest("s", batch), made.model_copy(update=more))
 
 
 def manifest(lake: Lake, batch: str) -> Manifest:
-    found = lake.get(Lake.manifest("s", batch), Manifest)
+    found = lake.get(lake_keys.manifest("s", batch), Manifest)
     assert found
     return found
 
@@ -143,7 +144,7 @@ def test_L6_killed_anywhere_every_manifest_names_objects_that_are_there_and_the_
 ) -> None:
     first = land(lake, "b1", line(0, "bob") + line(1, "ann"))
     replay = first.model_copy(update={"batch": "r1", "replays": Replays(batch="b1", records=1)})
-    lake.put_first(Lake.manifest("s", "r1"), replay)
+    lake.put_first(lake_keys.manifest("s", "r1"), replay)
     land(lake, "b2", line(1, "ann"))
 
     def die(name: str) -> None:

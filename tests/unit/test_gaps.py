@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.cli import app
 from onefold.cli.run import land_decided, unfinished
 from onefold.dataset import Dataset
@@ -164,10 +165,10 @@ def test_the_retention_of_landings_leaves_it_alone(lake: Lake, made: Dataset) ->
     """It has no bytes; were it cleared, a rebuild would miss them."""
     found = accept(lake, made)
     plan = find_plan(lake, made, found.batch)
-    record = lake.get(Lake.record(made, "cafe"), CommitRecord)
+    record = lake.get(lake_keys.record(made, "cafe"), CommitRecord)
     assert record
     lake.storage.write(
-        Lake.record(made, "cafe"), record.model_copy(update={"batch": found.batch}).model_dump_json().encode()
+        lake_keys.record(made, "cafe"), record.model_copy(update={"batch": found.batch}).model_dump_json().encode()
     )
     assert old_landings(lake, plan.source, [made], timedelta(0)) == []
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import ChangedDatasetError, TargetTakenError
 from onefold.generation import (
@@ -231,6 +232,8 @@ def test_killed_before_the_swap_is_on_record_the_published_generation_is_still_t
     fix_generation(lake, narrow)
     begin_rebuild(lake, to_rebuild(lake, with_("target.buckets", 8)))
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    lake.put(Lake.retired(narrow, narrow.generation), Retired(generation=narrow.generation, table="p.accounts", at=at))
+    lake.put(
+        lake_keys.retired(narrow, narrow.generation), Retired(generation=narrow.generation, table="p.accounts", at=at)
+    )
     check_generation(lake, settle(lake, narrow))
     assert begin_rebuild(lake, to_rebuild(lake, narrow)) == ()

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from onefold import lake_keys
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
 from onefold.lake import Lake
@@ -77,8 +78,8 @@ def report(lake: Lake, batch: str, **changed: Any) -> None:
         "counts": {"applied": {"insert": 8}, "duplicate": {"position": 1, "message_id": 1}}, "changes": {},
         "accounts": [], "checks": [], "examples": {}, "written": WRITTEN,
     }  # fmt: skip
-    lake.put(lake.report("things", batch, "json"), Report(**(fields | changed)))
-    lake.storage.write(lake.report("things", batch, "html"), b"<p>page</p>")
+    lake.put(lake_keys.report("things", batch, "json"), Report(**(fields | changed)))
+    lake.storage.write(lake_keys.report("things", batch, "html"), b"<p>page</p>")
 
 
 def test_a_report_that_is_known_is_not_read_again_and_one_that_changed_is(lake: Lake, watched: Watched) -> None:
@@ -137,7 +138,7 @@ def test_what_an_entry_says_is_what_the_report_says(lake: Lake) -> None:
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b'{"dataset": "things"}'])
 def test_a_report_that_cannot_be_read_says_so_and_keeps_its_place(lake: Lake, data: bytes) -> None:
     batch = "20260309T050000Z-20260309T060000Z_0f3b"
-    lake.storage.write(lake.report("things", batch, "json"), data)
+    lake.storage.write(lake_keys.report("things", batch, "json"), data)
 
     ((entry,), _) = gather(lake, "things", (), KEPT)
 
@@ -147,7 +148,7 @@ def test_a_report_that_cannot_be_read_says_so_and_keeps_its_place(lake: Lake, da
 
 def test_a_report_of_a_newer_version_is_read_for_what_is_known_of_it(lake: Lake) -> None:
     report(lake, "export_a")
-    key = lake.report("things", "export_a", "json")
+    key = lake_keys.report("things", "export_a", "json")
     data = lake.storage.read(key)
     assert data
     lake.storage.write(key, data.replace(b'"decision": null', b'"decision": {"kind": "bless"}, "wings": 2'))
@@ -160,7 +161,7 @@ def test_a_report_of_a_newer_version_is_read_for_what_is_known_of_it(lake: Lake)
 def test_reports_and_histories_of_before_are_sorted_by_when_their_reports_were_written(lake: Lake) -> None:
     for number in range(2):
         report(lake, f"export_{number}", written=WRITTEN.replace(hour=6 + number))
-        key = lake.report("things", f"export_{number}", "json")
+        key = lake_keys.report("things", f"export_{number}", "json")
         told = json.loads(lake.storage.read(key) or b"")
         del told["committed"]
         lake.storage.write(key, json.dumps(told).encode())
@@ -168,7 +169,7 @@ def test_reports_and_histories_of_before_are_sorted_by_when_their_reports_were_w
     kept = History(dataset="things", entries=entries).model_dump(mode="json")
     for one in kept["entries"]:
         del one["committed"]
-    lake.storage.write(Lake.history("things"), json.dumps(kept).encode())
+    lake.storage.write(lake_keys.history("things"), json.dumps(kept).encode())
 
     stands = read_history(lake, "things")
 
@@ -179,9 +180,9 @@ def test_reports_and_histories_of_before_are_sorted_by_when_their_reports_were_w
 
 def test_a_report_under_another_batchs_name_counts_for_neither(lake: Lake) -> None:
     report(lake, "export_a")
-    stolen = lake.storage.read(lake.report("things", "export_a", "json"))
+    stolen = lake.storage.read(lake_keys.report("things", "export_a", "json"))
     assert stolen
-    lake.storage.write(lake.report("things", "export_b", "json"), stolen)
+    lake.storage.write(lake_keys.report("things", "export_b", "json"), stolen)
 
     entries, _ = gather(lake, "things", (), KEPT)
 
@@ -189,7 +190,7 @@ def test_a_report_under_another_batchs_name_counts_for_neither(lake: Lake) -> No
 
 
 def test_a_page_without_its_numbers_is_listed(lake: Lake) -> None:
-    lake.storage.write(lake.report("things", "export_a", "html"), b"<p>page</p>")
+    lake.storage.write(lake_keys.report("things", "export_a", "html"), b"<p>page</p>")
 
     ((entry,), _) = gather(lake, "things", (), KEPT)
 
@@ -198,13 +199,13 @@ def test_a_page_without_its_numbers_is_listed(lake: Lake) -> None:
 
 def test_a_page_that_came_after_its_numbers_is_led_to(lake: Lake) -> None:
     report(lake, "export_a")
-    page = lake.storage.read(lake.report("things", "export_a", "html"))
+    page = lake.storage.read(lake_keys.report("things", "export_a", "html"))
     assert page
-    Path(lake.where(lake.report("things", "export_a", "html"))).unlink()
+    Path(lake.where(lake_keys.report("things", "export_a", "html"))).unlink()
     known, _ = gather(lake, "things", (), KEPT)
     assert [one.page for one in known] == [False]
 
-    lake.storage.write(lake.report("things", "export_a", "html"), page)
+    lake.storage.write(lake_keys.report("things", "export_a", "html"), page)
 
     assert [one.page for one in gather(lake, "things", known, KEPT)[0]] == [True]
 
@@ -251,7 +252,7 @@ def test_a_report_that_appears_while_the_history_is_written_is_in_it(
 
 def test_a_history_that_is_damaged_is_made_anew(lake: Lake, dataset: MakeDataset) -> None:
     report(lake, "export_a")
-    lake.storage.write(Lake.history("things"), b"{")
+    lake.storage.write(lake_keys.history("things"), b"{")
 
     keep_history(lake, dataset())
 
@@ -289,7 +290,7 @@ def publish(lake: Lake, things: Dataset, batch: str, coverage: Coverage) -> None
         name="one", parent="root", dataset="things", generation=things.generation, batch=batch, interval=None,
         attempt="one", staging="", verdicts="", landed=18, counts={}, written=WRITTEN, coverage=coverage,
     )  # fmt: skip
-    lake.put(Lake.record(things, "one"), record)
+    lake.put(lake_keys.record(things, "one"), record)
 
 
 def test_coverage_is_that_of_the_commit_record_that_main_points_to(lake: Lake, dataset: MakeDataset) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onefold import lake_keys
 from onefold.catalog import RECORD_PROPERTY, StateTable, find_state, open_catalog, state_name
 from onefold.cli import main
 from onefold.cli.console import print_json_rows
@@ -97,7 +98,7 @@ class Place:
             generation=self.dataset.generation, batch=f"export_{number}", interval=None, attempt=f"a{number}",
             staging="", verdicts="", landed=0, counts={}, coverage=Coverage(), written=datetime(2026, 3, 9, tzinfo=UTC),
         )  # fmt: skip
-        self.lake.put(Lake.record(self.dataset, record.name), record)
+        self.lake.put(lake_keys.record(self.dataset, record.name), record)
         self.table.append(pa.Table.from_pylist(rows, STATE), snapshot_properties={RECORD_PROPERTY: record.name})
 
     def judge(self, *files: list[dict[str, Any]]) -> None:

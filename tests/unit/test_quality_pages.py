@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from onefold import lake_keys
 from onefold.decisions import Decision, Discard, Release, Skip, Waiver
 from onefold.lake import Lake
 from onefold.landing.plan import Interval
@@ -87,8 +88,8 @@ def report(lake: Lake, dataset: str, batch: str, end: datetime | None = NINE, **
         "counts": {"applied": {"insert": 8}, "duplicate": {"position": 1, "message_id": 1}}, "changes": {},
         "accounts": [], "checks": [], "examples": {}, "written": NINE + timedelta(minutes=10),
     }  # fmt: skip
-    lake.put(lake.report(dataset, batch, "json"), Report(**(fields | changed)))
-    lake.storage.write(lake.report(dataset, batch, "html"), b"<body>the report</body>")
+    lake.put(lake_keys.report(dataset, batch, "json"), Report(**(fields | changed)))
+    lake.storage.write(lake_keys.report(dataset, batch, "html"), b"<body>the report</body>")
 
 
 def red(lake: Lake, dataset: str, batch: str, end: datetime | None = NINE, **changed: Any) -> None:
@@ -99,11 +100,11 @@ def keep(lake: Lake, dataset: str, **changed: Any) -> None:
     """The history as the step `report` keeps it."""
     entries, batches = gather(lake, dataset, (), 200)
     fields = {"table": f"tests.{dataset}", "owner": "payments", "mode": "append", "written": NINE} | changed
-    lake.put(Lake.history(dataset), History(dataset=dataset, entries=entries, batches=batches, **fields))
+    lake.put(lake_keys.history(dataset), History(dataset=dataset, entries=entries, batches=batches, **fields))
 
 
 def decide(lake: Lake, decision: Decision) -> None:
-    lake.put(f"{Lake.decisions(decision.dataset)}{decision.batch}/{decision.number:04d}.json", decision)
+    lake.put(f"{lake_keys.decisions(decision.dataset)}{decision.batch}/{decision.number:04d}.json", decision)
 
 
 def words(page: str) -> str:
@@ -144,7 +145,7 @@ def test_no_name_of_a_dataset_leaves_its_folder(client: Client, name: str) -> No
 @pytest.mark.parametrize("batch", ["..", ".", "...", "a..b", ".a", "a.", "a/b", "a\n", "", "a" * 129])
 def test_no_name_of_a_batch_leaves_its_folder(lake: Lake, batch: str) -> None:
     (Path(lake.where("reports/accounts")) / "a").mkdir(parents=True)
-    lake.storage.write(lake.report("accounts", batch, "html"), b"<body>a page</body>")
+    lake.storage.write(lake_keys.report("accounts", batch, "html"), b"<body>a page</body>")
 
     assert page_of(lake, "accounts", batch) is None
 
@@ -202,7 +203,7 @@ def test_what_needs_a_person_comes_first(lake: Lake, client: Client) -> None:
     report(lake, "fine", "export_a", now - HOUR)
     report(lake, "late", "export_a", now - 5 * HOUR)
     red(lake, "stopped", "export_a", now - HOUR)
-    lake.storage.write(lake.report("broken", "export_a", "json"), b"{")
+    lake.storage.write(lake_keys.report("broken", "export_a", "json"), b"{")
     report(lake, "begun", "export_a", now - HOUR, status="unpublished", counts={}, landed=None)
     for name in ("fine", "late", "stopped", "broken", "begun", "empty"):
         keep(lake, name, freshness=7200.0)
@@ -385,7 +386,7 @@ def test_a_decision_counts_from_the_moment_it_is_on_record(lake: Lake, client: C
     assert "red: waits for a decision" in words(browser.get("/").text)
 
     later = NINE + HOUR
-    lake.storage.write(f"{Lake.decisions('accounts')}export_a/0001.skipped.json", b"{}")  # what a skip took out
+    lake.storage.write(f"{lake_keys.decisions('accounts')}export_a/0001.skipped.json", b"{}")  # what a skip took out
     decide(lake, Skip(dataset="accounts", batch="export_a", number=1, by="mira", reason="a load test", at=later))
 
     for path in ("/", "/datasets/accounts"):
@@ -425,7 +426,7 @@ def test_a_decision_of_a_kind_that_is_not_known_is_listed_and_settles_nothing(la
     red(lake, "accounts", "export_a", written=NINE)
     keep(lake, "accounts")
     told = b'{"kind": "bless", "batch": "export_a", "by": "mira", "reason": "why not", "at": "2026-03-09T10:00:00Z"}'
-    lake.storage.write(f"{Lake.decisions('accounts')}export_a/0001.json", told)
+    lake.storage.write(f"{lake_keys.decisions('accounts')}export_a/0001.json", told)
 
     said = words(client("accounts").get("/datasets/accounts").text)
 
@@ -441,7 +442,7 @@ def test_a_batch_that_was_rolled_back_is_not_shown_as_published(lake: Lake, clie
         dataset="accounts", to="export_a", undone=["export_b"], snapshot=1, by="mira", reason="wrong rates",
         at=NINE + HOUR,
     )  # fmt: skip
-    lake.put(f"{Lake.decisions('accounts')}20260309T100000Z-rollback-1.json", rolled)
+    lake.put(f"{lake_keys.decisions('accounts')}20260309T100000Z-rollback-1.json", rolled)
     browser = client("accounts")
 
     assert "rolled back" in words(browser.get("/").text)
@@ -458,10 +459,10 @@ def test_a_batch_that_was_rolled_back_is_not_shown_as_published(lake: Lake, clie
 
 def test_damage_costs_a_row_its_numbers_and_no_more(lake: Lake, client: Client) -> None:
     report(lake, "accounts", "export_a", NINE - HOUR)
-    lake.storage.write(lake.report("accounts", "export_b", "json"), b'{"dataset": "acc')
-    lake.storage.write(lake.report("accounts", "export_c", "html"), b"<body>a page</body>")
-    lake.storage.write(Lake.history("accounts"), b"\x00")
-    lake.storage.write(f"{Lake.decisions('accounts')}export_a/0001.json", b"{}")
+    lake.storage.write(lake_keys.report("accounts", "export_b", "json"), b'{"dataset": "acc')
+    lake.storage.write(lake_keys.report("accounts", "export_c", "html"), b"<body>a page</body>")
+    lake.storage.write(lake_keys.history("accounts"), b"\x00")
+    lake.storage.write(f"{lake_keys.decisions('accounts')}export_a/0001.json", b"{}")
     report(lake, "clicks", "export_a")
     browser = client("accounts", "clicks")
 
@@ -507,11 +508,11 @@ def test_an_instant_without_a_zone_is_damage_and_no_more(lake: Lake, client: Cli
     for name in ("fine", "late", "told", "decided"):
         report(lake, name, "export_a", None, status="red", checks=[CONFLICTS])
         keep(lake, name, freshness=7200.0)
-    drop_the_zone(lake, Lake.history("late"), "written")
-    drop_the_zone(lake, lake.report("told", "export_a", "json"), "written")
-    lake.storage.remove(Lake.history("told"))
+    drop_the_zone(lake, lake_keys.history("late"), "written")
+    drop_the_zone(lake, lake_keys.report("told", "export_a", "json"), "written")
+    lake.storage.remove(lake_keys.history("told"))
     decide(lake, Skip(dataset="decided", batch="export_a", number=1, by="mira", reason="", at=NINE))
-    drop_the_zone(lake, f"{Lake.decisions('decided')}export_a/0001.json", "at")
+    drop_the_zone(lake, f"{lake_keys.decisions('decided')}export_a/0001.json", "at")
     browser = client("fine", "late", "told", "decided")
 
     page = browser.get("/").text

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onefold import lake_keys
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.cli import app
 from onefold.cli.app import position_of
@@ -78,7 +79,7 @@ class Table:
         take_plan(lake, dataset.name, plan)
         objects = [
             LandedObject(
-                name=one.name, key=lake.landed(plan.source, plan.batch, "cafe", one.name), size=3, sha256=one.name
+                name=one.name, key=lake_keys.landed(plan.source, plan.batch, "cafe", one.name), size=3, sha256=one.name
             )
             for one in pinned
         ]
@@ -87,7 +88,7 @@ class Table:
         made = Manifest(
             batch=plan.batch, source=plan.source, attempt="cafe", objects=objects, layout=dataset.source.layout
         )
-        lake.put_first(Lake.manifest(plan.source, plan.batch), made)
+        lake.put_first(lake_keys.manifest(plan.source, plan.batch), made)
         catalog = open_catalog(lake)
         catalog.create_namespace(dataset.target.namespace)
         self.table = catalog.create_table((dataset.target.namespace, state_name(dataset)), STATE)
@@ -107,7 +108,7 @@ class Table:
             generation=self.dataset.generation, batch=batch or self.origin, interval=None, attempt=name, staging="s",
             verdicts="v", landed=0, replays=replays, counts={}, coverage=coverage, written=NOON,
         )  # fmt: skip
-        self.lake.put_first(Lake.record(self.dataset, name), commit)
+        self.lake.put_first(lake_keys.record(self.dataset, name), commit)
         rows = [
             one | {"_quarantine": one["_quarantine"] | {"batch": one["_quarantine"]["batch"] or self.origin}}
             for one in entries
@@ -244,7 +245,7 @@ def test_a_batch_that_is_not_published_has_no_quarantine(exact: Table) -> None:
 
 def test_bytes_that_were_cleared_cannot_be_replayed(exact: Table) -> None:
     exact.publish([entry(3)])
-    cleared = Lake.cleared(exact.dataset.source_id, exact.origin)
+    cleared = lake_keys.cleared(exact.dataset.source_id, exact.origin)
     exact.lake.put_first(cleared, Cleared(batch=exact.origin, bytes=3, at=NOON))
     with pytest.raises(LandingClearedError):
         exact.plan()
@@ -398,7 +399,7 @@ def test_a_replays_landing_serves_nobody_else(lake: Lake) -> None:
     """Its ranges are of objects that the batch it replays has landed, and that may be cleared."""
     one = OffsetRange(topic_partition=TopicPartition.of(KEY), start=3, end=5)
     made = Manifest(batch="r", source="s", attempt="a", objects=[], ranges=[one], replays=Replays(batch="b", records=2))
-    lake.put_first(Lake.manifest("s", "r"), made)
+    lake.put_first(lake_keys.manifest("s", "r"), made)
     gone = [Hole(topic_partition=one.topic_partition, start=3, end=5, kind="retention")]
     assert standing_for(lake, "s", gone) == ([], gone)
 
@@ -410,7 +411,7 @@ def test_companions_of_the_objects_it_reads_come_along(lake: Lake, dataset: Make
     for one in objects:
         lake.storage.write(one.key, b"x")
     source = made.source_id
-    lake.put_first(Lake.manifest(source, "b"), Manifest(batch="b", source=source, attempt="a", objects=objects))
+    lake.put_first(lake_keys.manifest(source, "b"), Manifest(batch="b", source=source, attempt="a", objects=objects))
     plan = ReplayPlan(
         source=source, origin="b", objects=["t+0+0.json"], lines={"t+0+0.json": [(2, 3)]}, records=1, code="c"
     )

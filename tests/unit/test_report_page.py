@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
@@ -650,8 +651,8 @@ def test_each_generation_keeps_its_report_and_an_erasure_empties_all(
     plan = put_plan(lake, GapPlan(source=first.source_id, dataset="things", key={"id": "a"}, version=6))
     take_plan(lake, "things", plan)
     keys = [
-        *(Lake.report_of(made, plan.batch, "json") for made in (first, rebuilt)),
-        Lake.report("things", plan.batch, "json"),
+        *(lake_keys.report_of(made, plan.batch, "json") for made in (first, rebuilt)),
+        lake_keys.report("things", plan.batch, "json"),
     ]
     report_batch(lake, first, plan.batch)
     before = lake.storage.read(keys[0])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, record
 from onefold.errors import UsageError
@@ -35,16 +36,16 @@ def landed(lake: Lake, dataset: Dataset, name: str = "0.jsonl") -> str:
     put_plan(lake, plan)
     take_plan(lake, dataset.name, plan)
     made = Manifest(batch=plan.batch, source=plan.source, attempt="cafe", objects=[], layout="kcat")
-    lake.put_first(Lake.manifest(plan.source, plan.batch), made)
+    lake.put_first(lake_keys.manifest(plan.source, plan.batch), made)
     return plan.batch
 
 
 def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool, skippable: bool = True) -> None:
-    lake.put(lake.latest(dataset, batch), Upserted(batch=batch, attempt="cafe"))
+    lake.put(lake_keys.latest(dataset, batch), Upserted(batch=batch, attempt="cafe"))
     gate: dict[str, Any] = {"branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "judged": NOON}
     checks = [] if green else [RED]
     result = GateResult(batch=batch, attempt="cafe", green=green, checks=checks, skippable=skippable, **gate)
-    lake.put(lake.attempt(dataset, batch, "cafe", "gate"), result)
+    lake.put(lake_keys.attempt(dataset, batch, "cafe", "gate"), result)
 
 
 def test_what_was_shown_is_recorded_once_and_by_whoever_approved(lake: Lake, dataset: Dataset) -> None:

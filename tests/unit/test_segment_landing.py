@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import NothingToReadError
@@ -143,7 +144,7 @@ def test_a_marker_wakes_the_segment_that_waits_for_it_once(lake: Lake, things: M
 def test_a_reader_that_was_given_a_record_open_is_given_it_decided(lake: Lake, things: Make, export: Export) -> None:
     """Two datasets share the source's landings, and plan on their own."""
     one, other = things(), things(name="others")
-    lake.put_first(Lake.target(other.target.table), Target(dataset=other.name))  # it has run before
+    lake.put_first(lake_keys.target(other.target.table), Target(dataset=other.name))  # it has run before
     export.write(A[0], *A[1])
     land(lake, one)
     land(lake, other)
@@ -186,7 +187,7 @@ def test_what_was_cleared_cannot_be_woken(lake: Lake, things: Make, export: Expo
     export.write(A[0], *A[1])
     first = land(lake, things())
     clear_landing(lake, first)
-    assert lake.get(Lake.cleared(first.source, first.batch), Cleared)
+    assert lake.get(lake_keys.cleared(first.source, first.batch), Cleared)
     export.write(3, sent(3, "d"), marker(4, 1, commit=True))
     assert names(land(lake, things())) == [("0003.log", False)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.cli.batches import Say
 from onefold.cli.run import BatchRun, try_batch
@@ -41,7 +42,7 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
     """
     found = []
     for plan in taken_plans(lake, dataset.name):
-        manifest = lake.get(Lake.manifest(plan.source, plan.batch), Manifest)
+        manifest = lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
         if manifest is None or plan.empty:
             continue
         check_not_cleared(lake, plan.source, plan.landing)
@@ -119,7 +120,7 @@ def _pin(lake: Lake, dataset: Dataset) -> None:
 
 
 def _chain_today(lake: Lake, dataset: Dataset) -> Iterator[CommitRecord]:
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     assert published is not None
     table = find_state(lake, dataset, published.generation)
     return chain(lake, dataset, table.main.record, published.generation) if table else iter(())

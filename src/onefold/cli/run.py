@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.cli.batches import Say
 from onefold.dataset import Dataset
@@ -47,7 +48,7 @@ def land_decided(lake: Lake, dataset: Dataset) -> None:
         if isinstance(one, OWN_BATCH):
             with suppress(StepMissingError):  # of a source that it does not read any more
                 plan = find_plan(lake, dataset, one.batch)
-                if not lake.storage.stat(Lake.manifest(plan.source, one.batch)):
+                if not lake.storage.stat(lake_keys.manifest(plan.source, one.batch)):
                     land_batch(lake, dataset, one.batch)
 
 
@@ -64,7 +65,7 @@ def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:
         for plan in plans
         if not plan.empty
         and plan.batch not in published
-        and lake.storage.stat(Lake.manifest(plan.source, plan.batch))
+        and lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
         and not waits_for_a_person(lake, dataset, plan.batch)
     ]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.status import Status
 
+from onefold import lake_keys
 from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
 from onefold.cli.batches import Say, ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
@@ -47,7 +48,7 @@ def prove(
         print_rows(f"{name}: {said}", shown, "proved" if found.holds else "")
     if not found.holds:
         said = ", ".join(f"{count} {kind}" for kind, count in found.differences.items())
-        document = lake.where(Lake.proof(name, found.name))
+        document = lake.where(lake_keys.proof(name, found.name))
         raise NotProvedError(name, dataset.target.table, f"{said}, of {found.rows} rows", document)
 
 

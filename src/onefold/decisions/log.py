@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from onefold import lake_keys
 from onefold.decisions.documents import DECISION, Decision, Discard, Pinned, Skip, Standing
 from onefold.errors import DecidedMeanwhileError
 from onefold.faults import fault_point
@@ -47,8 +48,8 @@ def record(lake: Lake, decision: Decision) -> None:
 
 def every_decision(lake: Lake, dataset: str) -> Iterator[Decision]:
     """The decisions on all batches of a dataset, by batch and number."""
-    for info in lake.storage.list(Lake.decisions(dataset)):
-        below = info.key.removeprefix(Lake.decisions(dataset))
+    for info in lake.storage.list(lake_keys.decisions(dataset)):
+        below = info.key.removeprefix(lake_keys.decisions(dataset))
         if "/" in below and not below.endswith(_PINNED) and (data := lake.storage.read(info.key)):
             yield DECISION.validate_json(data)
 
@@ -65,7 +66,7 @@ def pin_skips(lake: Lake, dataset: str, skipped: Mapping[str, Coverage]) -> None
 def pinned_skips(lake: Lake, dataset: str) -> dict[str, Coverage]:
     """What skips that still stand took out when they were published, by batch; of those that were pinned."""
     found = {}
-    for info in lake.storage.list(Lake.decisions(dataset)):
+    for info in lake.storage.list(lake_keys.decisions(dataset)):
         pinned = lake.get(info.key, Pinned) if info.key.endswith(_PINNED) else None
         if (
             pinned
@@ -77,4 +78,4 @@ def pinned_skips(lake: Lake, dataset: str) -> dict[str, Coverage]:
 
 
 def _key(dataset: str, batch: str, number: int, ending: str = ".json") -> str:
-    return f"{Lake.decisions(dataset)}{batch}/{number:04d}{ending}"
+    return f"{lake_keys.decisions(dataset)}{batch}/{number:04d}{ending}"

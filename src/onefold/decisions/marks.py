@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from onefold import lake_keys
 from onefold.decisions.documents import Mark
 from onefold.errors import LandedBytesMissingError
 from onefold.lake import Lake
@@ -15,7 +16,7 @@ from onefold.lake import Lake
 
 def put_mark(lake: Lake, dataset: str, mark: Mark) -> None:
     """Keep what an attempt found; it counts once a published commit record names it."""
-    lake.put_first(Lake.mark(dataset, mark.batch, mark.attempt), mark)
+    lake.put_first(lake_keys.mark(dataset, mark.batch, mark.attempt), mark)
 
 
 def marks_named(lake: Lake, dataset: str, named: Mapping[str, str]) -> dict[str, Mark]:
@@ -24,13 +25,13 @@ def marks_named(lake: Lake, dataset: str, named: Mapping[str, str]) -> dict[str,
     Raises:
         LandedBytesMissingError: one is gone from the lake.
     """
-    return {batch: _mark(lake, Lake.mark(dataset, batch, attempt)) for batch, attempt in sorted(named.items())}
+    return {batch: _mark(lake, lake_keys.mark(dataset, batch, attempt)) for batch, attempt in sorted(named.items())}
 
 
 def marks_in_force(lake: Lake, dataset: str, named: Mapping[str, str]) -> dict[str, Mark]:
     """The marks that a commit record names, and those that were pinned, by batch."""
     found = marks_named(lake, dataset, named)
-    prefix = Lake.marks(dataset)
+    prefix = lake_keys.marks(dataset)
     for info in lake.storage.list(prefix):
         if "/" not in info.key.removeprefix(prefix):
             pinned = _mark(lake, info.key)
@@ -41,7 +42,7 @@ def marks_in_force(lake: Lake, dataset: str, named: Mapping[str, str]) -> dict[s
 def pin_marks(lake: Lake, dataset: str, named: Mapping[str, str]) -> None:
     """Keep marks, once, in force whatever becomes of the chain; called before it is left."""
     for mark in marks_named(lake, dataset, named).values():
-        lake.put_first(f"{Lake.marks(dataset)}{mark.batch}.json", mark)
+        lake.put_first(f"{lake_keys.marks(dataset)}{mark.batch}.json", mark)
 
 
 def _mark(lake: Lake, key: str) -> Mark:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
@@ -134,7 +135,7 @@ def staged_key(lake: Lake, dataset: Dataset, batch: str, without: str = "", by: 
     """Where the staging of a batch is committed: for `by` (default: the code that runs now and the fields that are
     declared), and without what is taken out."""
     less = f"-without-{without}" if without else ""
-    return f"{lake.batch(dataset, batch)}/staged-{by or judged_by(dataset)}{less}.json"
+    return f"{lake_keys.of_batch(dataset, batch)}/staged-{by or judged_by(dataset)}{less}.json"
 
 
 def staged_of(lake: Lake, dataset: Dataset, batch: str, *, skips: bool = False) -> Staged:

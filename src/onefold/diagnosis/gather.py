@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.diagnosis.facts import Facts, FirstPartitions, Landed
 from onefold.lake import Lake
@@ -56,7 +57,7 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
         return None
     taken = (one for one in taken_plans(lake, dataset.name) if one.kind not in DECIDED)
     plans = [one for one in taken if one.source == dataset.source_id]
-    manifests = (lake.get(Lake.manifest(one.source, one.batch), Manifest) for one in plans[-LANDINGS:])
+    manifests = (lake.get(lake_keys.manifest(one.source, one.batch), Manifest) for one in plans[-LANDINGS:])
     landed = [one for manifest in manifests if manifest for one in manifest.of_role("values")]
     return newest_of_segments(lake, dataset.source_id, landed)
 
@@ -91,7 +92,7 @@ def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterato
     """How the duplicates of the newest published batches that have any came about."""
     having = [one for one in records if sum(one.counts.get(Verdict.DUPLICATE, {}).values())]
     for record in having[:EXPLAINED]:
-        if upserted := lake.get(lake.attempt(dataset, record.batch, record.attempt, "upsert"), Upserted):
+        if upserted := lake.get(lake_keys.attempt(dataset, record.batch, record.attempt, "upsert"), Upserted):
             yield from upserted.duplicates
 
 
@@ -99,7 +100,7 @@ def _landed_plans(lake: Lake, dataset: Dataset) -> list[tuple[RangesPlan, dateti
     """The plans of live topics that are landed, in the order in which the dataset took them up, and up to when."""
     plans = []
     for plan in taken_plans(lake, dataset.name):
-        manifest = lake.storage.stat(Lake.manifest(plan.source, plan.batch))
+        manifest = lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
         if manifest is not None and isinstance(plan, RangesPlan):
             plans.append((plan, plan.interval.end if plan.interval else manifest.modified))
     return plans

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.lake import Lake
 from onefold.offsets import TopicPartition
 
@@ -55,10 +56,10 @@ def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_r
 
     Clamping by the two nearest is clamping by all: each of them was clamped by its own when it was written.
     """
-    key = f"{Lake.cuts(source)}{_name(instant)}.json"
+    key = f"{lake_keys.cuts(source)}{_name(instant)}.json"
     if stored := lake.get(key, Cut):
         return stored
-    names = sorted(info.key for info in lake.storage.list(Lake.cuts(source)))
+    names = sorted(info.key for info in lake.storage.list(lake_keys.cuts(source)))
     at = bisect.bisect(names, key)
     before, after = (lake.get(names[index], Cut) if 0 <= index < len(names) else None for index in (at - 1, at))
     floors = before.offsets if before else {}
@@ -70,7 +71,7 @@ def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_r
 
 def cut_of(lake: Lake, source: str, instant: datetime) -> Cut | None:
     """The cut at an instant, if there is one."""
-    return lake.get(f"{Lake.cuts(source)}{_name(instant)}.json", Cut)
+    return lake.get(f"{lake_keys.cuts(source)}{_name(instant)}.json", Cut)
 
 
 def _first_known(starts: dict[str, int], *neighbours: Cut | None) -> dict[str, int]:

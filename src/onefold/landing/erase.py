@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.dataset.source import Origin
 from onefold.errors import UsageError
 from onefold.faults import fault_point
@@ -116,7 +117,7 @@ def _erase_one(lake: Lake, manifest: Manifest, dataset: str, erasure: str, posit
     if rewritten:
         fault_point("before_erased")
         made = Erased(batch=manifest.batch, dataset=dataset, erasure=erasure, objects=rewritten, at=datetime.now(UTC))
-        lake.put(f"{Lake.erased(manifest.source)}{manifest.batch}/{erasure}.json", made)
+        lake.put(f"{lake_keys.erased(manifest.source)}{manifest.batch}/{erasure}.json", made)
     return len(rewritten)
 
 
@@ -134,7 +135,7 @@ def _put(lake: Lake, was: LandedObject, file: Path) -> LandedObject:
 
 def _settle(lake: Lake, source: str) -> None:
     """Let every manifest of a source name what was written down, and remove what none names any more."""
-    documents = [lake.get(info.key, Erased) for info in lake.storage.list(Lake.erased(source))]
+    documents = [lake.get(info.key, Erased) for info in lake.storage.list(lake_keys.erased(source))]
     swaps = {one.was.key: one.now for document in documents if document for one in document.objects}
     if not swaps:
         return
@@ -143,7 +144,7 @@ def _settle(lake: Lake, source: str) -> None:
     for manifest in _manifests(lake, source):
         objects = [_newest(one, swaps) for one in manifest.objects]
         if objects != manifest.objects:
-            lake.put(Lake.manifest(source, manifest.batch), manifest.model_copy(update={"objects": objects}))
+            lake.put(lake_keys.manifest(source, manifest.batch), manifest.model_copy(update={"objects": objects}))
         named |= {one.key for one in objects}
     fault_point("before_old_objects")
     for key in swaps.keys() - named:
@@ -165,7 +166,11 @@ def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
 def _landings(lake: Lake, source: str) -> Iterator[Manifest]:
     """The manifests whose objects lie there; a replay's are another one's."""
     for manifest in _manifests(lake, source):
-        if manifest.objects and not manifest.replays and not lake.storage.stat(Lake.cleared(source, manifest.batch)):
+        if (
+            manifest.objects
+            and not manifest.replays
+            and not lake.storage.stat(lake_keys.cleared(source, manifest.batch))
+        ):
             yield manifest
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import ExportChangedError, NothingToReadError
 from onefold.lake import Lake
@@ -124,7 +125,7 @@ class ExportSource:
     def _copy(self, pinned: PinnedObject, batch: str, attempt: str, number: int) -> LandedObject:
         # Numbered and plain: an exporter's name may hold what a path or a glob cannot.
         plain = re.sub(r"[^A-Za-z0-9.-]+", "_", pinned.name.rsplit("/", 1)[-1]).lstrip(".")
-        key = Lake.landed(self.dataset.source_id, batch, attempt, f"{number:06d}-{plain}")
+        key = lake_keys.landed(self.dataset.source_id, batch, attempt, f"{number:06d}-{plain}")
         info = self.store.stat(pinned.name)
         if info is None:
             raise ExportChangedError(batch, pinned.name, "is gone")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.lake import Lake
 
 
@@ -22,7 +23,7 @@ def incarnation_of(lake: Lake, cluster: str, topic: str, topic_id: str, *, dry_r
     """The number of a topic id among those seen under its name, from 1; a new id is written down (put-if-absent)."""
     number = 1
     while True:
-        key = Lake.incarnation(cluster, topic, number)
+        key = lake_keys.incarnation(cluster, topic, number)
         standing = lake.get(key, Incarnation)
         if standing is None and not dry_run:
             standing = lake.put_first(key, Incarnation(topic_id=topic_id, seen=datetime.now(UTC)))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import LandedBytesMissingError, LandingClearedError, StepMissingError, UsageError
 from onefold.faults import fault_point
@@ -53,18 +54,18 @@ def plan_batch(
     if interval:
         stored = read_plan(lake, plan_key(dataset.source_id, interval.name))
     else:
-        before = lake.get(Lake.run(dataset.name, run), OfRun) if run else None
+        before = lake.get(lake_keys.run(dataset.name, run), OfRun) if run else None
         stored = plan_of(lake, before.source, before.batch) if before else None
     plan = stored or source_of(lake, dataset, export).plan(interval, dry_run=dry_run)
     if dry_run or (plan.empty and not interval):
         return plan
     standing = stored or put_plan(lake, plan)
-    if export and standing != plan and not lake.storage.stat(Lake.manifest(plan.source, plan.batch)):
+    if export and standing != plan and not lake.storage.stat(lake_keys.manifest(plan.source, plan.batch)):
         standing = replace_plan(lake, plan)  # the same objects, brought to another place: the first may be gone
     if interval:
         take_plan(lake, dataset.name, standing)
     elif run and not stored:
-        first = lake.put_first(Lake.run(dataset.name, run), OfRun(source=standing.source, batch=standing.batch))
+        first = lake.put_first(lake_keys.run(dataset.name, run), OfRun(source=standing.source, batch=standing.batch))
         standing = plan_of(lake, first.source, first.batch)
     fault_point("after_plan")
     return standing
@@ -85,7 +86,7 @@ def land_batch(
         LandingInterruptedError: a live topic could not be read to the end of the plan.
     """
     plan = find_plan(lake, dataset, batch)
-    key = Lake.manifest(plan.source, batch)
+    key = lake_keys.manifest(plan.source, batch)
     if standing := lake.get(key, Manifest):
         _check(lake, standing)
         take_plan(lake, dataset.name, plan)
@@ -135,7 +136,7 @@ def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str,
 
 def _replayed(lake: Lake, plan: ReplayPlan) -> Manifest:
     """A manifest over objects that another batch has landed: nothing is copied, and no record is named twice."""
-    origin = lake.get(Lake.manifest(plan.source, plan.origin), Manifest)
+    origin = lake.get(lake_keys.manifest(plan.source, plan.origin), Manifest)
     if origin is None:
         raise StepMissingError(plan.batch, "a replay", f"the landing of {plan.origin}")
     named = {base_of(name) for name in plan.objects}
@@ -163,7 +164,7 @@ def manifest_of(lake: Lake, dataset: Dataset, batch: str) -> Manifest:
     Raises:
         StepMissingError: it has not been landed.
     """
-    manifest = lake.get(Lake.manifest(find_plan(lake, dataset, batch).source, batch), Manifest)
+    manifest = lake.get(lake_keys.manifest(find_plan(lake, dataset, batch).source, batch), Manifest)
     if manifest is None:
         raise StepMissingError(batch, "this step", "a landing")
     return manifest
@@ -188,7 +189,7 @@ def check_not_cleared(lake: Lake, source: str, batch: str) -> None:
     Raises:
         LandingClearedError: they are gone.
     """
-    if cleared := lake.get(Lake.cleared(source, batch), Cleared):
+    if cleared := lake.get(lake_keys.cleared(source, batch), Cleared):
         raise LandingClearedError(batch, f"{cleared.at:%Y-%m-%d}")
 
 
@@ -212,7 +213,7 @@ def check_bytes(lake: Lake, manifest: Manifest) -> None:
 
 
 def _check(lake: Lake, manifest: Manifest) -> None:
-    if lake.storage.stat(Lake.cleared(manifest.source, manifest.landing)):
+    if lake.storage.stat(lake_keys.cleared(manifest.source, manifest.landing)):
         return  # who needs the bytes says so
     for one in manifest.objects:
         _check_one(lake, manifest, one)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import (
     ClientSettingsError,
@@ -238,7 +239,7 @@ class LiveSource:
         self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is told as a hole
         readable, gone = self._still_there(plan.ranges)
         standing, holes = standing_for(self.lake, self.dataset.source_id, gone)
-        prefix = Lake.landed(self.dataset.source_id, batch, attempt, "")
+        prefix = lake_keys.landed(self.dataset.source_id, batch, attempt, "")
         explained = Explained()
         if readable or standing:
             present = self._read(readable, [one for one in standing if one.uris], batch, prefix)
@@ -281,11 +282,11 @@ class LiveSource:
             if key in landed.epochs:
                 cut = [(gone.start, gone.end) for gone in landed.replaced if gone.topic_partition.key == key]
                 marks[key] = marked(marks.get(key, {}), landed.epochs[key], one.end, cut)
-        self.lake.put(Lake.epochs(self.dataset.source_id), Epochs(marks=marks))
+        self.lake.put(lake_keys.epochs(self.dataset.source_id), Epochs(marks=marks))
 
     @property
     def _epochs(self) -> Epochs:
-        return self.lake.get(Lake.epochs(self.dataset.source_id), Epochs) or Epochs()
+        return self.lake.get(lake_keys.epochs(self.dataset.source_id), Epochs) or Epochs()
 
     def landed(self, landed: Landed) -> None:
         """Remember the leader epochs, and tell lag monitors: commit the group's offsets, upwards only.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake, as_json
@@ -210,7 +211,7 @@ _UNDATED = ("export", "new", *DECIDED)
 
 def plan_key(source: str, name: str) -> str:
     """Where a plan lies: under its interval, or under the digest of its listing."""
-    return f"{Lake.plans(source)}{name}.json"
+    return f"{lake_keys.plans(source)}{name}.json"
 
 
 def read_plan(lake: Lake, key: str) -> Plan | None:
@@ -259,7 +260,7 @@ class OfRun(BaseModel):
 def take_plan(lake: Lake, dataset: str, plan: Plan) -> None:
     """Mark a plan as the dataset's. Datasets share a source and its landing, but each folds all of it."""
     name = plan_name(plan)
-    lake.put_first(f"{Lake.taken(dataset)}{plan.source}/{name}.json", Taken(source=plan.source, plan=name))
+    lake.put_first(f"{lake_keys.taken(dataset)}{plan.source}/{name}.json", Taken(source=plan.source, plan=name))
 
 
 def taken_plans(lake: Lake, dataset: str) -> list[Plan]:
@@ -269,7 +270,7 @@ def taken_plans(lake: Lake, dataset: str) -> list[Plan]:
 
 def taken_since(lake: Lake, dataset: str) -> list[tuple[datetime, Plan]]:
     """The plans that a dataset has taken up, and when."""
-    marks = sorted(lake.storage.list(Lake.taken(dataset)), key=lambda info: (info.modified, info.key))
+    marks = sorted(lake.storage.list(lake_keys.taken(dataset)), key=lambda info: (info.modified, info.key))
     plans = ((info.modified, read_plan(lake, plan_key(*_of_mark(info.key)))) for info in marks)
     return [(since, plan) for since, plan in plans if plan is not None]
 

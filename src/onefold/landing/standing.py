@@ -9,6 +9,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
+from onefold import lake_keys
 from onefold.instants import millis_from
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
@@ -120,7 +121,7 @@ def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
     """Landings of a source that have bytes of their own, and still have them."""
     for info in lake.storage.list(f"sources/{source}/manifests/"):
         manifest = lake.get(info.key, Manifest)
-        if manifest and not manifest.replays and not lake.storage.stat(Lake.cleared(source, manifest.batch)):
+        if manifest and not manifest.replays and not lake.storage.stat(lake_keys.cleared(source, manifest.batch)):
             yield manifest
 
 

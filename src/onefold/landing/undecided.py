@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
@@ -31,7 +32,7 @@ def index_key(source: str, one: LandedObject, *, transactional: bool) -> str:
     """Where the index of a landed segment lies."""
     assert one.topic is not None
     assert one.partition is not None
-    return f"{Lake.segments(source, one.topic, one.partition)}{one.digest}.{_KINDS[transactional]}.json"
+    return f"{lake_keys.segments(source, one.topic, one.partition)}{one.digest}.{_KINDS[transactional]}.json"
 
 
 def write_index(lake: Lake, source: str, one: LandedObject) -> SegmentIndex:
@@ -176,7 +177,7 @@ class _SourceLog:
 
     def beside(self, own: list[SegmentIndex]) -> list[SegmentIndex]:
         """A partition's own indexes and all others of the source; only these where nothing is transactional."""
-        found = list(self.lake.storage.list(Lake.segments(self.dataset.source_id, own[0].topic, own[0].partition)))
+        found = list(self.lake.storage.list(lake_keys.segments(self.dataset.source_id, own[0].topic, own[0].partition)))
         if not any(info.key.endswith(f".{_KINDS[True]}.json") for info in found):
             return own
         mine = {index.digest for index in own}
@@ -202,7 +203,7 @@ class _SourceLog:
             if info is None:
                 continue
             name = f"{number + len(woken):06d}-{index.start:020d}.log"
-            copy = Lake.landed(self.dataset.source_id, self.batch, self.attempt, name)
+            copy = lake_keys.landed(self.dataset.source_id, self.batch, self.attempt, name)
             digest = self.lake.storage.copy_from(self.lake.storage, info, copy)
             one = LandedObject(
                 name=index.name,
@@ -271,7 +272,7 @@ class _SourceLog:
         """Each index with a place where its bytes lie, and the batch that landed them there."""
         by_digest = {index.digest: index for index in others}
         for manifest in manifests:
-            if self.lake.get(Lake.cleared(manifest.source, manifest.batch), Cleared):
+            if self.lake.get(lake_keys.cleared(manifest.source, manifest.batch), Cleared):
                 continue
             for one in manifest.objects:
                 if index := by_digest.pop(one.digest, None):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from onefold import lake_keys
 from onefold.catalog import StateTable, open_catalog
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, staged_key
@@ -22,7 +23,7 @@ def waiting(lake: Lake, dataset: Dataset, table: StateTable) -> Iterator[tuple[S
     published = {record.batch for record in chain(lake, dataset, table.main.record)}
     for plan in taken_plans(lake, dataset.name):
         if plan.batch not in published:
-            latest = lake.get(lake.latest(dataset, plan.batch), Upserted)
+            latest = lake.get(lake_keys.latest(dataset, plan.batch), Upserted)
             yield lake.get(staged_key(lake, dataset, plan.batch), Staged), latest
 
 
@@ -71,7 +72,7 @@ def old_tables(lake: Lake, dataset: Dataset, waited_for: set[str], age: timedelt
 def old_results(lake: Lake, dataset: Dataset, age: timedelta) -> list[str]:
     """What Spark's steps left for drivers in other processes, written long enough ago: they have read it."""
     before = datetime.now(UTC) - age
-    return sorted(info.key for info in lake.storage.list(Lake.results(dataset.name)) if info.modified <= before)
+    return sorted(info.key for info in lake.storage.list(lake_keys.results(dataset.name)) if info.modified <= before)
 
 
 def _instant(millis: int) -> datetime:

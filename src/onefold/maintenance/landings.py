@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.dataset import Dataset, find_valid
 from onefold.generation import settle
@@ -24,9 +25,9 @@ def failed_landings(lake: Lake, source: str, age: timedelta) -> list[str]:
     before = datetime.now(UTC) - age
     found = []
     for (batch, attempt), at in sorted(written.items()):
-        manifest = lake.get(Lake.manifest(source, batch), Manifest)
+        manifest = lake.get(lake_keys.manifest(source, batch), Manifest)
         if at <= before and (manifest is None or manifest.attempt != attempt):
-            found.append(Lake.landed(source, batch, attempt, ""))
+            found.append(lake_keys.landed(source, batch, attempt, ""))
     return found
 
 
@@ -72,9 +73,10 @@ def clear_landing(lake: Lake, manifest: Manifest) -> None:
     """Say so, then remove the bytes; interrupted, the next call goes on."""
     size = sum(one.size for one in manifest.objects)
     lake.put_first(
-        Lake.cleared(manifest.source, manifest.batch), Cleared(batch=manifest.batch, bytes=size, at=datetime.now(UTC))
+        lake_keys.cleared(manifest.source, manifest.batch),
+        Cleared(batch=manifest.batch, bytes=size, at=datetime.now(UTC)),
     )
-    lake.storage.remove_below(Lake.landed(manifest.source, manifest.batch, manifest.attempt, ""))
+    lake.storage.remove_below(lake_keys.landed(manifest.source, manifest.batch, manifest.attempt, ""))
 
 
 def readers_of(lake: Lake, source: str, datasets: Iterable[Dataset]) -> list[Dataset]:
@@ -98,7 +100,7 @@ def _published(lake: Lake, dataset: Dataset) -> set[str]:
 
 def _gone(lake: Lake, manifest: Manifest) -> bool:
     """Whether it was cleared already, to the end."""
-    if lake.storage.stat(Lake.cleared(manifest.source, manifest.batch)) is None:
+    if lake.storage.stat(lake_keys.cleared(manifest.source, manifest.batch)) is None:
         return False
-    folder = Lake.landed(manifest.source, manifest.batch, manifest.attempt, "")
+    folder = lake_keys.landed(manifest.source, manifest.batch, manifest.attempt, "")
     return next(iter(lake.storage.list(folder)), None) is None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from onefold import lake_keys
 from onefold.catalog import MainMovedError, StateTable, find_state, generations_of
 from onefold.dataset import Dataset
 from onefold.generation import Generation, Retired, begun_rebuild
@@ -99,14 +100,14 @@ def _carried(table: StateTable) -> bool:
 def _over(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
     """Generations whose time is over: retired by a rebuild, or never published; but not one that readers still see, for
     its rebuild was killed at the end, nor one that is being folded."""
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None:
         return []
     used = {dataset.generation, published.generation, begun_rebuild(lake, dataset, published)}
     found = []
     for one in generations_of(lake, dataset):
         if one not in used and (table := find_state(lake, dataset, one)):
-            retired = lake.get(Lake.retired(dataset, one), Retired)
+            retired = lake.get(lake_keys.retired(dataset, one), Retired)
             moved = datetime.fromtimestamp(table.table.metadata.last_updated_ms / 1000, UTC)
             if (retired.at if retired else moved) <= datetime.now(UTC) - keep.generations:
                 found.append(one)

@@ -21,6 +21,7 @@ from openlineage.client.generated.output_statistics_output_dataset import Output
 from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
 from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
 
+from onefold import lake_keys
 from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.lake import Lake
@@ -59,7 +60,7 @@ def publication(lake: Lake, dataset: Dataset, published: Published) -> OperatorL
 
 def judgement(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> OperatorLineage[Any, Any]:
     """Of a judged attempt: the table, with each check as an assertion."""
-    gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult)
+    gate = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
     if gate is None:
         return OperatorLineage()
     told = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.model import LEVELS
 from onefold.lake import Lake
@@ -22,7 +23,7 @@ def send_figures(lake: Lake, dataset: Dataset, batch: str, published: datetime |
     report = describe(lake, dataset, batch)
     newest = None
     if report.attempt:
-        upserted = lake.get(lake.attempt(dataset, batch, report.attempt, "upsert"), Upserted)
+        upserted = lake.get(lake_keys.attempt(dataset, batch, report.attempt, "upsert"), Upserted)
         newest = upserted.newest if upserted else None
     found = figures_of(report, published, newest)
     for name, value in found.items():

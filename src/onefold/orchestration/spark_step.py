@@ -21,6 +21,7 @@ from airflow.sdk import Asset, BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from pydantic import BaseModel
 
+from onefold import lake_keys
 from onefold.dataset import Dataset, find_dataset
 from onefold.errors import SparkLostError, UsageError
 from onefold.lake import Lake, new_attempt
@@ -260,7 +261,7 @@ class PublishOperator(SparkLauncher):
             "snapshot": published.snapshot,
             "counts": published.counts,
             "already": published.already,
-            "report": lake.where(lake.report(dataset.name, published.batch, "html")),
+            "report": lake.where(lake_keys.report(dataset.name, published.batch, "html")),
         }
         self.announce(context, lake, dataset, published, extra)
         self.published = published

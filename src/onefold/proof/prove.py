@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
@@ -57,7 +58,7 @@ def prove(
         found = _compare(session, dataset, scratch, head.snapshot, records, share, attempt)
     finally:
         drop(session, scratch)
-    lake.put(Lake.proof(dataset.name, found.name), found)
+    lake.put(lake_keys.proof(dataset.name, found.name), found)
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from onefold import lake_keys
 from onefold.catalog import drop_table, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, log_of, record, standing
@@ -48,7 +49,7 @@ def release(
     if isinstance(stands, Release) and _same(stands, waive):
         return stands
     attempt = upserted_of(lake, dataset, batch).attempt
-    gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult)
+    gate = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
     if gate is None:
         raise StepMissingError(batch, "release", "a gate")
     if gate.green:
@@ -117,13 +118,13 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
     given = _reason(reason)
     _refuse_published(dataset, batch, _published(lake, dataset, batch))
     log = log_of(lake, dataset.name, batch)
-    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
     last = log[-1] if log else None
-    begun = next(iter(lake.storage.list(f"{lake.batch(dataset, batch)}/")), None) is not None
+    begun = next(iter(lake.storage.list(f"{lake_keys.of_batch(dataset, batch)}/")), None) is not None
     if isinstance(last, Discard) and (latest is None or latest.decided < last.number):
         decision = last  # a process that recorded it ended before it was done
     elif begun or standing(log):
-        gate = lake.get(lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
+        gate = lake.get(lake_keys.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
         decision = Discard(
             dataset=dataset.name,
             batch=batch,
@@ -144,7 +145,7 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
 
 def _drop(lake: Lake, dataset: Dataset, batch: str) -> None:
     """Branches and tables first, the documents that name them last: interrupted, the next call goes on."""
-    folder = f"{lake.batch(dataset, batch)}/"
+    folder = f"{lake_keys.of_batch(dataset, batch)}/"
     attempts, tables = [], []
     for one in _documents(lake, folder):
         if isinstance(one, Upserted):

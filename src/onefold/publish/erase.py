@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pyiceberg.expressions import In
 
+from onefold import lake_keys
 from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset, find_valid
 from onefold.decisions import Mark
@@ -55,7 +56,7 @@ class Erasure(BaseModel):
 
 def is_rebuilt(lake: Lake, dataset: Dataset) -> bool:
     """Whether a rebuild has begun and not ended: what is not the published generation's is still needed."""
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     return bool(published and begun_rebuild(lake, dataset, published))
 
 
@@ -105,9 +106,9 @@ def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> str 
     for plan in taken_plans(lake, dataset.name):
         if plan.empty or plan.batch in published or (plan.kind == "forget" and plan.keys == own):
             continue
-        landed = lake.storage.stat(Lake.manifest(plan.source, plan.batch))
+        landed = lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
         begun = lake.get(staged_key(lake, dataset, plan.batch), Staged)
-        if landed or begun or lake.get(lake.latest(dataset, plan.batch), Upserted):
+        if landed or begun or lake.get(lake_keys.latest(dataset, plan.batch), Upserted):
             return plan.batch
     return None
 
@@ -192,12 +193,12 @@ def end(lake: Lake, erasure: Erasure, records: int, objects: int) -> Erasure:
 
 def erasures_of(lake: Lake, dataset: str) -> list[Erasure]:
     """The decisions to erase keys of a dataset, oldest first."""
-    found = (lake.get(info.key, Erasure) for info in lake.storage.list(Lake.erasures(dataset)))
+    found = (lake.get(info.key, Erasure) for info in lake.storage.list(lake_keys.erasures(dataset)))
     return sorted((one for one in found if one), key=lambda one: one.at)
 
 
 def _key(dataset: str, name: str) -> str:
-    return f"{Lake.erasures(dataset)}{name}.json"
+    return f"{lake_keys.erasures(dataset)}{name}.json"
 
 
 def covered_positions(lake: Lake, dataset: Dataset, digests: Sequence[bytes]) -> dict[str, list[Range]]:
@@ -278,6 +279,6 @@ def clear_attempts(lake: Lake, dataset: Dataset) -> None:
     for source in sources(lake, dataset):
         attempts = {tuple(info.key.split("/")[3:5]) for info in lake.storage.list(f"sources/{source}/landed/")}
         for batch, attempt in sorted(attempts):
-            manifest = lake.get(Lake.manifest(source, batch), Manifest)
+            manifest = lake.get(lake_keys.manifest(source, batch), Manifest)
             if manifest and manifest.attempt != attempt:
-                lake.storage.remove_below(Lake.landed(source, batch, attempt, ""))
+                lake.storage.remove_below(lake_keys.landed(source, batch, attempt, ""))

@@ -18,6 +18,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from onefold import lake_keys
 from onefold.catalog import UNREACHABLE, MainMovedError, StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import Standing, log_of
@@ -108,8 +109,8 @@ def _publish_once(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Pub
     table = StateTable(lake, dataset)
     if found := find_published(lake, dataset, table, batch):
         return found
-    gate = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult)
-    upserted = lake.get(lake.attempt(dataset, batch, attempt, "upsert"), Upserted)
+    gate = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
+    upserted = lake.get(lake_keys.attempt(dataset, batch, attempt, "upsert"), Upserted)
     if gate is None or upserted is None:
         raise StepMissingError(batch, "publish", "a gate")
     _check_gate(lake, dataset, gate, upserted)
@@ -136,7 +137,7 @@ def _publish_once(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Pub
 
 def _check_gate(lake: Lake, dataset: Dataset, gate: GateResult, upserted: Upserted) -> None:
     if not gate.green:
-        raise gate.error(dataset.name, lake.where(lake.report(dataset.name, gate.batch, "html")))
+        raise gate.error(dataset.name, lake.where(lake_keys.report(dataset.name, gate.batch, "html")))
     if gate.code != code_digest():
         raise StaleGateError(gate.batch, gate.attempt, "the batch was staged by other code than is installed now")
     judged = (gate.branch, gate.head, gate.base, gate.staging)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.catalog import Head, MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions.log import pin_skips
@@ -74,7 +75,7 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
 
 
 def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack, record: str) -> None:
-    key = Lake.decision(dataset, f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}")
+    key = lake_keys.decision(dataset, f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}")
     lake.put(key, decision)  # first: what a person decided is on record, whatever happens next
     fault_point("before_rollback")
     try:

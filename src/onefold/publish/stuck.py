@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import log_of
@@ -41,8 +42,8 @@ class Stuck(BaseModel):
 
 def judged(lake: Lake, dataset: Dataset, batch: str) -> GateResult | None:
     """What the gate said of a batch's newest attempt."""
-    latest = lake.get(lake.latest(dataset, batch), Upserted)
-    return lake.get(lake.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
+    latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
+    return lake.get(lake_keys.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
 
 
 def waits_for_a_person(lake: Lake, dataset: Dataset, batch: str) -> bool:

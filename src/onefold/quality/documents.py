@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import AuditRedError, DataLossError, GateRedError, StepMissingError
 from onefold.lake import Lake
@@ -87,7 +88,7 @@ def gate_of(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> GateResul
     Raises:
         StepMissingError: nothing was.
     """
-    result = lake.get(lake.attempt(dataset, batch, attempt, "gate"), GateResult)
+    result = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
     if result is None:
         raise StepMissingError(batch, "this step", "a gate")
     return result

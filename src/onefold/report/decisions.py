@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, AcceptGap, Decision, Discard, Release, every_decision, log_of
@@ -62,7 +63,7 @@ def row_of(one: Decision, state: str) -> dict[str, Any]:
 
 
 def _rollbacks(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
-    prefix = Lake.decisions(dataset.name)
+    prefix = lake_keys.decisions(dataset.name)
     keys = [info.key for info in lake.storage.list(prefix) if "/" not in info.key.removeprefix(prefix)]
     found = [one for key in keys if (one := lake.get(key, RolledBack))]
     return [

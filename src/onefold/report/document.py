@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
@@ -98,17 +99,17 @@ class Report(BaseModel):
 def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     """Gather the documents that the steps of a batch left, whichever there are."""
     plan = find_plan(lake, dataset, batch)
-    manifest = lake.get(Lake.manifest(plan.source, batch), Manifest)
+    manifest = lake.get(lake_keys.manifest(plan.source, batch), Manifest)
     staged = lake.get(staged_key(lake, dataset, batch), Staged)
     table = find_state(lake, dataset)
     published = find_published(lake, dataset, table, batch) if table else None
-    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
     attempt = published.attempt if published else (latest.attempt if latest else None)
-    upserted = lake.get(lake.attempt(dataset, batch, attempt, "upsert"), Upserted) if attempt else None
+    upserted = lake.get(lake_keys.attempt(dataset, batch, attempt, "upsert"), Upserted) if attempt else None
     judged = [AUDIT, "gate"] if published else ["gate"]
-    results = (lake.get(lake.attempt(dataset, batch, attempt, step), GateResult) for step in judged if attempt)
+    results = (lake.get(lake_keys.attempt(dataset, batch, attempt, step), GateResult) for step in judged if attempt)
     gate = next(filter(None, results), None)
-    record = lake.get(Lake.record(dataset, attempt), CommitRecord) if attempt else None
+    record = lake.get(lake_keys.record(dataset, attempt), CommitRecord) if attempt else None
     records = staged.objects if staged else {}
     counted = staged.records if staged else None
     if isinstance(plan, ReplayPlan):
@@ -177,7 +178,7 @@ def _shown(dataset: Dataset, one: _Told) -> _Told:
 
 def _of_rebuild(lake: Lake, dataset: Dataset) -> list[str]:
     """That readers do not see what is reported."""
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None or published.generation == dataset.generation:
         return []
     return [

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyiceberg.expressions import And, BooleanExpression
 
-from onefold import instants
+from onefold import instants, lake_keys
 from onefold.catalog import find_state, order_of
 from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER, is_own
@@ -75,8 +75,8 @@ def red_batches(lake: Lake, dataset: Dataset) -> list[RedBatch]:
 
 def red_batch(lake: Lake, dataset: Dataset, batch: str) -> RedBatch | None:
     """A batch that is not published, if its last attempt is red."""
-    attempt = lake.get(lake.latest(dataset, batch), Upserted)
-    gate = lake.get(lake.attempt(dataset, batch, attempt.attempt, "gate"), GateResult) if attempt else None
+    attempt = lake.get(lake_keys.latest(dataset, batch), Upserted)
+    gate = lake.get(lake_keys.attempt(dataset, batch, attempt.attempt, "gate"), GateResult) if attempt else None
     if attempt is None or gate is None or gate.green:
         return None
     kept = has_verdicts(lake, dataset, attempt) and not (dataset.sums and _entries_gone(lake, dataset, attempt))

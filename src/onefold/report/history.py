@@ -13,6 +13,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from onefold import lake_keys
 from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError
@@ -147,7 +148,7 @@ def keep_history(lake: Lake, dataset: Dataset) -> None:
     Two batches that end at once may both write it. Whoever writes last looks once more at what it has written, and a
     report that is missing there was written before: so the last one to write has them all.
     """
-    key = Lake.history(dataset.name)
+    key = lake_keys.history(dataset.name)
     for _ in range(_TRIES):
         known = read_history(lake, dataset.name)
         entries, batches = gather(lake, dataset.name, known.entries if known else (), KEPT)
@@ -161,7 +162,7 @@ def keep_history(lake: Lake, dataset: Dataset) -> None:
 def read_history(lake: Lake, dataset: str) -> History | None:
     """A dataset's history; None where there is none, or none that can be read."""
     try:
-        return lake.get(Lake.history(dataset), History)
+        return lake.get(lake_keys.history(dataset), History)
     except ValidationError:
         return None
 
@@ -195,7 +196,7 @@ Listed = dict[str, tuple[ObjectInfo | None, ObjectInfo | None]]
 def listed(lake: Lake, dataset: str) -> Listed:
     """The reports that lie there, by batch: the JSON and the page, of which one may be missing."""
     found: Listed = {}
-    for info in lake.storage.list(Lake.reports(dataset)):
+    for info in lake.storage.list(lake_keys.reports(dataset)):
         batch, _, ending = info.key.rsplit("/", 1)[-1].rpartition(".")
         document, page = found.get(batch, (None, None))
         if ending == "json":
@@ -351,7 +352,7 @@ def _coverage(lake: Lake, dataset: Dataset) -> tuple[list[Strip] | None, int]:
         name = table.main.record if table else ROOT
     except ForeignCommitError:  # the gate says so; what the table covers is not known
         return None, 0
-    record = None if name == ROOT else lake.get(Lake.record(dataset, name), CommitRecord)
+    record = None if name == ROOT else lake.get(lake_keys.record(dataset, name), CommitRecord)
     if record is None:
         return None, 0
     coverage = record.coverage

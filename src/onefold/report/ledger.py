@@ -12,7 +12,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 from pyiceberg.table import Table
 
-from onefold import instants
+from onefold import instants, lake_keys
 from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
@@ -84,20 +84,20 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     published = {record.batch: record for record in records_of(lake, dataset)}
     taken = taken_plans(lake, dataset.name)
     ours = {*published, *(plan.batch for plan in taken)}
-    listed = sorted(lake.storage.list(lake.plans(dataset.source_id)), key=lambda info: (info.modified, info.key))
+    listed = sorted(lake.storage.list(lake_keys.plans(dataset.source_id)), key=lambda info: (info.modified, info.key))
     plans = [plan for plan in taken if plan.source != dataset.source_id]  # of a source that it read before
     plans += [plan for info in listed if (plan := read_plan(lake, info.key))]
     rows = []
     for plan in plans:
         if plan.empty:
             continue
-        manifest = lake.get(lake.manifest(plan.source, plan.batch), Manifest)
+        manifest = lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
         if plan.batch not in ours and (manifest or plan.interval or plan.kind in DECIDED):
             continue  # another dataset's, of the same source
         record = published.get(plan.batch)
-        latest = lake.get(lake.latest(dataset, plan.batch), Upserted)
+        latest = lake.get(lake_keys.latest(dataset, plan.batch), Upserted)
         attempt = record.attempt if record else (latest.attempt if latest else None)
-        gate = lake.get(lake.attempt(dataset, plan.batch, attempt, "gate"), GateResult) if attempt else None
+        gate = lake.get(lake_keys.attempt(dataset, plan.batch, attempt, "gate"), GateResult) if attempt else None
         upserted = record or latest
         decision = record.decision if record else in_force(lake, dataset, plan.batch, latest)
         counts = upserted.counts if upserted else {}
@@ -156,7 +156,7 @@ def each_verdict(
     from onefold.report.order import in_order, stream  # with it comes pandas, which most questions do without
 
     record = next((one for one in records_of(lake, dataset) if one.batch == batch), None)
-    latest = lake.get(lake.latest(dataset, batch), Upserted)
+    latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
     attempt = record.attempt if record else (latest.attempt if latest else None)
     if attempt is None:
         raise UsageError(f"{dataset.name}: no verdicts for batch {batch} (see `onefold batches {dataset.name}`)")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged
 from onefold.lake import Lake
@@ -40,8 +41,8 @@ def remove_samples(lake: Lake, dataset: Dataset) -> int:
         below = info.key.removeprefix(prefix)
         kind = next((kind for pattern, kind in _KINDS if re.fullmatch(pattern, below)), None)
         found += kind is not None and _rewrite(lake, info.key, kind)
-    lake.storage.remove_below(Lake.results(dataset.name))
-    reports = [info.key for info in lake.storage.list(Lake.reports(dataset.name)) if info.key.endswith(".json")]
+    lake.storage.remove_below(lake_keys.results(dataset.name))
+    reports = [info.key for info in lake.storage.list(lake_keys.reports(dataset.name)) if info.key.endswith(".json")]
     if less := sum(_rewrite(lake, key, Report) for key in reports):
         keep_history(lake, dataset)
     return found + less

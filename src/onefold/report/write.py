@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.report.document import describe
@@ -16,10 +17,10 @@ def report_batch(lake: Lake, dataset: Dataset, batch: str) -> str:
     """
     report = describe(lake, dataset, batch)
     html = render(report).encode()
-    lake.put(lake.report_of(dataset, batch, "json"), report)
-    lake.storage.write(lake.report_of(dataset, batch, "html"), html)
-    lake.put(lake.report(dataset.name, batch, "json"), report)
-    page = lake.report(dataset.name, batch, "html")
+    lake.put(lake_keys.report_of(dataset, batch, "json"), report)
+    lake.storage.write(lake_keys.report_of(dataset, batch, "html"), html)
+    lake.put(lake_keys.report(dataset.name, batch, "json"), report)
+    page = lake_keys.report(dataset.name, batch, "html")
     lake.storage.write(page, html)
     keep_history(lake, dataset)
     return lake.where(page)

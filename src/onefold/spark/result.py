@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from onefold import errors
+from onefold import errors, lake_keys
 from onefold.lake import Lake
 
 APPLICATION = "Spark application "
@@ -42,7 +42,7 @@ class StepResult(BaseModel):
 
 def result_key(dataset: str, batch: str, attempt: str, step: str) -> str:
     """Where a step leaves its result."""
-    return f"{Lake.results(dataset)}{batch}/{attempt}-{step}.json"
+    return f"{lake_keys.results(dataset)}{batch}/{attempt}-{step}.json"
 
 
 def result_of(lake: Lake, dataset: str, batch: str, attempt: str, step: str) -> dict[str, Any]:

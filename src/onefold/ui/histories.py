@@ -14,10 +14,12 @@ from typing import TypeVar
 
 from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from onefold import lake_keys
 from onefold.dataset import Dataset, dataset_files, load_dataset
 from onefold.decisions import Waiver
 from onefold.errors import InvalidDatasetError, LakeUnavailableError
-from onefold.lake import HISTORIES, Lake
+from onefold.lake import Lake
+from onefold.lake_keys import HISTORIES
 from onefold.report.history import READERS, Entry, History, gather
 from onefold.storage import ObjectInfo
 
@@ -84,7 +86,7 @@ class Histories:
 
     def dataset(self, lake: Lake, name: str, most: int) -> History:
         """A dataset's history, held against its reports; at most `most` of them are read."""
-        kept = self._stored(lake, name, lake.storage.stat(Lake.history(name)))
+        kept = self._stored(lake, name, lake.storage.stat(lake_keys.history(name)))
         known = {one.batch: one for one in (*(kept.entries if kept else ()), *self._entries.get(name, ()))}
         entries, batches = gather(lake, name, known.values(), most)
         self._entries[name] = entries
@@ -93,7 +95,7 @@ class Histories:
 
     def decisions(self, lake: Lake, name: str) -> tuple[list[Decided], int]:
         """What people decided of a dataset's batches and table, oldest first; how many decisions cannot be read."""
-        found = [info for info in lake.storage.list(Lake.decisions(name)) if not info.key.endswith(_PINNED)]
+        found = [info for info in lake.storage.list(lake_keys.decisions(name)) if not info.key.endswith(_PINNED)]
         new = [info for info in found if self._decided.get(info.key, ("",))[0] != info.etag]
         for info in new:
             self._decided[info.key] = (info.etag, _decision(lake.storage.read(info.key)))

@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse
 
+from onefold import lake_keys
 from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
 from onefold.ui.charts import charts_of, lines_of
@@ -109,7 +110,7 @@ def page_of(lake: Lake, dataset: str, batch: str) -> bytes | None:
     """A batch's page; None where there is none, or the names are none of Onefold's."""
     if not (_DATASET.fullmatch(dataset) and _BATCH.fullmatch(batch)):
         return None
-    return lake.storage.read(lake.report(dataset, batch, "html"))
+    return lake.storage.read(lake_keys.report(dataset, batch, "html"))
 
 
 def _refuse(dataset: str, allowed: set[str]) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from onefold import lake_keys
 from onefold.catalog import Head, StateTable
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
@@ -160,7 +161,7 @@ def write_record(
         within=upserted.within,
         written=datetime.now(UTC),
     )
-    return lake.put_first(Lake.record(dataset, upserted.attempt), record)
+    return lake.put_first(lake_keys.record(dataset, upserted.attempt), record)
 
 
 def _counted(actions: DataFrame, dataset: Dataset, again: list[CameAgain]) -> tuple[ActionCounts, list[Duplicates]]:

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Standing
@@ -82,7 +83,7 @@ def chain(lake: Lake, dataset: Dataset, head: str, generation: str | None = None
     """
     name = head
     while name != ROOT:
-        key = Lake.record(dataset, name, generation)
+        key = lake_keys.record(dataset, name, generation)
         record = lake.get(key, CommitRecord)
         if record is None:
             raise LandedBytesMissingError(name, key, "the commit record is gone")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from onefold import lake_keys
 from onefold.catalog import ROOT
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Reused, Session
@@ -90,7 +91,7 @@ def upserted_of(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = 
     Raises:
         StepMissingError: there is no such attempt.
     """
-    key = lake.attempt(dataset, batch, attempt, "upsert") if attempt else lake.latest(dataset, batch)
+    key = lake_keys.attempt(dataset, batch, attempt, "upsert") if attempt else lake_keys.latest(dataset, batch)
     upserted = lake.get(key, Upserted)
     if upserted is None:
         raise StepMissingError(batch, "this step", "upsert")

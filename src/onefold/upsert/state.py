@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from onefold import lake_keys
 from onefold.catalog import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError, StateTable, state_name
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
@@ -109,7 +110,7 @@ def ensure_views(session: SparkSession, lake: Lake, dataset: Dataset) -> None:
     Nothing is done for a generation that is folded beside the published one, and a rebuild that has led readers on is
     not taken back.
     """
-    published = lake.get(Lake.generation(dataset), Generation)
+    published = lake.get(lake_keys.generation(dataset), Generation)
     if published and published.generation != dataset.generation:
         return
     begun = begun_rebuild(lake, dataset, published) if published else ""

@@ -252,7 +252,9 @@ def _go_on_with_a_left_branch(original: Any) -> Any:
 
 def _wait_once_upserted(original: Any) -> Any:
     def waits_for_a_person(lake: Any, dataset: Any, batch: str) -> bool:
-        return original(lake, dataset, batch) or lake.storage.stat(lake.latest(dataset, batch)) is not None
+        from onefold import lake_keys
+
+        return original(lake, dataset, batch) or lake.storage.stat(lake_keys.latest(dataset, batch)) is not None
 
     return waits_for_a_person
 
@@ -268,11 +270,12 @@ def _wait_once_judged(original: Any) -> Any:
 
 def _publish_by_record_alone(original: Any) -> Any:
     def unfinished(lake: Any, dataset: Any) -> Any:
+        from onefold import lake_keys
         from onefold.upsert.documents import Upserted
 
         def recorded(batch: str) -> bool:
-            latest = lake.get(lake.latest(dataset, batch), Upserted)
-            return latest is not None and lake.storage.stat(lake.record(dataset, latest.attempt)) is not None
+            latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
+            return latest is not None and lake.storage.stat(lake_keys.record(dataset, latest.attempt)) is not None
 
         return [plan for plan in original(lake, dataset) if not recorded(plan.batch)]
 
@@ -294,7 +297,9 @@ def _forget_the_newest_record(original: Any) -> Any:
 
 def _begin_no_rebuild_twice(original: Any) -> Any:
     def begin_rebuild(lake: Any, dataset: Any) -> Any:
-        begun = lake.storage.stat(lake.rebuild(dataset)) is not None
+        from onefold import lake_keys
+
+        begun = lake.storage.stat(lake_keys.rebuild(dataset)) is not None
         return () if begun else original(lake, dataset)
 
     return begin_rebuild
@@ -309,7 +314,9 @@ def _fold_nothing_more(original: Any) -> Any:
 
 def _move_once_per_decision(original: Any) -> Any:
     def _move(lake: Any, dataset: Any, *args: Any) -> None:
-        if not any("-rollback-" in info.key for info in lake.storage.list(lake.decisions(dataset.name))):
+        from onefold import lake_keys
+
+        if not any("-rollback-" in info.key for info in lake.storage.list(lake_keys.decisions(dataset.name))):
             original(lake, dataset, *args)
 
     return _move
@@ -326,8 +333,10 @@ def _carry_no_record(original: Any) -> Any:
 
 def _record_at_once(original: Any) -> Any:
     def record(lake: Any, decision: Any) -> None:
+        from onefold import lake_keys
+
         if os.environ.get("ONEFOLD_FAULT") == "before_decision":
-            key = f"{lake.decisions(decision.dataset)}{decision.batch}/{decision.number:04d}.json"
+            key = f"{lake_keys.decisions(decision.dataset)}{decision.batch}/{decision.number:04d}.json"
             lake.storage.write(key, decision.model_dump_json(indent=1).encode())
         original(lake, decision)
 
@@ -374,9 +383,10 @@ def _name_no_new_object(original: Any) -> Any:
 
 def _remove_only_what_was_named(original: Any) -> Any:
     def _settle(lake: Any, source: str) -> None:
+        from onefold import lake_keys
         from onefold.landing import erase
 
-        documents = [lake.get(info.key, erase.Erased) for info in lake.storage.list(lake.erased(source))]
+        documents = [lake.get(info.key, erase.Erased) for info in lake.storage.list(lake_keys.erased(source))]
         swaps = {one.was.key for document in documents if document for one in document.objects}
         if any(one.key in swaps for manifest in erase._manifests(lake, source) for one in manifest.objects):
             original(lake, source)
@@ -386,7 +396,9 @@ def _remove_only_what_was_named(original: Any) -> Any:
 
 def _leave_the_tables(original: Any) -> Any:
     def erase(self: Any, dataset: Any, positions: Any) -> list[str]:
-        done = self.lake.storage.list(self.lake.erased(dataset.source_id))
+        from onefold import lake_keys
+
+        done = self.lake.storage.list(lake_keys.erased(dataset.source_id))
         return [] if next(iter(done), None) else original(self, dataset, positions)
 
     return erase
