@@ -64,7 +64,7 @@ def kafka_python(folder: Path) -> dict[str, float]:
 
 def scan(folder: Path) -> dict[str, float]:
     """The headers, as landing reads them."""
-    from onefold.landing.segments import scan as scan_headers
+    from onefold.kafka.segment_index import scan as scan_headers
     from onefold.storage import open_storage
 
     store = open_storage(str(folder))
@@ -76,8 +76,8 @@ def scan(folder: Path) -> dict[str, float]:
 
 def parse(folder: Path) -> dict[str, float]:
     """The chunks of a scan as Arrow columns, one behind the other."""
-    from onefold.landing.segments import scan as scan_headers
-    from onefold.records.batches import parse as parse_batches
+    from onefold.kafka.batch_records import parse as parse_batches
+    from onefold.kafka.segment_index import scan as scan_headers
     from onefold.storage import open_storage
 
     store = open_storage(str(folder))

@@ -31,10 +31,10 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, LandingInterruptedError, TransientError
+from onefold.kafka.cluster import Cluster
+from onefold.kafka.condition import Activity
+from onefold.kafka.inspection import Inspection
 from onefold.lake import Lake
-from onefold.landing.cluster import Cluster
-from onefold.landing.condition import Activity
-from onefold.landing.inspection import Inspection
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
@@ -107,7 +107,7 @@ def topic(weak: Weak, lake: Lake, session: SparkSession) -> Callable[..., Topics
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """As shipped, only sooner."""
-    monkeypatch.setattr("onefold.landing.cluster.SECONDS", PATIENCE)
+    monkeypatch.setattr("onefold.kafka.cluster.SECONDS", PATIENCE)
     monkeypatch.setattr("onefold.records.topics.SILENCE", PATIENCE)
 
 
@@ -146,7 +146,7 @@ def test_a_broker_that_fails_while_it_is_read_costs_a_rerun(
 @pytest.mark.parametrize("ask", ["starts", "commit_upwards"])
 def test_an_error_leaves_no_client_to_the_garbage_collector(ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may run in a thread of another client, where ending this one crashes the process."""
-    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 0.5)
+    monkeypatch.setattr("onefold.kafka.cluster.SECONDS", 0.5)
     cluster = Cluster("c", {"bootstrap.servers": "127.0.0.1:9"})
     left = weakref.ref(cluster)
     gc.disable()
@@ -188,7 +188,7 @@ def test_a_leader_that_dies_between_plan_and_land_is_followed(
     weak: Weak, topic: Callable[..., Topics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is called gone because its leader did not answer; the controller misses a broker after nine seconds."""
-    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 10.0)
+    monkeypatch.setattr("onefold.kafka.cluster.SECONDS", 10.0)
     with Broker(joins=weak.broker) as second:
         t = topic({"bootstrap.servers": f"{weak.broker.bootstrap},{second.bootstrap}"}, create=False)
         new = NewTopic(

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from onefold.cli.run import run_batch
 from onefold.errors import DataLossError
+from onefold.kafka.record_batches import HEADER, header_at
 from onefold.lake import Lake
 from onefold.landing.plan import plan_of
-from onefold.landing.record_batches import HEADER, header_at
 from onefold.operations.in_process import InSession
 from onefold.report.ledger import rows_of
 from sample.broker import Broker

@@ -24,13 +24,13 @@ from onefold.dataset import Dataset
 from onefold.diagnosis import Diagnosis, Facts, diagnose, gather
 from onefold.diagnosis.rules import clients
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
+from onefold.kafka import newest_batches as newest
+from onefold.kafka.condition import Activity
+from onefold.kafka.inspection import Inspection
+from onefold.kafka.raw_log import RawLog
 from onefold.lake import Lake
-from onefold.landing import newest
-from onefold.landing.condition import Activity
-from onefold.landing.inspection import Inspection
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import Interval, RangesPlan
-from onefold.landing.raw import RawLog
 from sample.broker import Broker
 from tests.support.project import Project
 from tests.support.rights import AUTHORIZER, acl, granted
@@ -229,8 +229,8 @@ def test_a_plan_names_the_transaction_that_holds_it_back_and_its_age_also_where_
     hidden = acl(ResourceType.TRANSACTIONAL_ID, name, AclOperation.DESCRIBE, AclPermissionType.DENY)
     with granted(place.admin, [hidden]):
         assert re.fullmatch(note(nameless), planned())
-    monkeypatch.setattr("onefold.landing.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
-    monkeypatch.setattr("onefold.landing.activity._WAITS", {"bootstrap_timeout_ms": 500})
+    monkeypatch.setattr("onefold.kafka.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
+    monkeypatch.setattr("onefold.kafka.activity._WAITS", {"bootstrap_timeout_ms": 500})
     assert re.fullmatch(note(rf", whose first record is of {at},"), planned()), "nobody answers the second client"
     opener.abort_transaction(30)
 
@@ -349,8 +349,8 @@ def test_record_batches_that_cannot_be_had_are_unknown(
 ) -> None:
     place = Place(broker, lake)
     place.send(1)
-    monkeypatch.setattr("onefold.landing.raw.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
-    monkeypatch.setattr("onefold.landing.raw.SECONDS", 1.0)
+    monkeypatch.setattr("onefold.kafka.raw_log.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
+    monkeypatch.setattr("onefold.kafka.raw_log.SECONDS", 1.0)
     found = place.look()
     assert rules(found) == ALONE | {UNSEEN}
     assert "kafka-python cannot reach" in the(found, "unseen_batches").why
@@ -441,7 +441,7 @@ def test_brokers_that_do_not_answer_and_topics_that_are_not_there(
     place = Place(broker, lake)
     with pytest.raises(UnknownTopicError, match=f"did you mean {place.name}"):
         place.look(source={"kafka": {"topics": [f"{place.name}x"]}})
-    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 1.0)
+    monkeypatch.setattr("onefold.kafka.cluster.SECONDS", 1.0)
     nowhere = {"kafka_default": {"bootstrap.servers": "127.0.0.1:9"}}
     place.lake = Lake(lake.settings.model_copy(update={"kafka": nowhere}))
     with pytest.raises(ClusterUnavailableError, match=r"kafka_default \(127\.0\.0\.1:9\)"):
@@ -451,8 +451,8 @@ def test_brokers_that_do_not_answer_and_topics_that_are_not_there(
 def test_what_the_second_client_cannot_reach_leaves_clients_unknown(
     broker: Broker, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onefold.landing.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
-    monkeypatch.setattr("onefold.landing.activity._WAITS", {"bootstrap_timeout_ms": 500})
+    monkeypatch.setattr("onefold.kafka.activity.python_settings", lambda _: {"bootstrap_servers": ["127.0.0.1:1"]})
+    monkeypatch.setattr("onefold.kafka.activity._WAITS", {"bootstrap_timeout_ms": 500})
     found = Place(broker, lake).look()
     assert rules(found) == ALONE | {("unknown", "unreadable")}
     unknown = [one.finding.found for one in found.findings if one.rule == "unreadable"]
@@ -461,7 +461,7 @@ def test_what_the_second_client_cannot_reach_leaves_clients_unknown(
 
 def test_partitions_that_lost_their_brokers(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One replica away, or no leader. Until the cluster has missed its broker, a question may wait for that in vain."""
-    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 5.0)
+    monkeypatch.setattr("onefold.kafka.cluster.SECONDS", 5.0)
     with Broker(log=tmp_path / "first.log") as first, Broker(joins=first, log=tmp_path / "second.log") as second:
         both = Place(first, lake, replicas=[[first.node, second.node]])
         alone = Place(first, lake, replicas=[[second.node]])
@@ -488,7 +488,7 @@ def test_no_client_is_left_to_the_garbage_collector(
     place = Place(broker, lake)
     place.send(1)
     if not reached:
-        monkeypatch.setattr("onefold.landing.cluster.SECONDS", 0.5)
+        monkeypatch.setattr("onefold.kafka.cluster.SECONDS", 0.5)
     inspection = Inspection("c", {"bootstrap.servers": broker.bootstrap if reached else "127.0.0.1:9"})
     left = weakref.ref(inspection)
     gc.disable()

@@ -17,11 +17,11 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from onefold import lake_keys
 from onefold.errors import LandingInterruptedError
+from onefold.kafka.raw_log import Answer, RawLog
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
-from onefold.landing.raw import Answer, RawLog
 from onefold.landing.standing import Standing
 from onefold.offsets import Range
 from sample.broker import Broker

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AclOperation, AclPermissionType, AdminClient, 
 
 from onefold.draft import Sample, Topics, draft_dataset, text_of
 from onefold.draft.topics import newest_of_topics
-from onefold.landing.cluster import Cluster
+from onefold.kafka.cluster import Cluster
 from sample.broker import Broker
 from tests.support.project import Project
 from tests.support.rights import AUTHORIZER, acl, granted

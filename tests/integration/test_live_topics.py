@@ -26,8 +26,8 @@ from onefold.errors import (
     UnreadableStampError,
     UsageError,
 )
+from onefold.kafka.cluster import Cluster
 from onefold.lake import Lake
-from onefold.landing.cluster import Cluster
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
@@ -523,7 +523,7 @@ def test_an_export_folder_cannot_stand_in_for_live_topics(topics: Make) -> None:
 def test_brokers_that_do_not_answer_are_named(
     lake: Lake, session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onefold.landing.cluster.SECONDS", 3.0)
+    monkeypatch.setattr("onefold.kafka.cluster.SECONDS", 3.0)
     t = Topics.on("127.0.0.1:9", lake, session, "t")
     with pytest.raises(ClusterUnavailableError, match=r"kafka_default \(127\.0\.0\.1:9\): .*[Cc]onnect"):
         t.plan()

@@ -18,10 +18,10 @@ from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Session
 from onefold.diagnosis import Facts, diagnose, gather
+from onefold.kafka.batch_records import parse
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
-from onefold.records.batches import parse
 from onefold.report import causes
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of
@@ -171,7 +171,7 @@ def folded(
         done = run_batch(lake, mine, plan_batch(lake, mine), InSession(lake, session_on(lake)))
         assert done.red is None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("onefold.landing.newest.PARTITIONS", 20)  # all that were tried
+            patch.setattr("onefold.kafka.newest_batches.PARTITIONS", 20)  # all that were tried
             facts = gather(lake, mine)
         return Told(
             describe(lake, mine, done.batch),

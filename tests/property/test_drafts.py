@@ -16,7 +16,7 @@ from onefold.draft.fields import contents_of
 from onefold.draft.sample import Sample
 from onefold.draft.values import open_sample
 from onefold.errors import NoDraftError
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 from onefold.proof.decode import fields_of
 from tests.support.drafts import Draw
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from crc32c import crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from onefold.landing.record_batches import HEADER, Header, header_at
+from onefold.kafka.record_batches import HEADER, Header, header_at
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 AT = 1_700_000_000_000

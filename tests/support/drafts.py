@@ -13,7 +13,7 @@ from uuid import UUID
 from onefold.dataset import Dataset, load_dataset
 from onefold.draft import Draft, Export, Topics, draft_dataset, text_of
 from onefold.draft.sample import sample_of
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 
 KCAT = Export("exports/things/", "kcat")
 CONNECT = Export("exports/things/", "connect")

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from onefold.kafka.batch_records import HEADERS
 from onefold.records import envelope as E
-from onefold.records.batches import HEADERS
 
 _FIELDS = {
     "case": pa.string(),

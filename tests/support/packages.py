@@ -54,8 +54,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_skips.py", "spark/test_forget.py", "process/test_decisions.py", "process/test_decision_crashes.py",
     ),
     "dedup": (
-        *_LAWS, "unit/test_columns.py", "spark/test_survivors.py", "spark/test_positions.py", "spark/test_sequences.py",
-        "spark/test_reuse.py", "spark/test_small.py", "spark/test_plans.py", "spark/test_within.py",
+        *_LAWS, "unit/test_columns.py", "unit/test_code_digest.py", "spark/test_survivors.py",
+        "spark/test_positions.py", "spark/test_sequences.py", "spark/test_reuse.py", "spark/test_small.py", "spark/test_plans.py", "spark/test_within.py",
         "spark/test_conflicts.py", "spark/test_clearing.py", "process/test_sample.py",
     ),
     "diagnosis": ("unit/test_diagnosis.py", "process/test_doctor.py", "integration/test_doctor.py"),
@@ -72,6 +72,10 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "formats": ("unit/test_formats.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py", *_LAYOUTS),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
     "lake": ("unit/test_storage.py", "unit/test_settings.py", "unit/test_generation.py", "process/test_runs.py", *_S3),
+    "kafka": (
+        *_LIVE, "unit/test_batches.py", "unit/test_transactions.py", "unit/test_segment_scan.py", "unit/test_newest.py",
+        "unit/test_connections.py", "unit/test_diagnosis.py",
+    ),
     "lake_keys": ("unit/test_storage.py", "unit/test_plan.py", "process/test_maintain.py"),
     "jvm_errors": ("unit/test_errors.py",),
     "generation": ("unit/test_generation.py", "unit/test_schema_changes.py", "spark/test_schema_changes.py"),

@@ -16,9 +16,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
-from onefold.landing import batches
-from onefold.landing.batches import Found, classify
-from onefold.landing.raw import Answer, NoEvidenceError
+from onefold.kafka import missing_offsets as batches
+from onefold.kafka.missing_offsets import Found, classify
+from onefold.kafka.raw_log import Answer, NoEvidenceError
 from onefold.offsets import Range, merged
 
 HEADER = DefaultRecordBatchBuilder.HEADER_STRUCT

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from onefold.errors import ClientSettingsError, UsageError
-from onefold.landing.cluster import Cluster
-from onefold.landing.connection import client_settings, java_settings, python_settings
-from onefold.landing.raw import NoEvidenceError, RawLog
+from onefold.kafka.cluster import Cluster
+from onefold.kafka.connection import client_settings, java_settings, python_settings
+from onefold.kafka.raw_log import NoEvidenceError, RawLog
 from onefold.settings import Settings, load_settings
 from tests.support.certificates import certificate_in
 
@@ -223,11 +223,11 @@ def test_kafka_python_shows_the_certificate_and_checks_the_brokers_name(tmp_path
 def test_brokers_that_kafka_python_cannot_reach_are_asked_once(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
 ) -> None:
-    monkeypatch.setattr("onefold.landing.raw.SECONDS", 0.3)
+    monkeypatch.setattr("onefold.kafka.raw_log.SECONDS", 0.3)
     with RawLog({"bootstrap.servers": "127.0.0.1:9"} | given) as log:
         with pytest.raises(NoEvidenceError, match=r"kafka-python cannot reach 127\.0\.0\.1:9: ") as raised:
             log.fetch("t", 0, 0, 1)
-        monkeypatch.setattr("onefold.landing.raw.SECONDS", 300.0)
+        monkeypatch.setattr("onefold.kafka.raw_log.SECONDS", 300.0)
         with pytest.raises(NoEvidenceError, match=re.escape(str(raised.value))):
             log.fetch("t", 1, 0, 1)
 

@@ -18,7 +18,7 @@ from onefold.diagnosis.facts import FirstPartitions
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
 from onefold.instants import span_text
-from onefold.landing.condition import (
+from onefold.kafka.condition import (
     Activity,
     BrokerCondition,
     ClusterCondition,
@@ -31,7 +31,7 @@ from onefold.landing.condition import (
     TopicCondition,
     TransactionCondition,
 )
-from onefold.landing.inspection import stamps_of
+from onefold.kafka.inspection import stamps_of
 from onefold.report.causes import Change
 from onefold.upsert.documents import Duplicates
 

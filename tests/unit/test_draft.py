@@ -12,7 +12,7 @@ import pytest
 from onefold.draft import Draft, Export, Topics, draft_dataset, text_of
 from onefold.draft.sample import Sample, sample_of
 from onefold.errors import NoDraftError
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 from tests.support.drafts import CONNECT, KCAT, drafted, entry, loaded, notes, record
 
 

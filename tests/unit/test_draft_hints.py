@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onefold.draft import Topics, text_of
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 from tests.support.drafts import drafted, entry, loaded, notes, record
 
 LIVE = Topics("kafka_default", ("shop.things",))

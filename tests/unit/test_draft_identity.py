@@ -11,7 +11,7 @@ import pytest
 
 from onefold.draft import Draft
 from onefold.errors import NoDraftError
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 from tests.support.drafts import CONNECT, drafted, entry, loaded, notes, record
 
 NOTHING_SAYS = "and nothing else says that they are duplicates: each may be an event of its own"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onefold.dataset import load_dataset
 from onefold.draft import Export, Sample, Topics, draft_dataset, text_of
 from onefold.errors import NoDraftError
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 from tests.support.drafts import Draw
 
 SOURCES = (

@@ -15,7 +15,7 @@ LIGHT = (
     "onefold.dataset", "onefold.landing.land", "onefold.spark.settings", "onefold.spark.result", "onefold.cli",
     "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.cli.run", "onefold.cli.steps",
     "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
-    "onefold.diagnosis", "onefold.landing.inspection", "onefold.decisions", "onefold.publish.decide",
+    "onefold.diagnosis", "onefold.kafka.inspection", "onefold.decisions", "onefold.publish.decide",
     "onefold.quality.waivers", "onefold.upsert.skips", "onefold.report.decisions",
     "onefold.publish.requests", "onefold.publish.stuck", "onefold.maintenance.keep",
 )  # fmt: skip
@@ -36,7 +36,7 @@ def test_commands_and_drivers_import_no_engine() -> None:
     ("library", "rooms"),
     [
         (r"boto3|botocore", {"storage"}),
-        (r"confluent_kafka|kafka", {"landing"}),
+        (r"confluent_kafka|kafka", {"kafka"}),
         (r"airflow", {"orchestration", "ui"}),
         (r"great_expectations", {"quality"}),
         (r"pyspark", {"records", "dedup", "upsert", "quality", "maintenance", "proof", "spark", "operations"}),

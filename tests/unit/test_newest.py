@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from onefold.dataset import Dataset
-from onefold.diagnosis import Facts, diagnose, gather
+from onefold.diagnosis import Facts, diagnose, gather, landed_segments
+from onefold.kafka.condition import RecordBatch
+from onefold.kafka.newest_batches import headers_of
 from onefold.lake import Lake
-from onefold.landing import newest
-from onefold.landing.condition import RecordBatch
 from onefold.landing.land import land_batch, plan_batch
-from onefold.landing.newest import headers_of
 from tests.support.batches import AT, Export, altered, marker, values
 
 STAMP = datetime.fromtimestamp(AT / 1000, tz=UTC)
@@ -70,11 +69,11 @@ def test_the_partitions_and_bytes_that_are_looked_at_are_bounded_and_what_is_lef
     look: Callable[..., Facts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = [values(0, "a")]
-    monkeypatch.setattr(newest, "PARTITIONS", 2)
+    monkeypatch.setattr(landed_segments, "PARTITIONS", 2)
     facts = look(*((number, 0, batch) for number in range(3)))
     assert {one.partition for one in facts.record_batches or ()} == {0, 1}
     assert facts.batches_unseen == "only 2 of 3 partitions were looked at"
-    monkeypatch.setattr(newest, "BYTES", 2 * len(batch[0]) - 1)
+    monkeypatch.setattr(landed_segments, "BYTES", 2 * len(batch[0]) - 1)
     facts = look((3, 0, batch))
     assert {one.partition for one in facts.record_batches or ()} == {0}
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onefold.landing import record_batches, segments
-from onefold.landing.record_batches import header_at, last_record
-from onefold.landing.segments import Scan, scan
-from onefold.records.batches import parse
+from onefold.kafka import record_batches
+from onefold.kafka import segment_index as segments
+from onefold.kafka.batch_records import parse
+from onefold.kafka.record_batches import header_at, last_record
+from onefold.kafka.segment_index import Scan, scan
 from tests.support.batches import CODECS, altered, batch, emptied, marker, placed, values
 
 START = 40

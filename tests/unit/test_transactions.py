@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onefold.landing.segments import SegmentIndex, scan
-from onefold.landing.transactions import Knowledge, resolve
+from onefold.kafka.segment_index import SegmentIndex, scan
+from onefold.kafka.transactions import Knowledge, resolve
 from tests.support.batches import emptied, marker, values
 
 ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"

@@ -133,8 +133,8 @@ def _check_draft(text: str, file: Path, name: str) -> None:
 def _of_topics(settings: Settings, name: str, topics: list[str], connection: str, table: str | None, count: int) -> Any:
     from onefold.draft import Topics, draft_dataset
     from onefold.draft.topics import newest_of_topics
-    from onefold.landing.cluster import Cluster
-    from onefold.landing.connection import client_settings
+    from onefold.kafka.cluster import Cluster
+    from onefold.kafka.connection import client_settings
 
     cluster = Cluster(connection, client_settings(settings, connection))
     found = newest_of_topics(name, cluster, topics, count)

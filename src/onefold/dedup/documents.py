@@ -162,13 +162,20 @@ def judge_of(code: str, shape: str) -> str:
     return f"{code}-fields-{shape}" if shape else code
 
 
+JUDGING = (
+    "dataset", "formats", "kafka", "records", "dedup",
+    "landing/undecided.py", "instants.py", "offsets.py", "vocabulary.py",
+)  # fmt: skip
+"""The packages and modules that can change a verdict of dedup: staging by other code is not used."""
+
+
 @cache
 def code_digest() -> str:
-    """Twelve hex digits over the source that judges a record: words, dataset, formats, records, dedup."""
+    """Twelve hex digits over the source that judges a record (`JUDGING`)."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
-    digest.update((root / "vocabulary.py").read_bytes())
-    for room in ("dataset", "formats", "records", "dedup"):
-        for file in sorted((root / room).glob("*.py")):
-            digest.update(f"{room}/{file.name}\n".encode() + file.read_bytes())
+    for place in JUDGING:
+        below = root / place
+        for file in sorted(below.rglob("*.py")) if below.is_dir() else [below]:
+            digest.update(f"{file.relative_to(root).as_posix()}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:12]

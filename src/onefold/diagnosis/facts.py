@@ -9,7 +9,7 @@ from functools import cached_property
 
 from onefold.dataset import Dataset
 from onefold.diagnosis.schedule import longest_wait
-from onefold.landing.condition import BrokerCondition, ClusterCondition, RecordBatch, TopicCondition, Where
+from onefold.kafka.condition import BrokerCondition, ClusterCondition, RecordBatch, TopicCondition, Where
 from onefold.report.causes import Explained, causes_of, untold
 from onefold.upsert.documents import Duplicates
 from onefold.vocabulary import Verdict

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.diagnosis.facts import Facts, FirstPartitions, Landed
+from onefold.kafka.condition import ClusterCondition, NewestBatches, Where
+from onefold.kafka.connection import client_settings
 from onefold.lake import Lake
-from onefold.landing.condition import ClusterCondition, NewestBatches, Where
-from onefold.landing.connection import client_settings
 from onefold.landing.cuts import cut_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Manifest
@@ -48,7 +48,8 @@ def gather(lake: Lake, dataset: Dataset, now: datetime | None = None) -> Facts:
 
 def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> NewestBatches | None:
     """The newest record batches, where the source shows them."""
-    from onefold.landing.newest import newest_of_segments, newest_of_topics
+    from onefold.diagnosis.landed_segments import newest_of_segments
+    from onefold.kafka.newest_batches import newest_of_topics
 
     kafka = dataset.source.kafka
     if kafka and cluster:
@@ -63,7 +64,7 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
 
 
 def _cluster(lake: Lake, dataset: Dataset) -> ClusterCondition | None:
-    from onefold.landing.inspection import Inspection
+    from onefold.kafka.inspection import Inspection
 
     kafka = dataset.source.kafka
     if kafka is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from onefold.diagnosis.facts import Facts
-from onefold.landing.condition import RecordBatch
+from onefold.kafka.condition import RecordBatch
 
 
 @dataclass(frozen=True, slots=True)

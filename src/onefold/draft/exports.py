@@ -16,8 +16,8 @@ from onefold.draft.sample import LARGEST, Item, Position, Sample, Span, sample_o
 from onefold.errors import NoDraftError
 from onefold.formats.aiven import read_line
 from onefold.formats.shapes import FormatError
+from onefold.kafka.record import Record
 from onefold.landing.names import base_of, position_of, role_of
-from onefold.landing.record import Record
 from onefold.storage import ObjectInfo, Storage
 
 _TYPICAL = 1_000

@@ -17,8 +17,8 @@ from onefold.formats.kafka import Row, rows_from_end
 from onefold.formats.shapes import FormatError
 from onefold.formats.sink import LARGEST, headers_of, is_lines, key_of_line, keys_of, pairs_of, value_of_line, values_of
 from onefold.formats.text import bytes_of, header_of, line_of, text_of
+from onefold.kafka.record import Record
 from onefold.landing.names import base_of, is_tombstones, position_of
-from onefold.landing.record import Record
 from onefold.storage import ObjectInfo, Storage
 from onefold.storage.objects import Seekable
 

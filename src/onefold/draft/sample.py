@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from onefold.instants import instant
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 
 LARGEST = 64 << 20
 """Bytes of records that are held for a draft."""

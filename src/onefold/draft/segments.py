@@ -7,12 +7,12 @@ from functools import partial
 
 from onefold.draft.sample import Item
 from onefold.formats.text import text_of
+from onefold.kafka.batch_records import parse
+from onefold.kafka.record import Record
+from onefold.kafka.segment_index import Marker, Scan, scan
+from onefold.kafka.transactions import END, Knowledge, resolve
 from onefold.landing.names import position_of
-from onefold.landing.record import Record
-from onefold.landing.segments import Marker, Scan, scan
-from onefold.landing.transactions import END, Knowledge, resolve
 from onefold.offsets import Range, minus
-from onefold.records.batches import parse
 from onefold.storage import ObjectInfo, Storage
 
 SCANNED = 256 << 20

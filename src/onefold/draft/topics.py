@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from onefold.draft.sample import LARGEST, Sample, sample_of
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, NoDraftError, UnknownTopicError
-from onefold.landing.cluster import Cluster, Partition
-from onefold.landing.record import Record
+from onefold.kafka.cluster import Cluster, Partition
+from onefold.kafka.record import Record
 from onefold.offsets import newest_of
 
 

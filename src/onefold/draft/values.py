@@ -12,7 +12,7 @@ from typing import Any
 from onefold.draft.sample import Sample
 from onefold.errors import NoDraftError
 from onefold.formats.text import BOM
-from onefold.landing.record import Record
+from onefold.kafka.record import Record
 
 _MAGIC = 0
 """The first byte of the schema registry's wire format; four bytes of schema id follow."""

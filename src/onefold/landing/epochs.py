@@ -17,7 +17,7 @@ from onefold.landing.cuts import OffsetRange
 from onefold.offsets import Range, TopicPartition, merged
 
 if TYPE_CHECKING:
-    from onefold.landing.raw import RawLog
+    from onefold.kafka.raw_log import RawLog
 
 Marks = dict[int, int]
 """Of one partition: leader epoch to the end of what was landed while it was the newest."""
@@ -38,7 +38,7 @@ def suspected(marks: dict[str, Marks], newest: dict[str, int]) -> dict[str, Mark
 
 def cut_since(suspects: dict[str, Marks], newest: dict[str, int], log: RawLog) -> tuple[list[OffsetRange], list[str]]:
     """What was landed of suspected logs and other records have now; and notes, also on what nobody could tell."""
-    from onefold.landing.raw import NoEvidenceError
+    from onefold.kafka.raw_log import NoEvidenceError
 
     cut, notes = [], []
     for key, marks in suspects.items():

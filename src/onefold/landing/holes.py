@@ -16,8 +16,8 @@ from onefold.landing.standing import Standing
 from onefold.offsets import HoleKind, Range, TopicPartition, meet, merged, minus, size
 
 if TYPE_CHECKING:
-    from onefold.landing.batches import Found
-    from onefold.landing.raw import RawLog
+    from onefold.kafka.missing_offsets import Found
+    from onefold.kafka.raw_log import RawLog
 
 EXPIRED = "the log did not hold them any more when they were looked at"
 UNEXAMINED = "they are gone from the log, and the landing that was read in its place does not say what they were"
@@ -96,7 +96,7 @@ def explain(missing: list[Missing], starts: dict[str, int], log: RawLog, policy:
 
     `starts` are the first offsets that the logs hold now, by TopicPartition.key.
     """
-    from onefold.landing.batches import classify  # and kafka-python, which most landings do without
+    from onefold.kafka.missing_offsets import classify  # and kafka-python, which most landings do without
 
     explained = Explained()
     not_cleaned = cache(partial(_not_cleaned, policy))

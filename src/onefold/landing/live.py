@@ -23,9 +23,9 @@ from onefold.errors import (
 )
 from onefold.instants import span_text
 from onefold.jvm_errors import cause_of
+from onefold.kafka.condition import Activity, Where
+from onefold.kafka.connection import client_settings, java_settings
 from onefold.lake import Lake
-from onefold.landing.condition import Activity, Where
-from onefold.landing.connection import client_settings, java_settings
 from onefold.landing.cuts import OffsetRange, cut_at, cut_of, ranges_between
 from onefold.landing.epochs import Epochs, cut_since, marked, suspected
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
@@ -37,7 +37,7 @@ from onefold.landing.standing import Standing, first_landed, standing_for
 from onefold.offsets import HoleKind, Position, Range, TopicPartition, minus, newest_of
 
 if TYPE_CHECKING:
-    from onefold.landing.cluster import Cluster
+    from onefold.kafka.cluster import Cluster
 
 _LOG = logging.getLogger(__name__)
 _LATEST = (2**63 - 1) // 1000
@@ -59,7 +59,7 @@ class LiveSource:
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster behind the dataset's connection."""
-        from onefold.landing.cluster import Cluster
+        from onefold.kafka.cluster import Cluster
 
         return Cluster(self.connection, client_settings(self.lake.settings, self.connection))
 
@@ -169,7 +169,7 @@ class LiveSource:
                 stalled[where] = stable
         if not stalled:
             return []
-        from onefold.landing.activity import activity_of
+        from onefold.kafka.activity import activity_of
 
         activity = activity_of(self.cluster.settings, list(stalled), groups=False)
         return [
@@ -269,7 +269,7 @@ class LiveSource:
         newest = {key: epochs[at] for key, one in partitions.items() if (at := (one.topic, one.partition)) in epochs}
         if not (suspects := suspected(self._epochs.marks, newest)):
             return newest, [], []
-        from onefold.landing.raw import RawLog
+        from onefold.kafka.raw_log import RawLog
 
         with RawLog(client_settings(self.lake.settings, self.connection)) as log:
             return newest, *cut_since(suspects, newest, log)
@@ -369,7 +369,7 @@ class LiveSource:
         return explained
 
     def _by_the_log(self, missing: list[Missing]) -> Explained:
-        from onefold.landing.raw import RawLog
+        from onefold.kafka.raw_log import RawLog
 
         starts: dict[str, int] = {}
         with contextlib.suppress(ClusterUnavailableError, ClusterRefusedError):

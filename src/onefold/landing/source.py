@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from onefold.kafka.transactions import Transactions
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, LandedObject
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan
-from onefold.landing.transactions import Transactions
 
 AT_ONCE = 8
 """Objects that are copied, or read, at once."""

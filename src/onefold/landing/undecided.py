@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.kafka.segment_index import SegmentIndex, Span, known, scan
+from onefold.kafka.transactions import Fates, Knowledge, Transactions, listed, resolve
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Cleared, LandedObject, Manifest
 from onefold.landing.plan import taken_plans
-from onefold.landing.segments import SegmentIndex, Span, known, scan
 from onefold.landing.source import Landed
-from onefold.landing.transactions import Fates, Knowledge, Transactions, listed, resolve
 from onefold.offsets import Range, TopicPartition, meet, merged, minus
 
 Ranges = dict[int, list[Range]]

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from onefold.dataset.source import Encoding, Origin
 from onefold.formats.aiven import Line, read_line
+from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.batches import HEADERS
 from onefold.records.json import LARGEST
 from onefold.records.landed import literal
 

@@ -25,10 +25,10 @@ from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro
 from onefold.formats.shapes import FormatError
 from onefold.formats.sink import LARGEST, headers_of, keys_of, pairs_of, values_of
+from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.landing.names import base_of, is_tombstones
 from onefold.records import envelope as E
-from onefold.records.batches import HEADERS
 from onefold.records.landed import complaint, literal
 
 _BATCH = 4 << 20

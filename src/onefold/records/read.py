@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
 from onefold.dataset.source import Columns, Encoding, Origin
+from onefold.kafka.transactions import Transactions
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import LandedObject, Manifest
-from onefold.landing.transactions import Transactions
 from onefold.landing.undecided import write_index
 from onefold.records import envelope as E
 from onefold.records.aiven import read_aiven

@@ -19,10 +19,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset.source import Origin
-from onefold.landing.segments import SegmentIndex
-from onefold.landing.transactions import OfProducer, Transactions
+from onefold.kafka.batch_records import HEADERS, parse
+from onefold.kafka.segment_index import SegmentIndex
+from onefold.kafka.transactions import OfProducer, Transactions
 from onefold.records import envelope as E
-from onefold.records.batches import HEADERS, parse
 from onefold.storage import S3Access, open_storage
 
 CUT = 64 << 10

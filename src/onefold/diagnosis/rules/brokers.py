@@ -9,7 +9,7 @@ from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting
 from onefold.diagnosis.rules.topics import WANTED, not_told
 from onefold.instants import span_text
-from onefold.landing.condition import BrokerCondition
+from onefold.kafka.condition import BrokerCondition
 from onefold.report.causes import Change
 
 LONG = timedelta(hours=1)

@@ -9,7 +9,7 @@ from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, Severity, lasting, millis, setting
 from onefold.diagnosis.writers import writers_of
 from onefold.instants import span_text
-from onefold.landing.condition import Activity, GroupCondition, Opener, PartitionCondition, RecordBatch, TopicCondition
+from onefold.kafka.condition import Activity, GroupCondition, Opener, PartitionCondition, RecordBatch, TopicCondition
 from onefold.report.causes import Change
 
 LONGEST = timedelta(minutes=15)

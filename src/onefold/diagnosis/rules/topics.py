@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, setting
-from onefold.landing.condition import PartitionCondition, TopicCondition
+from onefold.kafka.condition import PartitionCondition, TopicCondition
 from onefold.report.causes import Change
 
 WANTED = 3

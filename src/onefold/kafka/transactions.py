@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.landing.segments import Marker, SegmentIndex, Span, known
+from onefold.kafka.segment_index import Marker, SegmentIndex, Span, known
 from onefold.offsets import Range, TopicPartition, merged, minus
 
 END = (1 << 63) - 1

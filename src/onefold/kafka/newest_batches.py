@@ -1,24 +1,20 @@
 """The newest record batches of a log, by their headers: who wrote them, and how. Nothing is decompressed.
 
-It costs no more on a long log than on a short one: a few fetches, or one chunk of a segment, from each of a few
-partitions.
+It costs no more on a long log than on a short one: a few fetches from each of a few partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from onefold.instants import stamped
-from onefold.lake import Lake
-from onefold.landing.condition import NewestBatches, PartitionCondition, RecordBatch, TopicCondition
-from onefold.landing.connection import ClientSettings
-from onefold.landing.manifest import LandedObject
-from onefold.landing.record_batches import SIZE, Header, header_at
-from onefold.landing.undecided import find_index
+from onefold.kafka.condition import NewestBatches, PartitionCondition, RecordBatch, TopicCondition
+from onefold.kafka.connection import ClientSettings
+from onefold.kafka.record_batches import SIZE, Header, header_at
 
 if TYPE_CHECKING:
-    from onefold.landing.raw import RawLog
+    from onefold.kafka.raw_log import RawLog
 
 PARTITIONS = 10
 """Of how many partitions the newest batches are looked at: those with the most records."""
@@ -26,23 +22,21 @@ OFFSETS = 500
 """How far back from the end of a partition."""
 FETCH, FETCHES = 256 << 10, 4
 """Bytes of a fetch, and how many a partition is worth."""
-BYTES = 32 << 20
-"""Of landed segments, over all partitions."""
-NOT_LANDED = "no segment has been landed yet"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_SOME = "only {} of {} partitions were looked at"
+SOME = "only {} of {} partitions were looked at"
+"""What is said where not all partitions were."""
 
 
 def newest_of_topics(settings: ClientSettings, topics: Sequence[TopicCondition]) -> NewestBatches:
     """Those of live topics, uncommitted ones too; and the first of an open transaction, however far back it is."""
-    from onefold.landing.raw import NoEvidenceError, RawLog
+    from onefold.kafka.raw_log import NoEvidenceError, RawLog
 
     there = [
         (topic.name, one) for topic in topics for one in topic.partitions if one.has_leader and one.end > one.start
     ]
     chosen = sorted(there, key=lambda one: (one[1].start - one[1].end, one[0], one[1].number))[:PARTITIONS]
     found: list[RecordBatch] = []
-    unseen = _SOME.format(len(chosen), len(there)) if len(chosen) < len(there) else ""
+    unseen = SOME.format(len(chosen), len(there)) if len(chosen) < len(there) else ""
     with RawLog(settings) as log:
         for topic, partition in chosen:
             try:
@@ -57,47 +51,15 @@ def _newest(log: RawLog, topic: str, of: PartitionCondition) -> Iterator[RecordB
     at = max(of.start, of.end - OFFSETS)
     if of.stable < min(at, of.end):
         first = headers_of(log.fetch(topic, of.number, of.stable, SIZE, committed=False).records)
-        yield from (_told(topic, of.number, header) for header in list(first)[:1])
+        yield from (described(topic, of.number, header) for header in list(first)[:1])
     for _ in range(FETCHES):
         if at >= of.end:
             return
         headers = list(headers_of(log.fetch(topic, of.number, at, FETCH, committed=False).records))
         if not headers or headers[-1].end <= at:
             return
-        yield from (_told(topic, of.number, header) for header in headers)
+        yield from (described(topic, of.number, header) for header in headers)
         at = headers[-1].end
-
-
-def newest_of_segments(lake: Lake, source: str, landed: Iterable[LandedObject]) -> NewestBatches:
-    """Those of landed segments: of each partition the last chunk of its newest segment."""
-    newest: dict[tuple[str, int], LandedObject] = {}
-    for one in landed:
-        assert one.topic is not None
-        assert one.partition is not None
-        where = (one.topic, one.partition)
-        if where not in newest or _grown(newest[where]) < _grown(one):
-            newest[where] = one
-    found: list[RecordBatch] = []
-    left, looked = BYTES, 0
-    for (topic, partition), one in sorted(newest.items(), key=lambda item: (-(item[1].start or 0), item[0])):
-        index = find_index(lake, source, one)
-        if index is None or lake.storage.stat(one.key) is None or looked == PARTITIONS:
-            continue
-        chunk = index.chunks[-1] if index.chunks else None
-        if chunk and chunk.end - chunk.start > left:
-            continue
-        looked += 1
-        if chunk:
-            left -= chunk.end - chunk.start
-            data = lake.storage.read_range(one.key, chunk.start, chunk.end)
-            found += (_told(topic, partition, header) for header in headers_of(data))
-    unseen = _SOME.format(looked, len(newest)) if looked < len(newest) else ""
-    return NewestBatches(tuple(found), unseen if newest else NOT_LANDED)
-
-
-def _grown(one: LandedObject) -> tuple[int, int]:
-    """The newest segment starts last; of its copies the longest is the newest."""
-    return one.start or 0, one.size
 
 
 def headers_of(data: bytes) -> Iterator[Header]:
@@ -117,7 +79,8 @@ def _old(header: Header) -> Header:
     return header._replace(records=1, **none)
 
 
-def _told(topic: str, partition: int, header: Header) -> RecordBatch:
+def described(topic: str, partition: int, header: Header) -> RecordBatch:
+    """What the header of a record batch says."""
     stamp, codec = header.max_timestamp, header.attributes & 7
     return RecordBatch(
         topic,

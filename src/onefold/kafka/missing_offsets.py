@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka.record import MemoryRecords
 
-from onefold.landing.raw import Answer, NoEvidenceError
+from onefold.kafka.raw_log import Answer, NoEvidenceError
 from onefold.offsets import HoleKind, Range, meet, merged, minus
 
 Fetch = Callable[[int, int], Answer]

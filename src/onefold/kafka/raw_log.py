@@ -16,7 +16,7 @@ from kafka.net import KafkaConnectionManager, NetworkSelector
 from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from onefold.landing.connection import SERVERS, ClientSettings, python_settings
+from onefold.kafka.connection import SERVERS, ClientSettings, python_settings
 
 SECONDS = 30.0
 """How long leaders may take to answer one question, asked again where an error passes."""

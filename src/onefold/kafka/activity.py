@@ -17,15 +17,15 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from onefold.instants import stamped
-from onefold.landing import cluster
-from onefold.landing.condition import (
+from onefold.kafka import cluster
+from onefold.kafka.condition import (
     Activity,
     GroupCondition,
     ProducerCondition,
     TransactionCondition,
     Where,
 )
-from onefold.landing.connection import ClientSettings, python_settings
+from onefold.kafka.connection import ClientSettings, python_settings
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it says beside its errors is for nobody
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from onefold.landing.record_batches import SIZE, Header, decompressed, header_at, varint
+from onefold.kafka.record_batches import SIZE, Header, decompressed, header_at, varint
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """The type of a record's headers, in Arrow."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 from pydantic import BaseModel, ConfigDict, Field
 
-from onefold.landing.record_batches import (
+from onefold.kafka.record_batches import (
     CRC_START,
     HEADER,
     LENGTH_END,

@@ -17,10 +17,10 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 
 from onefold.errors import ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.instants import EPOCH, clamped, instant
-from onefold.landing import cluster
-from onefold.landing.activity import activity_of
-from onefold.landing.cluster import Cluster, Partition
-from onefold.landing.condition import (
+from onefold.kafka import cluster
+from onefold.kafka.activity import activity_of
+from onefold.kafka.cluster import Cluster, Partition
+from onefold.kafka.condition import (
     BrokerCondition,
     ClusterCondition,
     Config,

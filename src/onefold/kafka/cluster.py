@@ -27,8 +27,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # typ
 
 from onefold.errors import ClientSettingsError, ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.instants import instant, millis_from
-from onefold.landing.connection import SERVERS, ClientSettings
-from onefold.landing.record import Record
+from onefold.kafka.connection import SERVERS, ClientSettings
+from onefold.kafka.record import Record
 
 SECONDS = 30.0
 """How long brokers may take to answer one question."""

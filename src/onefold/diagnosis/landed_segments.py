@@ -1,0 +1,47 @@
+"""The newest record batches of landed log segments: one chunk of a segment from each of a few partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onefold.kafka.condition import NewestBatches, RecordBatch
+from onefold.kafka.newest_batches import PARTITIONS, SOME, described, headers_of
+from onefold.lake import Lake
+from onefold.landing.manifest import LandedObject
+from onefold.landing.undecided import find_index
+
+BYTES = 32 << 20
+"""Over all partitions."""
+NOT_LANDED = "no segment has been landed yet"
+
+
+def newest_of_segments(lake: Lake, source: str, landed: Iterable[LandedObject]) -> NewestBatches:
+    """Those of landed segments: of each partition the last chunk of its newest segment."""
+    newest: dict[tuple[str, int], LandedObject] = {}
+    for one in landed:
+        assert one.topic is not None
+        assert one.partition is not None
+        where = (one.topic, one.partition)
+        if where not in newest or _grown(newest[where]) < _grown(one):
+            newest[where] = one
+    found: list[RecordBatch] = []
+    left, looked = BYTES, 0
+    for (topic, partition), one in sorted(newest.items(), key=lambda item: (-(item[1].start or 0), item[0])):
+        index = find_index(lake, source, one)
+        if index is None or lake.storage.stat(one.key) is None or looked == PARTITIONS:
+            continue
+        chunk = index.chunks[-1] if index.chunks else None
+        if chunk and chunk.end - chunk.start > left:
+            continue
+        looked += 1
+        if chunk:
+            left -= chunk.end - chunk.start
+            data = lake.storage.read_range(one.key, chunk.start, chunk.end)
+            found += (described(topic, partition, header) for header in headers_of(data))
+    unseen = SOME.format(looked, len(newest)) if looked < len(newest) else ""
+    return NewestBatches(tuple(found), unseen if newest else NOT_LANDED)
+
+
+def _grown(one: LandedObject) -> tuple[int, int]:
+    """The newest segment starts last; of its copies the longest is the newest."""
+    return one.start or 0, one.size
