@@ -135,6 +135,13 @@ def _folder(item: pytest.Item) -> str:
     return item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
 
 
+@pytest.fixture
+def draw(request: pytest.FixtureRequest) -> random.Random:
+    """Chance for a test of one example, which the same `--hypothesis-seed` repeats: hypothesis' own first example is
+    always the simplest."""
+    return random.Random(f"{request.config.getoption('hypothesis_seed')} {request.node.name}")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real Kafka broker for the whole session; tests use topics of their own."""

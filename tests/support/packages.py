@@ -15,7 +15,13 @@ PACKAGES = sorted(
 )
 """The packages and modules of `src/onefold`."""
 
-_LAWS = ("property/*.py", "spark/test_histories.py", "spark/test_pipeline_orders.py", "spark/test_recount.py")
+_LAWS = (
+    "property/*.py",
+    "spark/test_histories.py",
+    "spark/test_pipeline_orders.py",
+    "spark/test_recount.py",
+    "spark/test_odd_streams.py",
+)
 _LAYOUTS = (
     "spark/test_kcat.py", "spark/test_connect.py", "spark/test_layouts.py", "spark/test_layout_batches.py",
     "spark/test_segments.py", "spark/test_fuzzed_segments.py", "integration/test_segments.py",
@@ -55,7 +61,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "dedup": (
         *_LAWS, "unit/test_columns.py", "unit/test_code_digest.py", "spark/test_survivors.py",
-        "spark/test_positions.py", "spark/test_sequences.py", "spark/test_reuse.py", "spark/test_small.py", "spark/test_plans.py", "spark/test_within.py",
+        "spark/test_positions.py", "spark/test_sequences.py", "spark/test_reuse.py", "spark/test_small.py",
+        "spark/test_plans.py", "spark/test_within.py",
         "spark/test_conflicts.py", "spark/test_clearing.py", "process/test_sample.py",
     ),
     "diagnosis": ("unit/test_diagnosis.py", "process/test_doctor.py", "integration/test_doctor.py"),
@@ -118,8 +125,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",
         "spark/test_explain.py", "process/test_red_verdicts.py", "process/test_quarantine.py",
-        "process/test_changes.py", "process/test_reds.py",
-        "dags/test_report_pages.py",
+        "process/test_changes.py", "process/test_reds.py", "dags/test_report_pages.py",
     ),
     "rest": ("integration/test_catalog.py", "integration/test_where_it_runs.py", "process/test_contention.py"),
     "settings": ("unit/test_settings.py", "unit/test_config.py", "unit/test_connections.py", "unit/test_compose.py"),

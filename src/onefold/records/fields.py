@@ -126,7 +126,8 @@ def _scalar(json: Column, seen: _Seen, kind: FieldType) -> Column:
         case "double":
             value, whole = F.try_variant_get(json, "$", "double"), F.try_variant_get(json, "$", "bigint")
             value = F.when(seen.marked, text.try_cast("double")).otherwise(value)
-            exact = whole.cast("double").cast("decimal(38,0)") == whole.cast("decimal(38,0)")
+            # Compared as whole numbers: a decimal of a double has its shortest digits only. 2^63 is no bigint.
+            exact = (whole.cast("double").try_cast("bigint") == whole) & (whole.cast("double") < 2.0**63)
             finite = F.abs(value) < float("inf")  # 1e400 is read as Infinity
             fits = found.startswith("DECIMAL") | ((found == "DOUBLE") & finite)
             return F.when(F.when(found == "BIGINT", exact).otherwise(fits), value)

@@ -22,11 +22,14 @@ _BOM = "\ufeff"
 HALF = "\ufdd0"
 """Stands in a parsed text before the four digits of half a surrogate pair: such a text is none (`as_parsed`)."""
 EXPONENT = "\ufdd4"
-"""Stands in a parsed text before the digits of a number with an exponent, which is a string there (`as_parsed`)."""
+"""Stands in a parsed text before the digits of a number with an exponent or more than 38 digits, which is a string
+there (`as_parsed`)."""
 _ESCAPE, _BACKSLASH, _QUOTE = "\ufdd2", "\ufdd1", "\ufdd3"
 """Letters for what is put aside meanwhile: noncharacters, which no text has."""
-_HAS_EXPONENT = r"[:\[,]\s*-?[0-9]+(\.[0-9]+)?[eE][-+]?[0-9]"
-_EXPONENT = r"(?<![\w.+-])-?(0|[1-9][0-9]*)(\.[0-9]+)?[eE][-+]?[0-9]+(?![\w.+-])"
+_LONG = r"(?<=[0-9.]{39})"
+"""Behind a number with more digits than VARIANT's decimals have (38)."""
+_HAS_EXPONENT = rf"[:\[,]\s*-?[0-9]++(\.[0-9]++)?+([eE][-+]?[0-9]|{_LONG})"
+_EXPONENT = rf"(?<![\w.+-])-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+|{_LONG})(?![\w.+-])"
 """A number as JSON has it: what is none stays as it is, and is refused."""
 _DIGITS = "[0-9a-fA-F]{2}"
 _PAIR = rf"\\u([dD][89abAB]{_DIGITS})\\u([dD][c-fC-F]{_DIGITS})"
@@ -57,8 +60,8 @@ def without_half_pairs(text: Column, mark: str) -> Column:
 
 def as_parsed(text: Column) -> Column:
     """A JSON text as a value is parsed: without a byte order mark, with `HALF` before the digits of half a surrogate
-    pair, and with each number that has an exponent as a string of its digits behind `EXPONENT`: Spark's parser makes
-    a double of such a number. Null where the text has such letters of its own, too."""
+    pair, and with each number that has an exponent or more than 38 digits as a string of its digits behind `EXPONENT`:
+    Spark's parser makes a double of such a number. Null where the text has such letters of its own, too."""
     plain = without_mark(text)
     marked = F.when(~has_own_letters(plain), _with_exponents(plain))
     return F.when(_is_odd(plain), marked).otherwise(plain)

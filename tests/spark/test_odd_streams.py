@@ -1,0 +1,147 @@
+"""Rows and verdicts of odd streams, counted once more from their bytes: a decoder and a fold that share no code with
+runs and proofs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from onefold.dataset import Dataset
+from onefold.lake import Lake
+from onefold.report.ledger import rows_of, verdicts_of
+from tests.support import oracle
+from tests.support.launchers import small_session_on
+from tests.support.odd_streams import KINDS, Export, generate
+from tests.support.oracle import Decoded, Rules, Verdict
+from tests.support.pipeline import run
+from tests.support.plain_decoder import Decoder, read_connect, read_kcat, read_parquet
+
+Place = tuple[int, int]
+"""Partition and offset; -1 of a line that is no record."""
+Account = Counter[tuple[Place, str | None, str | None]]
+"""Records by place, verdict and reason."""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, lake_in: Callable[[Path], Lake]) -> Lake:
+    """One lake for all streams."""
+    return lake_in(tmp_path_factory.mktemp("odd"))
+
+
+@pytest.fixture(scope="module")
+def session(lake: Lake, spark: SparkSession) -> SparkSession:
+    """A session on it."""
+    del spark
+    return small_session_on(lake)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_L1_L2_rows_and_verdicts_are_those_of_plain_python(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Callable[..., Dataset],
+    tmp_path: Path,
+    draw: Random,
+    kind: str,
+) -> None:
+    export = generate(KINDS[kind], kind.replace(" ", "_"), draw)
+    made, recount = dataset(export.name, **export.given), Recount(export)
+    for number, files in enumerate(export.batches):
+        folder = tmp_path / str(number)
+        for name, data in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        done = run(session, lake, made, folder)
+        assert done.red is None, done.red
+        found, _ = verdicts_of(lake, made, done.batch)
+        assert account((place(row), row["verdict"], row["reason"]) for row in found) == recount.add(files)
+    assert multiset(rows_of(lake, made)) == multiset(recount.rows())
+
+
+class Recount:
+    """An export's table and verdicts, from its bytes."""
+
+    def __init__(self, export: Export) -> None:
+        given = export.given
+        self.decoder, self.layout = Decoder(given), given["source"]["exports"]["layout"]
+        self.apply = given["apply"]
+        upsert, identity = self.apply["mode"] == "upsert", given["identity"]
+        narrow = ("message_id",) if "message_id" in identity and (upsert or "business_key" in identity) else ()
+        deciding = "key_version" if upsert else ("business_key" if "business_key" in identity else "message_id")
+        self.rules = Rules("upsert" if upsert else "append", deciding, narrow=narrow)
+        self.records: list[Decoded] = []
+
+    def add(self, files: dict[str, bytes]) -> Account:
+        """The verdicts of the next batch."""
+        batch = [self.decoder.decode(raw) for name, data in files.items() for raw in self._read(name, data)]
+        covered = {record.position for record in self.records if record.rejected is None}
+        table = oracle.rows(self.records, self.rules)
+        verdicts = []
+        for record, said in zip(batch, oracle.verdicts(batch, self.rules), strict=True):
+            read_before = record.usable and record.position in covered
+            told = ("duplicate", "position") if read_before else self._against(table.get(record.key), record, said)
+            verdicts.append((record.position[3:], *told))
+        self.records += batch
+        return account(verdicts)
+
+    def _read(self, name: str, data: bytes) -> Iterable[Any]:
+        if self.layout == "connect":
+            return read_connect(name, data)
+        return (read_parquet if self.layout == "parquet" else read_kcat)(data)
+
+    def _against(self, row: Decoded | None, record: Decoded, said: Verdict) -> tuple[str | None, str | None]:
+        """What becomes of a verdict of the batch alone where the table has a row of the key.
+
+        A second batch brings no other content for an identity that its first has: then who lost within the
+        batch has the same verdict.
+        """
+        upsert = self.rules.mode == "upsert"
+        if not record.usable:
+            return said.verdict, said.reason
+        tied = row is not None and row.version == record.version
+        if said.verdict is not None and not (tied and said.reason == "in_batch"):
+            return said.verdict, said.reason
+        new = "insert" if upsert or self.apply["mode"] == "append" else "add"
+        fresh = "delete" if record.deleted else new
+        if row is None:
+            return "applied", fresh
+        same = row.content == record.content
+        level = next((one for one in self.rules.narrow if oracle.same_at(one, row, record)), None)
+        if same and (tied or level):
+            return "duplicate", level or self.rules.deciding
+        if tied:
+            return "conflict", "same_version" if upsert else "same_identity"
+        if record.version < row.version:
+            return "superseded", "stored"
+        return "applied", fresh if record.deleted or row.deleted else "update"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows that readers see."""
+        live = [json.loads(one.content) for one in oracle.live(self.records, self.rules).values()]
+        rows = [{name: value for name, value in row.items() if name != "deleted"} for row in live]
+        if self.apply["mode"] != "increment":
+            return rows
+        sums: dict[str, Decimal] = {}
+        for row in rows:
+            sums[row["sku"]] = sums.get(row["sku"], Decimal(0)) + Decimal(row["delta"])
+        return [{"sku": sku, "stock": f"{total:f}"} for sku, total in sums.items()]
+
+
+def account(verdicts: Iterable[tuple[Place, str | None, str | None]]) -> Account:
+    return Counter(verdicts)
+
+
+def place(row: dict[str, Any]) -> Place:
+    return (-1, -1) if row["offset"] is None else (row["partition"], row["offset"])
+
+
+def multiset(rows: Iterable[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
