@@ -17,6 +17,8 @@ DECIDES_NOTHING = {
     "processes.py": "how it runs", "spark": "how it runs", "generation.py": "part of where staging lies",
     "errors.py": "what is said", "jvm_errors.py": "what is said", "__init__.py": "nothing",
     "decisions": "part of where staging lies", "upsert": "reads what was published",
+    **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "record")},
+    **{f"kafka/{name}.py": "explains offsets without records" for name in ("missing_offsets", "raw_log")},
     "landing": "which bytes are judged, which are part of where staging lies",
 }  # fmt: skip
 """What the step imports and the digest leaves out, and why."""
