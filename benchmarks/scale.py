@@ -100,11 +100,11 @@ def expected(rows: int) -> tuple[int, int]:
 def whole(folder: Path, memory: str) -> dict[str, float]:
     """Plan to report in one driver."""
     from onefold.catalog import StateTable
-    from onefold.cli.run import run_batch
     from onefold.dataset import load_dataset
     from onefold.lake import Lake
     from onefold.landing.land import plan_batch
     from onefold.operations.in_process import InProcess
+    from onefold.operations.run import run_batch
     from onefold.settings import Settings
     from onefold.upsert.state import state_table
 

@@ -52,11 +52,11 @@ def generate(folder: Path, rows: int) -> None:
 
 def onefold(folder: Path) -> dict[str, float]:
     """What `onefold run` does, with the time of each step."""
-    from onefold.cli.run import run_batch
     from onefold.dataset import load_dataset
     from onefold.lake import Lake
     from onefold.landing.land import plan_batch
     from onefold.operations.in_process import InProcess
+    from onefold.operations.run import run_batch
     from onefold.settings import Settings
     from onefold.spark.driver import all_small
 

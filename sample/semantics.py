@@ -18,11 +18,11 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InProcess, InSession
+from onefold.operations.run import run_batch
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings

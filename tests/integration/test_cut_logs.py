@@ -15,12 +15,12 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import run_batch
 from onefold.errors import DataLossError
 from onefold.kafka.record_batches import HEADER, header_at
 from onefold.lake import Lake
 from onefold.landing.plan import plan_of
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.report.ledger import rows_of
 from sample.broker import Broker
 from tests.support.topics import Topics, at, between

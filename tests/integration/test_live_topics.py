@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.cli.run import run_batch
 from onefold.dedup.sample import sample
 from onefold.errors import (
     ClusterUnavailableError,
@@ -34,6 +33,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Interval, RangesPlan
 from onefold.offsets import Range, merged
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.records.topics import write_topics
 from onefold.report.ledger import offsets_of, rows_of
 from sample.broker import Broker

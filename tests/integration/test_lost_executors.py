@@ -17,12 +17,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import find_plan
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.report.ledger import rows_of, verdicts_of
 from onefold.settings import Settings
 from sample.broker import Broker

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import load_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.run import BatchRun, run_batch
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
 from sample import orders
 from sample.stage import stage

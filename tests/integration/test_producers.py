@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.record.memory_records import MemoryRecords
 
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Session
 from onefold.diagnosis import Facts, diagnose, gather
@@ -22,6 +21,7 @@ from onefold.kafka.batch_records import parse
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.report import causes
 from onefold.report.document import Report, describe
 from onefold.report.ledger import rows_of, verdicts_of

@@ -21,12 +21,12 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.offsets import minus, size
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.records import envelope as E
 from onefold.records.read import count_landed, read_records
 from onefold.report.ledger import offsets_of, rows_of

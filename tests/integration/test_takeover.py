@@ -19,13 +19,13 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from onefold import lake_keys
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import RangesPlan
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.report.document import describe
 from onefold.report.ledger import rows_of, verdicts_of
 from sample.proxy import WRITE_MARKERS

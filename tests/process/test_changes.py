@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold.catalog import StateTable
-from onefold.cli.rebuild import rebuild
 from onefold.errors import ChangedDatasetError, ChangesUnknownError
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
 from onefold.operations.in_process import InSession
-from onefold.publish.rollback import roll_back
+from onefold.operations.rebuild import rebuild
+from onefold.operations.rollback import roll_back
 from onefold.report.changes import changes_of
 from onefold.report.ledger import records_of, rows_of
 from tests.support.project import ACCOUNTS, Project, account

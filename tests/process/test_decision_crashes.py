@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.cli.run import run_batch
 from onefold.decisions import log_of
 from onefold.faults import DECISION_POINTS, DISCARD_POINTS
 from onefold.landing.plan import find_plan
+from onefold.operations import decide
 from onefold.operations.in_process import InSession
-from onefold.publish import decide
+from onefold.operations.run import run_batch
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
 from tests.support.project import THINGS, Project, at_night, thing
 

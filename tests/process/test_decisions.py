@@ -10,17 +10,18 @@ import pytest
 
 from onefold import lake_keys
 from onefold.catalog import MAIN, StateTable, open_catalog
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun, run_batch, unfinished
 from onefold.decisions import Decision, log_of
 from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleGateError, UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
+from onefold.operations import decide
 from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import BatchRun, run_batch, unfinished
 from onefold.proof.prove import prove
-from onefold.publish import decide, publish_batch
-from onefold.publish.rollback import roll_back
+from onefold.publish import publish_batch
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import decisions_of
 from onefold.report.document import describe

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from onefold.catalog import StateTable
-from onefold.cli.run import run_batch
 from onefold.errors import LakeUnavailableError, OnefoldError
 from onefold.lake import new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.publish import publish_batch
 from onefold.report.ledger import records_of, rows_of
 from onefold.upsert.documents import upserted_of

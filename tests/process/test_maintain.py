@@ -13,8 +13,6 @@ import pytest
 
 from onefold import lake_keys
 from onefold.catalog import StateTable, open_catalog
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import run_batch
 from onefold.errors import ChangedDatasetError, LandingClearedError, RepeatedKeysError, SparkStepError, UsageError
 from onefold.generation import fix_generation, settle
 from onefold.lake import STAGING, new_attempt
@@ -23,8 +21,10 @@ from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.maintain import maintain
 from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import run_batch
 from onefold.publish import publish_batch
-from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.explain import explain
 from onefold.report.ledger import records_of, rows_of

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onefold.cli.rebuild import rebuild
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
 from onefold.operations.in_process import InSession
-from onefold.publish.rollback import roll_back
+from onefold.operations.rebuild import rebuild
+from onefold.operations.rollback import roll_back
 from onefold.report.ledger import records_of, rows_of
 from onefold.report.quarantine import quarantine_of
 from tests.support.project import ACCOUNTS, Project, account

@@ -11,16 +11,16 @@ import pytest
 
 from onefold import lake_keys
 from onefold.catalog import find_state
-from onefold.cli.rebuild import Rebuilt, rebuild
-from onefold.cli.run import unfinished
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
 from onefold.generation import Generation, settle
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
+from onefold.operations.decide import skip
 from onefold.operations.in_process import InSession
-from onefold.publish.decide import skip
-from onefold.publish.rollback import roll_back
+from onefold.operations.rebuild import Rebuilt, rebuild
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import unfinished
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of
 from tests.support.project import THINGS, Project, thing

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from onefold.catalog import StateTable, open_catalog
-from onefold.cli.run import run_batch
 from onefold.landing.plan import find_plan
 from onefold.maintenance.recovery import find_lost, register
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
 from onefold.upsert.state import ensure_views

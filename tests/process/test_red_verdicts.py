@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onefold.cli.run import BatchRun
+from onefold.operations.run import BatchRun
 from onefold.upsert.documents import upserted_of
 from onefold.upsert.state import verdict_table
 from tests.support.project import THINGS, Done, Project, line, thing

@@ -11,8 +11,8 @@ import pytest
 
 from onefold import lake_keys
 from onefold.catalog import MAIN, find_state
-from onefold.cli.run import BatchRun
 from onefold.errors import DataLossError
+from onefold.operations.run import BatchRun
 from onefold.publish import publish_batch
 from onefold.quality.documents import Check, GateResult
 from onefold.report.ledger import batches_of, rows_of, verdicts_of

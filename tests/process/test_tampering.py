@@ -12,8 +12,9 @@ from onefold import lake_keys
 from onefold.catalog import MAIN, StateTable, find_state
 from onefold.errors import ForeignCommitError, GateRedError, StaleGateError, StepMissingError
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations import decide
 from onefold.operations.in_process import InSession
-from onefold.publish import decide, publish_batch
+from onefold.publish import publish_batch
 from onefold.quality.documents import GateResult
 from onefold.upsert.documents import Upserted
 from tests.support.project import Project, line, thing

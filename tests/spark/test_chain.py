@@ -9,8 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.decisions import log_of
 from onefold.errors import GateRedError
@@ -18,10 +16,12 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import find_plan
+from onefold.operations.decide import release
 from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
-from onefold.publish.decide import release
-from onefold.publish.rollback import roll_back
 from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
 from onefold.report.explain import explain

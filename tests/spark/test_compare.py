@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import BatchRun
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.lake import Lake
+from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
 from onefold.report.changes import changes_of
 from onefold.report.ledger import rows_of

@@ -17,10 +17,8 @@ from pyspark.sql import SparkSession
 from onefold import lake_keys
 from onefold.catalog import StateTable, generations_of
 from onefold.cli import erase as command
-from onefold.cli.erase import erase_keys, meant
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
+from onefold.decisions import Erasure, erasures_of
 from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import ERASE_POINTS
 from onefold.formats.avro import read_avro
@@ -32,12 +30,14 @@ from onefold.landing.manifest import LandedObject, Manifest
 from onefold.landing.plan import RangesPlan, find_plan, put_plan, take_plan, taken_plans
 from onefold.maintenance import erase as tables
 from onefold.offsets import TopicPartition
+from onefold.operations.erase import erase_keys, meant
+from onefold.operations.forget import forget
 from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
+from onefold.operations.replay import Position, plan_replay
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
-from onefold.publish import erase as erasing
-from onefold.publish.forget import forget
-from onefold.publish.replay import Position, plan_replay
-from onefold.publish.rollback import roll_back
 from onefold.records.topics import LANDED
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
@@ -70,7 +70,7 @@ def files_with(lake: Lake, *words: str) -> list[str]:
     return [str(file.relative_to(root)) for file in files if any(word in text_of(file) for word in words)]
 
 
-def erase(session: SparkSession, lake: Lake, dataset: Dataset, *keys: dict[str, Any]) -> erasing.Erasure:
+def erase(session: SparkSession, lake: Lake, dataset: Dataset, *keys: dict[str, Any]) -> Erasure:
     return erase_keys(lake, dataset, keys or [KEY], "mia", "asked to", InSession(lake, session))
 
 
@@ -236,7 +236,7 @@ def test_L6_killed_anywhere_the_same_command_ends_it(
             with pytest.raises(KilledError):
                 erase(session, lake, made)
         assert "bob" in {row["id"] for row in rows_of(lake, made)}
-    [standing] = erasing.erasures_of(lake, made.name)
+    [standing] = erasures_of(lake, made.name)
     assert standing.ended is None
     # What an expiry leaves that is killed between its commit and the files that it removes.
     left = Path(lake.storage.uri) / f"warehouse/tests/{StateTable(lake, made).identifier[-1]}/data/left.parquet"
@@ -262,7 +262,7 @@ def test_what_waits_or_is_at_work_is_refused_by_name_before_anything_is_written(
     assert red.red
     with pytest.raises(UsageError, match=f"batch {red.batch} is landed and not published.*decide it first"):
         erase(session, lake, made)
-    assert erasing.erasures_of(lake, made.name) == []
+    assert erasures_of(lake, made.name) == []
     assert not list(lake.storage.list(lake_keys.erased(made.source_id)))
 
 

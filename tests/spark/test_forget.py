@@ -14,18 +14,19 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.catalog import StateTable
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun, run_batch, unfinished
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
+from onefold.operations import decide
+from onefold.operations.forget import Found, forget
 from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import BatchRun, run_batch, unfinished
 from onefold.proof.prove import prove
-from onefold.publish import decide, publish_batch
-from onefold.publish.forget import Found, forget
-from onefold.publish.rollback import roll_back
+from onefold.publish import publish_batch
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import decisions_of
 from onefold.report.document import describe

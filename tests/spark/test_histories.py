@@ -36,8 +36,6 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.catalog import StateTable
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.faults import RUN_POINTS
@@ -46,13 +44,15 @@ from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import Plan, find_plan
 from onefold.maintenance.keep import Keep
+from onefold.operations import decide
+from onefold.operations.accept_gap import accept_gap
+from onefold.operations.forget import forget
 from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
+from onefold.operations.replay import plan_replay, replay
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
-from onefold.publish import decide
-from onefold.publish.forget import forget
-from onefold.publish.gaps import accept_gap
-from onefold.publish.replay import plan_replay, replay
-from onefold.publish.rollback import roll_back
 from onefold.report.ledger import rows_of
 from onefold.upsert import narrow
 from onefold.upsert.state import state_table

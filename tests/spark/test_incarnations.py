@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.cli.ask import _place, _touched
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.records.key import digest_of_key
 from onefold.report.document import describe
 from onefold.report.explain import explain, explain_position

@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.catalog import StateTable
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.errors import SumOverflowError
 from onefold.lake import CATALOG, Lake
 from onefold.landing.land import plan_batch
 from onefold.maintenance.tables import expire
+from onefold.operations.forget import forget
 from onefold.operations.in_process import InSession
-from onefold.publish.forget import forget
+from onefold.operations.run import BatchRun, run_batch
 from onefold.quality.sums import sum_faults
 from onefold.report.changes import changes_of
 from onefold.report.explain import explain_sum

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.catalog import StateTable, key_below_warehouse
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.errors import CommitOutcomeUnknownError
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
 from tests.support.pipeline import Sent, accounts, export

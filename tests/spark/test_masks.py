@@ -16,10 +16,10 @@ from onefold.decisions import Skip
 from onefold.errors import RepeatedKeysError, SumOverflowError
 from onefold.lake import Lake
 from onefold.maintenance.uniqueness import prove_unique
+from onefold.operations.decision_requests import Request
+from onefold.operations.stuck_batches import judged
 from onefold.orchestration.approval import body_of
 from onefold.proof.prove import prove
-from onefold.publish.requests import Request
-from onefold.publish.stuck import judged
 from onefold.quality.facts import changed_rows, facts_of
 from onefold.report import describe
 from onefold.report.page import render

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.catalog import StateTable
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.errors import ContentionError
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.run import run_batch
 from onefold.report.ledger import records_of, rows_of
 from tests.support.pipeline import Sent, accounts, export, run
 

@@ -10,17 +10,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.plan import find_plan
+from onefold.operations import decide
 from onefold.operations.in_process import InSession
+from onefold.operations.replay import plan_replay, replay
+from onefold.operations.run import run_batch
 from onefold.proof.documents import Proof
 from onefold.proof.prove import prove
-from onefold.publish import decide
-from onefold.publish.replay import plan_replay, replay
 from tests.support import layouts as L
 from tests.support.pipeline import Sent, accounts, entries, export, mend, run, tampered
 

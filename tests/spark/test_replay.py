@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun, run_batch, unfinished
 from onefold.dataset import Dataset
 from onefold.decisions import log_of
 from onefold.lake import Lake
 from onefold.landing.plan import find_plan
 from onefold.offsets import Range, TopicPartition
 from onefold.operations.in_process import InSession
-from onefold.publish.replay import Position, plan_replay, replay
-from onefold.publish.rollback import roll_back
+from onefold.operations.rebuild import rebuild
+from onefold.operations.replay import Position, plan_replay, replay
+from onefold.operations.rollback import roll_back
+from onefold.operations.run import BatchRun, run_batch, unfinished
 from onefold.records import envelope as E
 from onefold.records.within import mark_lines, mark_positions
 from onefold.report.document import describe

@@ -15,7 +15,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.reuse import reused_identities
 from onefold.lake import Lake
-from onefold.publish import decide
+from onefold.operations import decide
 from onefold.report.document import describe
 from onefold.report.ledger import verdicts_of
 from onefold.report.page import render

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from onefold.cli.rebuild import rebuild
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
@@ -20,9 +18,11 @@ from onefold.generation import settle
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.rebuild import rebuild
+from onefold.operations.replay import plan_replay, replay
+from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
 from onefold.publish import publish_batch
-from onefold.publish.replay import plan_replay, replay
 from onefold.records import envelope as E
 from onefold.records.canonical import content_hash, same_content
 from onefold.records.decode import REJECTED, decode

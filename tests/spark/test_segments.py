@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import BatchRun
 from onefold.dataset import Dataset
 from onefold.errors import DataLossError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, manifest_of, plan_batch
+from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
 from onefold.records.read import count_landed, read_records
 from onefold.records.segments import tasks_for

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import BatchRun
 from onefold.dataset import Dataset
 from onefold.errors import GateRedError
 from onefold.lake import Lake
+from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of
 from tests.support.pipeline import run

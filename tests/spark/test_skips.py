@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset
 from onefold.dedup.documents import TakenOut
 from onefold.dedup.taken_out import take_out
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.operations import decide
 from onefold.operations.in_process import InSession
-from onefold.publish import decide
+from onefold.operations.run import run_batch
 from onefold.publish.publish import Published
 from onefold.records import envelope as E
 from onefold.report.ledger import records_of, rows_of

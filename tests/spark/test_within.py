@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.cli.run import BatchRun
 from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.lake import Lake
+from onefold.operations.run import BatchRun
 from onefold.records.decode import decode
 from onefold.records.key import digest_of_key, period_of_key
 from onefold.report.changes import changes_of

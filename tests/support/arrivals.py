@@ -12,13 +12,13 @@ from datetime import timedelta
 from typing import Any
 
 from onefold.catalog import StateTable
-from onefold.cli.run import run_batch
 from onefold.dataset import find_dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.maintenance.keep import Keep
 from onefold.operations.in_process import InProcess
 from onefold.operations.launcher import Launcher
+from onefold.operations.run import run_batch
 from onefold.settings import load_settings
 
 AT_ONCE = Keep(attempts=timedelta(0), snapshots=timedelta(0), generations=timedelta(0))

@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 
-from onefold.cli.run import run_batch
 from onefold.dataset import Dataset, find_dataset
 from onefold.lake import Lake
 from onefold.landing.plan import find_plan
 from onefold.operations.in_process import InProcess
+from onefold.operations.run import run_batch
 from onefold.settings import load_settings
 
 FROZEN_SECONDS = 10.0

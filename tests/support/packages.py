@@ -100,6 +100,10 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "operations": (
         *_COMMANDS, "unit/test_driver.py", "unit/test_import_walls.py", "process/test_full_disks.py",
         "process/test_rebuild.py", "process/test_erase.py", "process/test_prove.py", "process/test_maintain.py",
+        "process/test_decisions.py", "process/test_reds.py", "process/test_replay.py", "process/test_forget.py",
+        "unit/test_replay.py", "unit/test_erase.py", "unit/test_forget.py", "unit/test_requests.py",
+        "unit/test_decisions.py", "unit/test_intervals.py", "unit/test_gaps.py", "spark/test_replay.py",
+        "spark/test_erase.py",
     ),
     "offsets": ("unit/test_offsets.py", "unit/test_replay.py", "unit/test_account.py"),
     "orchestration": ("dags/*.py", "unit/test_approval.py", "unit/test_requests.py", "unit/test_connections.py"),
@@ -107,11 +111,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "processes": ("unit/test_cli.py", "unit/test_driver.py", "spark/test_session.py", "dags/test_submission.py"),
     "proof": ("spark/test_proof.py", "process/test_prove.py", "spark/test_histories.py", "spark/test_masks.py"),
     "publish": (
-        "process/test_crashes.py", "process/test_contention.py", "process/test_decisions.py", "process/test_reds.py",
-        "process/test_replay.py", "process/test_rebuild.py", "unit/test_replay.py", "unit/test_lease.py",
-        "unit/test_erase.py", "unit/test_forget.py", "unit/test_requests.py", "unit/test_decisions.py",
-        "spark/test_lost_commits.py", "spark/test_overtaken.py", "spark/test_replay.py", "spark/test_erase.py",
-        "process/test_forget.py", "process/test_erase.py",
+        "process/test_crashes.py", "process/test_contention.py", "process/test_runs.py", "unit/test_lease.py",
+        "spark/test_lost_commits.py", "spark/test_overtaken.py",
     ),
     "quality": (
         "process/test_reds.py", "process/test_tampering.py", "unit/test_suites.py", "unit/test_account.py",

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.catalog import RECORD_PROPERTY, StateTable
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import find_plan
+from onefold.operations.accept_gap import accept_gap
 from onefold.operations.in_process import InSession
+from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.decode import decode_again
-from onefold.publish.gaps import accept_gap
 from onefold.records import envelope as E
 from onefold.records.decode import decode
 from onefold.upsert.state import state_table

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onefold.cli.app import run_command
-from onefold.cli.run import BatchRun, land_decided, run_batch, unfinished
 from onefold.dataset import Dataset, find_dataset
 from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
+from onefold.operations.run import BatchRun, land_decided, run_batch, unfinished
 from onefold.settings import Settings
 from tests.support.jvm import INTERPRETED, short_lived
 from tests.support.launchers import OnSharedSession

@@ -10,8 +10,8 @@ import pytest
 
 from onefold.dataset import Dataset
 from onefold.decisions import Decision, Release, Skip, Waiver
+from onefold.operations.decision_requests import Request
 from onefold.orchestration.approval import SIDES, body_of
-from onefold.publish.requests import Request
 from onefold.quality.documents import Check, GateResult
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)

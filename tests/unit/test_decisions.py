@@ -16,8 +16,8 @@ from onefold.errors import DecidedMeanwhileError, NotWaivableError, UsageError
 from onefold.lake import Lake
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.offsets import Coverage, Present, merged
+from onefold.operations.decide import check_carried_out
 from onefold.publish import Published
-from onefold.publish.decide import check_carried_out
 from onefold.quality.documents import Check
 from onefold.quality.waivers import under, waivers_of, why_not
 from onefold.upsert.skips import Obeyed, cover, taken_out_of

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from onefold import lake_keys
-from onefold.cli.erase import erase_keys
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
+from onefold.decisions import erasures_of
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.landing import erase as landing
@@ -26,7 +26,8 @@ from onefold.landing.land import _check
 from onefold.landing.manifest import LandedObject, Manifest, Replays
 from onefold.landing.plan import GapPlan, put_plan, take_plan
 from onefold.offsets import TopicPartition
-from onefold.publish import erase as erasing
+from onefold.operations import erasure_scope as erasing
+from onefold.operations.erase import erase_keys
 
 MakeDataset = Callable[..., Dataset]
 ORIGIN = Origin(cluster="c", incarnation=1)
@@ -210,7 +211,7 @@ def test_nothing_is_decided_where_it_is_refused(lake: Lake, dataset: MakeDataset
         erase_keys(lake, made, [{"sku": "a"}], "mia", "asked to", spark)
     with pytest.raises(UsageError, match="say which keys"):
         erase_keys(lake, made, [], "mia", "asked to", spark)
-    assert erasing.erasures_of(lake, "sums") == []
+    assert erasures_of(lake, "sums") == []
 
 
 GAP: dict[str, Any] = {"region": "north", "id": "7"}
@@ -262,4 +263,4 @@ def test_a_decision_on_the_same_keys_stands_until_it_has_ended_and_keeps_digests
     done = erasing.end(lake, first, 3, 1)
     second = erasing.decide(lake, made, [b"\1"], {}, "tom", "again")
     assert (second.by, second.ended) == ("tom", None)
-    assert erasing.erasures_of(lake, made.name) == [done, second]
+    assert erasures_of(lake, made.name) == [done, second]

@@ -17,7 +17,7 @@ from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, LandedObject, Manifest
 from onefold.landing.plan import taken_plans
-from onefold.publish.forget import Found, digests_of, forget
+from onefold.operations.forget import Found, digests_of, forget
 from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
 from onefold.upsert.skips import Obeyed, forgotten_records

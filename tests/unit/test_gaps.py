@@ -13,7 +13,6 @@ import pytest
 
 from onefold import lake_keys
 from onefold.cli import app
-from onefold.cli.run import land_decided, unfinished
 from onefold.dataset import Dataset
 from onefold.decisions import AcceptGap, log_of, standing
 from onefold.errors import UsageError
@@ -23,8 +22,9 @@ from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import GapPlan, find_plan, put_plan, taken_plans
 from onefold.maintenance.landings import old_landings
-from onefold.publish import decide
-from onefold.publish.gaps import accept_gap
+from onefold.operations import decide
+from onefold.operations.accept_gap import accept_gap
+from onefold.operations.run import land_decided, unfinished
 from onefold.quality.documents import Check
 from onefold.quality.waivers import under
 from onefold.records.key import digest_of_key

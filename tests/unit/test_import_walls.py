@@ -13,11 +13,11 @@ ROOT = Path(__file__).parents[2] / "src" / "onefold"
 HEAVY = ("pyspark", "great_expectations", "airflow", "pandas")
 LIGHT = (
     "onefold.dataset", "onefold.landing.land", "onefold.spark.settings", "onefold.spark.result", "onefold.cli",
-    "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.cli.run", "onefold.cli.steps",
+    "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.operations.run", "onefold.operations.step",
     "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
-    "onefold.diagnosis", "onefold.kafka.inspection", "onefold.decisions", "onefold.publish.decide",
+    "onefold.diagnosis", "onefold.kafka.inspection", "onefold.decisions", "onefold.operations.decide",
     "onefold.quality.waivers", "onefold.upsert.skips", "onefold.report.decisions",
-    "onefold.publish.requests", "onefold.publish.stuck", "onefold.maintenance.keep",
+    "onefold.operations.decision_requests", "onefold.operations.stuck_batches", "onefold.maintenance.keep",
 )  # fmt: skip
 
 

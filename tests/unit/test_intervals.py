@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from onefold.cli.intervals import intervals_between
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
+from onefold.operations.intervals import intervals_between
 
 MakeDataset = Callable[..., Dataset]
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

@@ -44,10 +44,10 @@ def test_a_name_that_no_module_or_several_define_is_refused() -> None:
 
 
 def test_a_fault_reaches_every_process_that_python_starts() -> None:
-    program = "from onefold.publish.stuck import waits_for_a_person as found; print(found.__module__)"
+    program = "from onefold.operations.stuck_batches import waits_for_a_person as found; print(found.__module__)"
     path = os.pathsep.join(map(str, (SITE, PROJECT / "src", PROJECT)))
     planted = {"PYTHONPATH": path, "PLANTED_FAULT": "a green batch waits for an operator"}
-    for more, module in (({}, "onefold.publish.stuck"), (planted, "tests.support.planted.faults")):
+    for more, module in (({}, "onefold.operations.stuck_batches"), (planted, "tests.support.planted.faults")):
         done = subprocess.run(
             [sys.executable, "-c", program], env=os.environ | more, capture_output=True, text=True, check=True
         )

@@ -15,11 +15,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from onefold import lake_keys
-from onefold.decisions import Decision, Discard, Release, Skip, Waiver
+from onefold.decisions import Decision, Discard, Release, RolledBack, Skip, Waiver
 from onefold.lake import Lake
 from onefold.landing.plan import Interval
 from onefold.offsets import Present
-from onefold.publish.rollback import RolledBack
 from onefold.quality.documents import Check
 from onefold.report.document import Report
 from onefold.report.history import Entry, History, gather, strip_of

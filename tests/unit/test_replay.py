@@ -17,7 +17,6 @@ from onefold import lake_keys
 from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.cli import app
 from onefold.cli.app import position_of
-from onefold.cli.run import unfinished
 from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Replay, Waiver, log_of, record, standing
 from onefold.dedup.documents import Staged, StagedPartition, code_digest
@@ -30,9 +29,10 @@ from onefold.landing.plan import ObjectsPlan, PinnedObject, ReplayPlan, find_pla
 from onefold.landing.standing import standing_for
 from onefold.maintenance.landings import old_landings
 from onefold.offsets import Coverage, Position, Present, TopicPartition, merged, size
-from onefold.publish import decide
-from onefold.publish.erase import quarantined_positions
-from onefold.publish.replay import Replayable, plan_replay, replay
+from onefold.operations import decide
+from onefold.operations.erasure_scope import quarantined_positions
+from onefold.operations.replay import Replayable, plan_replay, replay
+from onefold.operations.run import unfinished
 from onefold.quality.documents import Check
 from onefold.quality.waivers import under
 from onefold.report.decisions import decisions_of
@@ -295,7 +295,7 @@ def test_of_two_who_ask_at_once_the_first_is_on_record_and_both_go_on(
     plan = exact.plan().plan
     first = replay(exact.lake, exact.dataset, plan, "mia", "")
     seen = iter([[]])  # as the log was before the first one wrote
-    monkeypatch.setattr("onefold.publish.replay.log_of", lambda *words: next(seen, None) or log_of(*words))
+    monkeypatch.setattr("onefold.operations.replay.log_of", lambda *words: next(seen, None) or log_of(*words))
     assert replay(exact.lake, exact.dataset, plan, "noa", "") == first
 
 

@@ -15,8 +15,8 @@ from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import ObjectsPlan, PinnedObject, put_plan, take_plan
-from onefold.publish.requests import Request, Shown, carry, foresee
-from onefold.publish.stuck import judged, stuck_batches
+from onefold.operations.decision_requests import Request, Shown, carry, foresee
+from onefold.operations.stuck_batches import judged, stuck_batches
 from onefold.quality.documents import Check, GateResult
 from onefold.upsert.documents import Upserted
 

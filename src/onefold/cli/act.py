@@ -93,10 +93,10 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Plan, land, dedup, upsert, gate, publish and report: everything new, intervals, or an export folder."""
-    from onefold.cli.intervals import intervals_between
-    from onefold.cli.run import land_decided, unfinished
     from onefold.generation import check_generation
     from onefold.landing.land import plan_batch
+    from onefold.operations.intervals import intervals_between
+    from onefold.operations.run import land_decided, unfinished
 
     lake, dataset = open_dataset(name)
     if export and (start or end):
@@ -134,7 +134,7 @@ def _would_read(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
-    from onefold.cli.run import try_batch
+    from onefold.operations.run import try_batch
     from onefold.spark.driver import all_small
 
     ends = []
@@ -158,10 +158,10 @@ def step(
     export: Annotated[str | None, typer.Option(help="plan: read all of this folder")] = None,
 ) -> None:
     """One step alone, as an Airflow task runs it; prints the step's document as JSON."""
-    from onefold.cli.steps import one_step
+    from onefold.operations.step import one_step
 
     lake, dataset = open_dataset(name)
-    print_json(as_json(one_step(lake, dataset, step_name, batch, attempt, start, end, export)))
+    print_json(as_json(one_step(lake, dataset, step_name, batch, attempt, start, end, export, launching)))
 
 
 @app.command()

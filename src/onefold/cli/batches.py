@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.status import Status
 
 from onefold.cli.console import NOTES, note
+from onefold.operations.launcher import Say
 
 if TYPE_CHECKING:
-    from onefold.cli.run import BatchRun
-
-Say = Callable[[str], None]
+    from onefold.operations.run import BatchRun
 
 
 def say_step(status: Status, name: str, number: int, total: int) -> Say:

@@ -77,7 +77,7 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Publish a red batch all the same: its red checks are waived by name and value, and audited again."""
-    from onefold.publish import decide
+    from onefold.operations import decide
 
     lake, dataset, batch = find_batch(words)
     by = who or user()
@@ -91,7 +91,7 @@ def release(
 @app.command()
 def skip(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Cover a batch without using a record of it: each gets the verdict skipped, and no row changes."""
-    from onefold.publish import decide
+    from onefold.operations import decide
 
     lake, dataset, batch = find_batch(words)
     made = decide.skip(lake, dataset, batch, who or user(), reason, dry_run=dry_run)
@@ -101,7 +101,7 @@ def skip(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False,
 @app.command()
 def discard(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Return a batch to landed: its attempts go, and the next run does it anew."""
-    from onefold.publish import decide
+    from onefold.operations import decide
     from onefold.report import report_batch
 
     lake, dataset, batch = find_batch(words)
@@ -120,9 +120,9 @@ def carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as
     if dry_run:
         answer(f"{dataset.name}: would decide", [decided(made, "not recorded")], as_json, _shown)
         return
-    from onefold.cli.run import run_batch
     from onefold.landing.plan import find_plan
-    from onefold.publish.decide import check_carried_out
+    from onefold.operations.decide import check_carried_out
+    from onefold.operations.run import run_batch
     from onefold.spark.driver import all_small
 
     plan = find_plan(lake, dataset, made.batch)

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from onefold.cli.app import launching
-from onefold.cli.batches import Say
 from onefold.cli.console import NOTES, OUT, note, print_rows, with_ranges
-from onefold.cli.run import BatchRun, run_batch
 from onefold.dataset import find_dataset
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
-from onefold.operations.launcher import Launcher
+from onefold.operations.launcher import Launcher, Say
+from onefold.operations.run import BatchRun, run_batch
 from onefold.report.ledger import offsets_of, rows_of
 from onefold.settings import Settings
 

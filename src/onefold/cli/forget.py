@@ -31,7 +31,7 @@ def forget(
 
     The landed bytes stay. A late copy of an old update brings a forgotten delete back to life.
     """
-    from onefold.publish import forget as forgetting
+    from onefold.operations import forget as forgetting
 
     lake, dataset = open_dataset(name)
     before = _before(deleted_before) if deleted_before else None

@@ -24,7 +24,7 @@ def accept_gap(
     as_json: AsJson = False,
 ) -> None:
     """Guard contiguous: go on at a held version of a key; those before it that are missing will never come."""
-    from onefold.publish import gaps
+    from onefold.operations import accept_gap as gaps
 
     lake, dataset = open_dataset(name)
     made = gaps.accept_gap(lake, dataset, key_of(key, dataset), to, who or user(), reason, dry_run=dry_run)

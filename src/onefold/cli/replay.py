@@ -30,7 +30,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Fold quarantined records of a batch again, after a fix: what is rejected again stays where it is."""
-    from onefold.publish.replay import plan_replay, replay
+    from onefold.operations.replay import plan_replay, replay
 
     lake, dataset = open_dataset(name)
     found = plan_replay(lake, dataset, batch, key, {position_of(text) for text in position or ()})

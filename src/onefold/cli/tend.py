@@ -10,13 +10,14 @@ from rich.status import Status
 
 from onefold import lake_keys
 from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
-from onefold.cli.batches import Say, ended, raise_first, say_step
+from onefold.cli.batches import ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide import Who, user
 from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.landing.preview import planned
+from onefold.operations.launcher import Say
 from onefold.settings import load_settings
 
 _SHOWN = 5
@@ -59,8 +60,8 @@ def rebuild(
     as_json: AsJson = False,
 ) -> None:
     """Fold all landed bytes anew, as a changed dataset file says, beside the published table; then swap."""
-    from onefold.cli.rebuild import landed_plans
-    from onefold.cli.rebuild import rebuild as run_rebuild
+    from onefold.operations.rebuild import landed_plans
+    from onefold.operations.rebuild import rebuild as run_rebuild
 
     lake, dataset = open_dataset(name)
     plans = landed_plans(lake, dataset)
@@ -102,7 +103,7 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Lead readers back to an earlier batch. Later batches stay landed: the next run takes them up again."""
-    from onefold.publish.rollback import roll_back
+    from onefold.operations.rollback import roll_back
 
     lake, dataset = open_dataset(name)
     done = roll_back(lake, dataset, to, who or user(), reason, dry_run=dry_run)

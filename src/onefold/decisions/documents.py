@@ -160,3 +160,37 @@ class Mark(BaseModel):
     keys: list[str] = Field(description="Digests of the keys whose rows went, in hex")
     partitions: dict[str, list[Range]] = Field(description="Offsets by TopicPartition.key, where positions are exact")
     lines: dict[str, list[Range]] = Field(description="Lines by object digest, where they are inferred")
+
+
+class RolledBack(BaseModel):
+    """A rollback, as it is recorded."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["rollback"] = "rollback"
+    dataset: str
+    to: str = Field(description="The batch that readers see again as the last one")
+    undone: list[str] = Field(
+        description="Batches that are landed and not published any more, newest first; none: another writer was faster"
+    )
+    snapshot: int = Field(description="The one that the batch made: `main` has its rows again, in a new snapshot")
+    by: str
+    reason: str
+    at: datetime
+
+
+class Erasure(BaseModel):
+    """A person's word that keys shall be erased; `ended` once nothing of them is left."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dataset: str
+    name: str
+    keys: list[str] = Field(description="Key digests, in hex: never the keys")
+    positions: dict[str, list[Range]] = Field(default={}, description="Quarantined records, by TopicPartition.key")
+    by: str
+    reason: str
+    at: datetime
+    ended: datetime | None = None
+    records: int | None = Field(default=None, description="Landed records whose payload is gone, at the end")
+    objects: int | None = Field(default=None, description="Landed objects that were written anew, by what ended it")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from onefold import lake_keys
-from onefold.decisions.documents import DECISION, Decision, Discard, Pinned, Skip, Standing
+from onefold.decisions.documents import DECISION, Decision, Discard, Erasure, Pinned, Skip, Standing
 from onefold.errors import DecidedMeanwhileError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -79,3 +79,9 @@ def pinned_skips(lake: Lake, dataset: str) -> dict[str, Coverage]:
 
 def _key(dataset: str, batch: str, number: int, ending: str = ".json") -> str:
     return f"{lake_keys.decisions(dataset)}{batch}/{number:04d}{ending}"
+
+
+def erasures_of(lake: Lake, dataset: str) -> list[Erasure]:
+    """The decisions to erase keys of a dataset, oldest first."""
+    found = (lake.get(info.key, Erasure) for info in lake.storage.list(lake_keys.erasures(dataset)))
+    return sorted((one for one in found if one), key=lambda one: one.at)

@@ -51,5 +51,7 @@ class Launcher(StepLauncher, Protocol):
         ...
 
 
+Say = Callable[[str], None]
+"""Takes what an operation is at, for people who wait."""
 OpenLauncher = Callable[["Lake", bool], Launcher]
 """Opens a launcher for a lake; the second argument says that every batch and the table are small."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from onefold.dataset import Dataset
 from onefold.decisions import Decision
+from onefold.operations.decision_requests import Request
 from onefold.orchestration.links import report_link
-from onefold.publish.requests import Request
 from onefold.quality.documents import Check, GateResult
 from onefold.quality.waivers import why_not
 from onefold.report.page import fields_of, position

@@ -20,8 +20,8 @@ from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
 from onefold.settings import load_settings
 
 if TYPE_CHECKING:
+    from onefold.operations.decision_requests import Request
     from onefold.publish import Published
-    from onefold.publish.requests import Request
 
 ANSWER_WITHIN = timedelta(days=1)
 """Nobody answered: rejected."""
@@ -117,9 +117,9 @@ def _params(names: list[str]) -> dict[str, Param]:
 @task
 def look_up() -> dict[str, Any]:
     """What would be decided, for whoever approves it. Nothing to decide: the run's other tasks are skipped."""
+    from onefold.operations.decision_requests import Shown, foresee
+    from onefold.operations.stuck_batches import judged
     from onefold.orchestration.approval import body_of, subject_of
-    from onefold.publish.requests import Shown, foresee
-    from onefold.publish.stuck import judged
 
     lake, dataset, request = _asked()
     made = foresee(lake, dataset, request, "nobody yet")
@@ -135,7 +135,7 @@ def look_up() -> dict[str, Any]:
 @task.short_circuit
 def decide() -> str:
     """Record what was approved, under the name of whoever did; the batch to run, or nothing after a discard."""
-    from onefold.publish.requests import Shown, carry
+    from onefold.operations.decision_requests import Shown, carry
 
     lake, dataset, request = _asked()
     pull = get_current_context()["ti"].xcom_pull
@@ -170,7 +170,7 @@ class PublishDecidedOperator(PublishOperator):
         A try behind the first may find what the try before it published, and has the event to add.
         """
         from onefold.decisions import log_of, standing
-        from onefold.publish.decide import check_carried_out
+        from onefold.operations.decide import check_carried_out
 
         if decision := standing(log_of(lake, dataset.name, published.batch)):
             check_carried_out(lake, decision, published)
@@ -187,7 +187,7 @@ def approved_by(answer: dict[str, Any] | None) -> str:
 
 
 def _asked() -> tuple[Lake, Dataset, Request]:
-    from onefold.publish.requests import Request
+    from onefold.operations.decision_requests import Request
 
     params = get_current_context()["params"]
     request = Request(

@@ -105,7 +105,7 @@ def doctor(name: str) -> None:
 @task
 def stuck(name: str) -> list[str]:
     """The batches that nothing moves on, in the log."""
-    from onefold.publish.stuck import stuck_batches
+    from onefold.operations.stuck_batches import stuck_batches
 
     try:
         found = stuck_batches(*open_dataset(name), UNFINISHED)

@@ -18,10 +18,10 @@ from pyiceberg.table import FileScanTask
 
 from onefold.catalog import ROOT, StateTable, find_state
 from onefold.dataset import Dataset
+from onefold.decisions import RolledBack
 from onefold.errors import ChangesUnknownError
 from onefold.generation import Retired, check_generation
 from onefold.lake import Lake
-from onefold.publish.rollback import RolledBack
 from onefold.report.ledger import equal, plain
 from onefold.report.order import each
 from onefold.upsert import columns as U

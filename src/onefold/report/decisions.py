@@ -7,10 +7,18 @@ from typing import Any
 from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
-from onefold.decisions import OWN_BATCH, AcceptGap, Decision, Discard, Release, every_decision, log_of
+from onefold.decisions import (
+    OWN_BATCH,
+    AcceptGap,
+    Decision,
+    Discard,
+    Release,
+    RolledBack,
+    erasures_of,
+    every_decision,
+    log_of,
+)
 from onefold.lake import Lake
-from onefold.publish.erase import erasures_of
-from onefold.publish.rollback import RolledBack
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
 

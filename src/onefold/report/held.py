@@ -8,9 +8,9 @@ from pyiceberg.expressions import And
 
 from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
+from onefold.decisions.accepted_gaps import gaps_between
 from onefold.instants import stamped
 from onefold.lake import Lake
-from onefold.publish.gaps import gaps_between
 from onefold.report.ledger import one_of, plain, position, records_of, verdict_rows
 from onefold.vocabulary import RowState
 

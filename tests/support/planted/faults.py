@@ -261,7 +261,7 @@ def _wait_once_upserted(original: Any) -> Any:
 
 def _wait_once_judged(original: Any) -> Any:
     def waits_for_a_person(lake: Any, dataset: Any, batch: str) -> bool:
-        from onefold.publish.stuck import judged
+        from onefold.operations.stuck_batches import judged
 
         return original(lake, dataset, batch) or judged(lake, dataset, batch) is not None
 
@@ -581,7 +581,7 @@ FAULTS: dict[str, Fault] = {
         f"{DECISIONS}[discard-after_drop]", _drop_only_what_exists,
     ),
     "an erasure is decided anew": Fault(
-        "before_forgotten", "erase.decide", "An erasure that goes on has another name.", ERASE_TABLES,
+        "before_forgotten", "erasure_scope.decide", "An erasure that goes on has another name.", ERASE_TABLES,
         _overlook_open_erasures,
     ),
     "an object without payload is put once": Fault(
@@ -601,7 +601,8 @@ FAULTS: dict[str, Fault] = {
         _leave_the_tables,
     ),
     "an erasure ends under another name": Fault(
-        "before_samples", "erase.end", "An erasure that goes on ends another one.", ERASE_TABLES, _end_no_erasure,
+        "before_samples", "erasure_scope.end", "An erasure that goes on ends another one.", ERASE_TABLES,
+        _end_no_erasure,
     ),
     "a claim is overruled": Fault(
         "after_claim", "Claims.claim", "A driver puts its own bytes where another has claimed.",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from onefold import lake_keys
 from onefold.catalog import find_state
-from onefold.cli.batches import Say
 from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, every_decision
 from onefold.errors import GateRedError, OneBatchError, OnefoldError, StepMissingError
@@ -16,10 +15,11 @@ from onefold.generation import check_generation
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
 from onefold.landing.plan import Plan, find_plan, taken_plans
+from onefold.operations.launcher import Say
+from onefold.operations.stuck_batches import waits_for_a_person
 from onefold.publish import Published, StepLauncher, publish_batch
 from onefold.publish.lease import lease
 from onefold.publish.publish import find_published
-from onefold.publish.stuck import waits_for_a_person
 from onefold.quality.suites import load_suite
 from onefold.report import report_batch
 from onefold.upsert.commit_record import chain

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
 from pyiceberg.expressions import In
 
 from onefold import lake_keys
 from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset, find_valid
-from onefold.decisions import Mark
+from onefold.decisions import Erasure, Mark
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
@@ -28,30 +27,13 @@ from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import GapPlan, taken_plans
 from onefold.offsets import Position, Range, TopicPartition, meet, merged, size
-from onefold.publish.forget import digests_of
+from onefold.operations.forget import digests_of
 from onefold.records.key import agree
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
 _IN: Any = In  # its own signature is not what mypy sees of a pydantic model
-
-
-class Erasure(BaseModel):
-    """A person's word that keys shall be erased; `ended` once nothing of them is left."""
-
-    model_config = ConfigDict(frozen=True)
-
-    dataset: str
-    name: str
-    keys: list[str] = Field(description="Key digests, in hex: never the keys")
-    positions: dict[str, list[Range]] = Field(default={}, description="Quarantined records, by TopicPartition.key")
-    by: str
-    reason: str
-    at: datetime
-    ended: datetime | None = None
-    records: int | None = Field(default=None, description="Landed records whose payload is gone, at the end")
-    objects: int | None = Field(default=None, description="Landed objects that were written anew, by what ended it")
 
 
 def is_rebuilt(lake: Lake, dataset: Dataset) -> bool:
@@ -189,12 +171,6 @@ def end(lake: Lake, erasure: Erasure, records: int, objects: int) -> Erasure:
     done = erasure.model_copy(update={"ended": datetime.now(UTC), "records": records, "objects": objects})
     lake.put(_key(erasure.dataset, erasure.name), done)
     return done
-
-
-def erasures_of(lake: Lake, dataset: str) -> list[Erasure]:
-    """The decisions to erase keys of a dataset, oldest first."""
-    found = (lake.get(info.key, Erasure) for info in lake.storage.list(lake_keys.erasures(dataset)))
-    return sorted((one for one in found if one), key=lambda one: one.at)
 
 
 def _key(dataset: str, name: str) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.catalog import Head, MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
+from onefold.decisions import RolledBack
 from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.errors import ContentionError, UsageError
@@ -19,23 +17,6 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_not_cleared
 from onefold.landing.plan import find_plan
 from onefold.upsert.commit_record import chain
-
-
-class RolledBack(BaseModel):
-    """A rollback, as it is recorded."""
-
-    model_config = ConfigDict(frozen=True)
-
-    kind: Literal["rollback"] = "rollback"
-    dataset: str
-    to: str = Field(description="The batch that readers see again as the last one")
-    undone: list[str] = Field(
-        description="Batches that are landed and not published any more, newest first; none: another writer was faster"
-    )
-    snapshot: int = Field(description="The one that the batch made: `main` has its rows again, in a new snapshot")
-    by: str
-    reason: str
-    at: datetime
 
 
 def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> RolledBack:

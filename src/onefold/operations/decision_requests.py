@@ -10,8 +10,8 @@ from onefold.dataset import Dataset
 from onefold.decisions import Decision
 from onefold.errors import UsageError
 from onefold.lake import Lake
-from onefold.publish.decide import discard, release, skip
-from onefold.publish.replay import plan_replay, replay
+from onefold.operations.decide import discard, release, skip
+from onefold.operations.replay import plan_replay, replay
 
 Kind = Literal["release", "discard", "skip", "replay"]
 

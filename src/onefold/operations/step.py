@@ -1,19 +1,20 @@
-"""`onefold step`: one step alone."""
+"""One step of a batch alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from pydantic import BaseModel
 
-from onefold.cli.app import launching
-from onefold.cli.intervals import intervals_between
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
-from onefold.publish import publish_batch
+from onefold.operations.intervals import intervals_between
+from onefold.publish import StepLauncher, publish_batch
 from onefold.publish.lease import lease
 from onefold.report import describe, report_batch
 from onefold.spark.driver import all_small
@@ -31,8 +32,9 @@ def one_step(
     start: datetime | None,
     end: datetime | None,
     export: str | None,
+    launching: Callable[[Lake, bool], AbstractContextManager[StepLauncher]],
 ) -> BaseModel:
-    """Run one step; its document.
+    """Run one step; its document. `launching` opens who runs Spark; its second argument says that all is small.
 
     Raises:
         UsageError: no such step, or no batch given.

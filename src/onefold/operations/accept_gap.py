@@ -7,13 +7,13 @@ the gate judges it, the commit record keeps it, and every later batch, a rebuild
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import AcceptGap, log_of, record
+from onefold.decisions.accepted_gaps import gaps_between
 from onefold.errors import DecidedMeanwhileError, UsageError
 from onefold.generation import check_generation
 from onefold.lake import Lake
@@ -79,13 +79,3 @@ def _missing(lake: Lake, dataset: Dataset, key: dict[str, Any], digest: bytes, v
             f"was decided (see `onefold held {dataset.name}`)."
         )
     return gaps_between(max(heads, default=dataset.apply.version.begins - 1), [one for one in held if one <= version])
-
-
-def gaps_between(head: int, held: Sequence[int]) -> list[tuple[int, int]]:
-    """The versions, half-open, that are missing between a head and some held versions above it, in order."""
-    found = []
-    for version in held:
-        if version > head + 1:
-            found.append((head + 1, version))
-        head = version
-    return found

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from onefold import lake_keys
 from onefold.catalog import find_state
-from onefold.cli.batches import Say
-from onefold.cli.run import BatchRun, try_batch
 from onefold.dataset import Dataset
 from onefold.dataset.source import LAYOUTS
 from onefold.decisions.log import pin_skips
@@ -20,7 +18,8 @@ from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Plan, taken_plans
-from onefold.operations.launcher import Launcher
+from onefold.operations.launcher import Launcher, Say
+from onefold.operations.run import BatchRun, try_batch
 from onefold.upsert.commit_record import CommitRecord, chain
 
 
