@@ -646,12 +646,30 @@ def test_a_null_deciding_identity_is_rejected_and_never_matches(spark: SparkSess
     made = dataset(value={"fields": {"a": "string?", "b": "string?"}}, identity={"business_key": ["a", "b"]})
     values = {
         b'{"a": "1", "b": "2"}': None,
-        b'{"a": "1", "b": null}': ("null_identity", "b is null"),
-        b"{}": ("null_identity", "a is null"),
+        b'{"a": "1", "b": null}': ("null_identity", "b is null or blank"),
+        b"{}": ("null_identity", "a is null or blank"),
     }
     records = [record(repr(value), value) for value in values]
     rows = _by_case(identify(decode(envelope(spark, records), made), made).drop("_headers"))
     assert {value: _rejection(rows[repr(value)]) for value in values} == values
+
+
+def test_a_blank_id_is_none_and_a_blank_part_of_a_business_key_is_a_value(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    blanks = ["", " ", " \t\r\n"]
+    records = [record(repr(name), b'{"a": " "}', headers=[("m", name), ("s", "7")]) for name in (*blanks, "x")]
+    fields, producer = {"a": "string"}, {"name": "header.m", "sequence": "header.s"}
+    deciding = dataset(value={"fields": fields}, identity={"message_id": "header.m"})
+    rows = _by_case(identify(decode(envelope(spark, records), deciding), deciding).drop("_headers"))
+    refused = ("null_identity", "m is null or blank")
+    assert [_rejection(rows[repr(name)]) for name in (*blanks, "x")] == [refused, refused, refused, None]
+    narrow = {"producer": producer, "message_id": "header.m", "business_key": ["a"]}
+    named = dataset(value={"fields": fields}, identity=narrow)
+    found = identify(decode(envelope(spark, records), named), named)
+    levels = {row.case: row[1:] for row in found.select("case", REJECTED, "_message_id", "_producer").collect()}
+    assert [levels[repr(name)] for name in blanks] == [(None, None, None)] * 3
+    assert None not in levels[repr("x")][1:]
 
 
 def _name(name: str) -> str:

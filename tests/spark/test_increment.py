@@ -66,6 +66,16 @@ def oracle(records: Iterable[Sent]) -> dict[str, tuple[int, str]]:
     }
 
 
+def test_a_sum_with_a_piece_missing_is_red_unless_that_is_declared(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    strict = increments(dataset, {"delta": "long", "worth": "decimal(9,2)"}, {"stock": "delta"}, quality={})
+    records = [moved(10, "a", "m1", 5), Sent(0, 11, 11, "a", 0, "m2", {"delta": None, "worth": "0"})]
+    done = run(session, lake, strict, export(tmp_path / "one", records))
+    assert done.red
+    assert done.red.failed == ("rejected rate: found 0.5, wanted at most 0",)
+
+
 def test_a_message_is_added_once_and_a_smaller_one_takes_its_place(
     session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
 ) -> None:

@@ -218,6 +218,15 @@ class Dataset(Model):
         """Whether a version is applied only behind the one before it (guard contiguous)."""
         return bool(self.apply.version) and self.apply.version.guard == "contiguous"  # type: ignore[union-attr]
 
+    @property
+    def max_rejected_rate(self) -> float:
+        """The share of the wanted records that may be rejected. A sum, or a chain of versions, is wrong for ever where
+        a piece is missing: none may be, unless it is declared."""
+        declared = self.quality.max_rejected_rate
+        if declared is not None:
+            return declared
+        return 0.0 if self.sums or self.chained else 0.01
+
     @cached_property
     def before_offset(self) -> int | None:
         """How many parts of the version stand before an offset, which orders the records of one partition only; None:

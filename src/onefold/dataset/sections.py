@@ -270,7 +270,9 @@ class Quality(Model):
     """What the gate asks."""
 
     max_duplicate_rate: Rate | None = Field(default=None, description="Of the records not covered before")
-    max_rejected_rate: Rate = Field(default=0.01, description="Of the records not covered before")
+    max_rejected_rate: Rate | None = Field(
+        default=None, description="Of the records not covered before; usually 0.01, and 0 for sums and chains"
+    )
     max_rejected_deletes: int | None = Field(
         default=None,
         ge=0,

@@ -29,6 +29,9 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
     """
     keys = [compile_expression(tree) for tree in dataset.key_expressions]
+    if dataset.apply.mode != "upsert" and dataset.deciding in _NAMED_AT:
+        at = _NAMED_AT[dataset.deciding]
+        keys[at] = _unless_blank(keys[at])
     columns: dict[str, Column] = {name: compile_expression(tree).value for name, tree in dataset.key_columns}
     candidates = [
         F.col(REJECTED),
@@ -47,6 +50,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     for level in dataset.levels[1:]:
         if level in dataset.narrow or level == "producer":
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
+            given = [_unless_blank(given[0]), *given[1:]] if given and level in _NAMED_AT else given
             columns[C.LEVELS[level]] = _producer(dataset, given) if level == "producer" else _level(level, given)
             candidates += [_failed(part, level) for part in given]
     # Only what is wanted, and what the log counts as a record, is judged by its identity.
@@ -122,7 +126,18 @@ def _of_key(dataset: Dataset, tree: Expression, key: Compiled, name: str) -> Col
 
 
 def _null_or_wrong(given: Compiled, reason: str, name: str) -> Column:
-    return F.coalesce(_failed(given, name), F.when(given.value.isNull(), rejected(reason, f"{name} is null")))
+    what = "null or blank" if reason == Reason.NULL_IDENTITY else "null"
+    return F.coalesce(_failed(given, name), F.when(given.value.isNull(), rejected(reason, f"{name} is {what}")))
+
+
+_NAMED_AT = {"message_id": 0, "producer": 4}
+"""Which part of a deciding identity is the id, or the producer's name."""
+
+
+def _unless_blank(given: Compiled) -> Compiled:
+    """An id or a name that is blank is none: else all records that a client sent without one would be one message."""
+    there = F.trim(given.value.cast("string"), F.lit(" \t\r\n")) != ""
+    return Compiled(F.when(there, given.value), given.failed)
 
 
 def _failed(given: Compiled, name: str) -> Column:

@@ -93,7 +93,7 @@ def _schedule(dataset: Dataset) -> str:
 def _checks(dataset: Dataset) -> list[str]:
     quality = dataset.quality
     found = [
-        f"at most {_percent(quality.max_rejected_rate)} rejected",
+        f"at most {_percent(dataset.max_rejected_rate)} rejected",
         f"at most {quality.max_conflicts} conflicts",
     ]
     if quality.max_duplicate_rate is not None:

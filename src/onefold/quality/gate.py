@@ -239,17 +239,17 @@ def _account_checks(
             "rejected rate",
             "",
             rejected / fresh if fresh else 0.0,
-            None if upserted.replays else quality.max_rejected_rate,  # what is rejected again was counted before
-            rates,
+            None if upserted.replays else dataset.max_rejected_rate,  # what is rejected again was counted before
+            rates if dataset.max_rejected_rate else BLOCKING,  # none is none in a small batch, too
             True,
         ),
     }
-    if rates == WARNING and not upserted.replays:
+    if rates == WARNING and dataset.max_rejected_rate and not upserted.replays:
         line["unusable"] = (
             "rejected records, of a batch of any size",
             "",
             _unusable(rejected, fresh, held),
-            max(HALF, quality.max_rejected_rate),
+            max(HALF, dataset.max_rejected_rate),
             BLOCKING,
             True,
         )
