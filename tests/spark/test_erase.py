@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.catalog import StateTable, generations_of
-from onefold.cli import erase as command
 from onefold.dataset import Dataset
 from onefold.decisions import Erasure, erasures_of
 from onefold.errors import ErasureDisturbedError, UsageError
@@ -29,12 +28,13 @@ from onefold.landing.land import manifest_of
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.landing.plan import RangesPlan, find_plan, put_plan, take_plan, taken_plans
 from onefold.maintenance import erase as tables
-from onefold.offsets import TopicPartition
+from onefold.offsets import Position, TopicPartition
+from onefold.operations import erase as command
 from onefold.operations.erase import erase_keys, meant
 from onefold.operations.forget import forget
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
-from onefold.operations.replay import Position, plan_replay
+from onefold.operations.replay import plan_replay
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
@@ -338,7 +338,7 @@ def test_L6_a_quarantined_record_has_no_key_and_is_erased_by_its_place(
     assert {"landed", "warehouse"} == {part for file in left for part in file.split("/")} & {"landed", "warehouse"}
 
     spark = InSession(lake, session)
-    with pytest.raises(UsageError, match="not in quarantine: t/0/0"):
+    with pytest.raises(UsageError, match="not in quarantine: t-0@0"):
         erase_keys(lake, made, [], "mia", "asked to", spark, places=[Position("t", 0, 2), Position("t", 0, 0)])
     done = erase_keys(lake, made, [], "mia", "asked to", spark, places=[Position("t", 0, 2)])
     assert (done.keys, done.positions, done.records, done.objects) == ([], {"c/t/1/0": [(2, 3)]}, 1, 1)

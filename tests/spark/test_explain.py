@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.lake import STAGING, Lake
+from onefold.offsets import Position
 from onefold.records.key import digest_of_key
 from onefold.report.document import Report, describe
 from onefold.report.explain import explain, explain_position
@@ -185,11 +186,11 @@ def test_explain_tells_every_record_of_a_key_and_the_row_that_it_became(told: To
 
 def test_explain_of_a_position_is_that_of_its_key_or_of_the_record_alone(told: Told) -> None:
     by_key = explain(told.lake, told.dataset, digest_of_key(told.dataset, {"id": "e1"}))
-    assert explain_position(told.lake, told.dataset, "t", 0, 8) == by_key
-    (rejected,) = explain_position(told.lake, told.dataset, "t", 0, 9)
+    assert explain_position(told.lake, told.dataset, Position("t", 0, 8)) == by_key
+    (rejected,) = explain_position(told.lake, told.dataset, Position("t", 0, 9))
     assert (rejected["verdict"], rejected["key"], rejected["row"]) == ("rejected", None, None)
-    assert explain_position(told.lake, told.dataset, "t", 0, 77) == []
-    assert explain_position(told.lake, told.dataset, "other", 0, 8) == []
+    assert explain_position(told.lake, told.dataset, Position("t", 0, 77)) == []
+    assert explain_position(told.lake, told.dataset, Position("other", 0, 8)) == []
 
 
 def test_explain_reads_one_bucket_of_the_attempts_not_the_table(told: Told) -> None:
@@ -243,9 +244,9 @@ def test_L8_explain_of_a_position_opens_files_that_can_hold_it_and_its_keys_buck
     ]
     assert len({one.relative_to(verdict_files(told.lake, told.dataset)).parts[0] for one in verdicts}) >= 3, "attempts"
     with away([*verdicts, *elsewhere(state_files(told.lake, told.dataset), "_key", digest)]):
-        assert explain_position(told.lake, told.dataset, "t", 0, 13) == by_key
+        assert explain_position(told.lake, told.dataset, Position("t", 0, 13)) == by_key
         with pytest.raises(FileNotFoundError):
-            explain_position(told.lake, told.dataset, "t", 0, 0)
+            explain_position(told.lake, told.dataset, Position("t", 0, 0))
 
 
 def test_the_row_of_a_key_has_every_column_that_readers_see(

@@ -14,6 +14,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.offsets import Position
 from onefold.operations.in_process import InSession
 from onefold.operations.run import run_batch
 from onefold.records.key import digest_of_key
@@ -65,7 +66,7 @@ def test_explain_tells_equal_offsets_of_two_incarnations_apart(
     assert [one["survivor"] for one in told["a"]] == [None, here | {"offset": 0, "cluster": "c", "incarnation": 1}]
     assert told["b"][0]["survivor"] == here | {"offset": 1, "cluster": "c", "incarnation": 1}
     assert _place(told["a"][1]["survivor"]) == "t-0@0 (cluster c, incarnation 1)"
-    assert explain_position(lake, made, "t", 0, 0) == told["a"]
+    assert explain_position(lake, made, Position("t", 0, 0)) == told["a"]
     shown = [_touched(told["a"])(one) for one in told["a"]]
     assert [(one["incarnation"], one["position"], one["stands"]) for one in shown] == [
         (1, "t-0@0", "live"),

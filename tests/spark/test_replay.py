@@ -17,10 +17,10 @@ from onefold.dataset import Dataset
 from onefold.decisions import log_of
 from onefold.lake import Lake
 from onefold.landing.plan import find_plan
-from onefold.offsets import Range, TopicPartition
+from onefold.offsets import Position, Range, TopicPartition
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
-from onefold.operations.replay import Position, plan_replay, replay
+from onefold.operations.replay import plan_replay, replay
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch, unfinished
 from onefold.records import envelope as E
@@ -168,7 +168,7 @@ def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     assert {one["partition"]: (one["covered"], one["quarantined"]) for one in offsets_of(lake, made)} == {
         0: ([[0, 6]], []), 1: ([[1, 4]], [[0, 1]])
     }  # fmt: skip
-    story = [(one["batch"], one["verdict"]) for one in explain_position(lake, made, "t", 0, 3)]
+    story = [(one["batch"], one["verdict"]) for one in explain_position(lake, made, Position("t", 0, 3))]
     assert sorted(story) == sorted([(origin, "rejected"), (again.batch, "applied")])
 
     # The button once more, with the same decoder: nothing that could change.

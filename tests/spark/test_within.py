@@ -16,6 +16,7 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.lake import Lake
+from onefold.offsets import Position
 from onefold.operations.run import BatchRun
 from onefold.records.decode import decode
 from onefold.records.key import digest_of_key, period_of_key
@@ -148,7 +149,7 @@ def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
     assert period == "2026-03-04"
     told = explain(days.lake, days.dataset, digest)
     assert (told[0]["offset"], told[0]["verdict"], told[0]["row"]["id"]) == (47, "applied", "k7")
-    at = explain_position(days.lake, days.dataset, "t", 0, 70)
+    at = explain_position(days.lake, days.dataset, Position("t", 0, 70))
     found = {(one["offset"], one["verdict"], bool(one["row"])) for one in at}
     assert found >= {(23, "applied", True), (70, "duplicate", False)}
     with without_others(days, period) as gone:
@@ -157,7 +158,7 @@ def test_L8_explain_opens_files_of_the_key_s_period_only(days: Days) -> None:
         with pytest.raises(FileNotFoundError):
             explain(days.lake, days.dataset, digest)
     with without_others(days, "2026-03-02"):  # that of the batch late, which the position is of
-        assert explain_position(days.lake, days.dataset, "t", 0, 70) == at
+        assert explain_position(days.lake, days.dataset, Position("t", 0, 70)) == at
 
 
 @contextlib.contextmanager
