@@ -194,7 +194,7 @@ BAD_MEMBERS = [
     ("tags", '[1, "2"]'), ("tags", "{}"), ("deep", '{"d": 0.0001}'), ("deep", '{"s": "\\ud83d"}'), ("deep", "[]"),
     ("event_id", '"\\ud83d\\ud83d"'), ("city", "7"),
 ]  # fmt: skip
-BAD_VALUES = [b"", b'{"name": ', b'{"name": "x"}}', b"\xff{}", b'{"name": "\xed\xa0\xbd"}', b"null", b'{"name": NaN}']
+BAD_VALUES = [b"", b'{"name": ', b'{"name": "x"}}', b"\xff{}", b'{"name": "\xed\xa0\xbd"}', b'{"name": NaN}']
 
 
 def fault_of_member(draw: Random, sent: Sent, fields: dict[str, Any]) -> None:

@@ -152,6 +152,8 @@ class Decoder:
 
     def _object(self, data: bytes) -> dict[str, Any]:
         value = parse(data.removeprefix(b"\xef\xbb\xbf"))
+        if value is None:
+            raise RefusedError("null_value")
         if not isinstance(value, dict):
             raise RefusedError("wrong_type")
         return value
