@@ -171,7 +171,7 @@ def folded(
         done = run_batch(lake, mine, plan_batch(lake, mine), InSession(lake, session_on(lake)))
         assert done.red is None
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("onefold.kafka.newest_batches.PARTITIONS", 20)  # all that were tried
+            patch.setattr("onefold.diagnosis.landed_segments.PARTITIONS", 20)  # all that were tried
             facts = gather(lake, mine)
         return Told(
             describe(lake, mine, done.batch),
