@@ -190,6 +190,8 @@ def _account_checks(
     laws = (Reason.INCONSISTENT_POSITION, Reason.INCOMPARABLE_VERSION)
     inconsistent, incomparable = (conflicts.get(reason, 0) for reason in laws)
     rates = WARNING if fresh < quality.min_records else BLOCKING
+    # A sum or a chain needs every record, of a small batch, too.
+    complete = quality.max_rejected_rate is None and not dataset.max_rejected_rate
     line: dict[str, tuple[str, str, float, float | None, str, bool]] = {
         # name: (title, law, value, at most / exactly, severity, waivable)
         "verdicts": (
@@ -240,11 +242,11 @@ def _account_checks(
             "",
             rejected / fresh if fresh else 0.0,
             None if upserted.replays else dataset.max_rejected_rate,  # what is rejected again was counted before
-            rates if dataset.max_rejected_rate else BLOCKING,  # none is none in a small batch, too
+            BLOCKING if complete else rates,
             True,
         ),
     }
-    if rates == WARNING and dataset.max_rejected_rate and not upserted.replays:
+    if rates == WARNING and not complete and not upserted.replays:
         line["unusable"] = (
             "rejected records, of a batch of any size",
             "",
