@@ -24,6 +24,8 @@ OPTIONAL = 7
 """Fields of a dataset, of `FIELDS`."""
 START = datetime(2026, 3, 1, 8, tzinfo=UTC)
 QUALITY = {"max_rejected_rate": 1.0, "max_duplicate_rate": 1.0, "max_conflicts": 1000}
+OF_DELETES = {"max_rejected_deletes": 1000}
+"""For datasets that delete: some deletes have a fault."""
 FIELDS: dict[str, Any] = {
     "name": "string",
     "n": "long?",
@@ -314,7 +316,10 @@ def _given(layout: str = "kcat", fields: dict[str, Any] = FIELDS, **more: Any) -
     source = {"exports": {"path": "exports", "layout": layout, "origin": {"cluster": "c"}, "holes": "none"}}
     source |= {"filter": more.pop("filter")} if "filter" in more else {}
     value = {"fields": fields} | ({"schema_changes": more.pop("schema_changes")} if "schema_changes" in more else {})
-    return {"source": source, "value": value, "quality": QUALITY, "apply": {"mode": "append"}} | more
+    made = {"source": source, "value": value, "quality": QUALITY, "apply": {"mode": "append"}} | more
+    if made["apply"]["mode"] == "upsert":  # some deletes have a fault
+        made["quality"] = QUALITY | {"max_rejected_deletes": 1000}
+    return made
 
 
 _BY_ID = {"id": "string"} | FIELDS
