@@ -61,7 +61,8 @@ def shared_session() -> SparkSession:
     remember_members(JVMView)
     remember_members(JavaClass)
     options = f"{short_lived()['SPARK_SUBMIT_OPTS']} -Xms1200m -Xmn600m"  # it fills them; growing takes a tenth more
-    with in_environment({"SPARK_SUBMIT_OPTS": options}):
+    # Whichever test opens it first, settings of its project are not those of the session.
+    with in_environment({"SPARK_SUBMIT_OPTS": options, "ONEFOLD_HOME": str(folder)}):
         return open_session(lake_in(folder, SMALL | places), "onefold tests")
 
 
