@@ -23,6 +23,7 @@ from tests.support.fold import CONTENT
 from tests.support.fold import fold as fold_tables
 from tests.support.generate import CHAINS, KINDS, Arrival
 from tests.support.literal import rec
+from tests.support.nightly import cases
 from tests.support.pipeline import Sent, export, run, tampered
 
 MakeDataset = Callable[..., Dataset]
@@ -68,7 +69,10 @@ def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Fold:
     return lambda into, *records: run(session, lake, into, export(tmp_path / f"export-{next(folders)}", list(records)))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    cases(MODES, by_day=["append", "upsert"], why="test_laws and test_small_logs fold with excepted fields by day"),
+)
 def test_a_retry_is_a_duplicate_and_the_order_says_which_time_of_sending_the_row_has(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, mode: str
 ) -> None:

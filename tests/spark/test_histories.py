@@ -527,15 +527,8 @@ BY_DAY: dict[str, list[Step]] = {
         (R.maintain, True),
         (R.crash_and_run_again, "after_upsert"),
     ],
-    "newer, owner excepted": [
-        (R.run,),
-        (R.two_batches_meet,),
-        (R.run_one_again,),
-        (R.mend_and_replay,),
-        (R.rebuild,),
-    ],
 }
-"""Of five modes a history, and in one of them every rule."""
+"""Of four modes a history, and in one of them every rule."""
 AT_NIGHT: dict[str, list[Step]] = {
     "append": [
         (R.run,),
@@ -577,6 +570,13 @@ AT_NIGHT: dict[str, list[Step]] = {
         (R.judge_strictly_and_decide, "skip"),
         (R.mend_and_replay,),
         (R.something_comes_and_is_rolled_back_behind_the_gate, "forget"),
+        (R.rebuild,),
+    ],
+    "newer, owner excepted": [
+        (R.run,),
+        (R.two_batches_meet,),
+        (R.run_one_again,),
+        (R.mend_and_replay,),
         (R.rebuild,),
     ],
     "append, owner excepted": [
