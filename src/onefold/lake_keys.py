@@ -87,7 +87,7 @@ def shape(dataset: str, generation: str, number: int) -> str:
 
 
 def rebuild(dataset: Dataset) -> str:
-    """The key of the document that says which generation is being folded anew."""
+    """The key of the document that says which generation is being folded again."""
     return f"datasets/{dataset.name}/rebuild.json"
 
 
@@ -97,12 +97,12 @@ def retired(dataset: Dataset, generation: str) -> str:
 
 
 def decisions(dataset: str) -> str:
-    """The prefix of what people decided: of a batch below its name, of the table beside them."""
+    """The prefix of what people decided: of a batch below its name, of the table at the top."""
     return f"datasets/{dataset}/decisions/"
 
 
 def marks(dataset: str) -> str:
-    """The prefix of forget marks: of an attempt below its batch's name, pinned ones beside them."""
+    """The prefix of forget marks: of an attempt below its batch's name, pinned ones at the top."""
     return f"datasets/{dataset}/forgotten/"
 
 
@@ -152,7 +152,7 @@ def attempt(dataset: Dataset, batch: str, attempt: str, step: str) -> str:
 
 
 def latest(dataset: Dataset, batch: str) -> str:
-    """The key of the newest attempt's upsert result, for whoever names no attempt."""
+    """The key of the newest attempt's upsert result, for commands that name no attempt."""
     return f"{of_batch(dataset, batch)}/latest.json"
 
 

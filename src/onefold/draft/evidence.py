@@ -79,11 +79,11 @@ def together(columns: Sequence[Column]) -> list[Cell]:
 
 
 def header_columns(messages: Sequence[Message]) -> list[Column]:
-    """The headers that an expression can name."""
+    """The headers that an expression can name; a blank one is none, as a run takes it where it is an id."""
     names = _in_order(name for one in messages for name in one.headers)
     written = {name: _written("header", name) for name in names}
     return [
-        Column(expression, name, [one.headers.get(name) for one in messages])
+        Column(expression, name, [_unless_blank(one.headers.get(name)) for one in messages])
         for name, expression in written.items()
         if readable(expression, Path("header", name))
     ]
@@ -157,6 +157,10 @@ def readable(text: str, path: Path) -> bool:
         return parse(text) == path
     except ValueError:
         return False
+
+
+def _unless_blank(text: Any) -> Any:
+    return None if isinstance(text, str) and not text.strip() else text
 
 
 def _cell(value: Any) -> Cell:
