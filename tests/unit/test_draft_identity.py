@@ -301,5 +301,5 @@ def test_duplicates_are_those_of_the_survivor_the_first_of_an_append_and_the_las
 
 
 def test_a_header_that_is_blank_in_some_records_is_no_message_id_that_a_run_would_reject() -> None:
-    records = [record(number, {"n": number}, m="" if number % 2 else f"m-{number}") for number in range(40)]
+    records = [record(number, {"n": number}, message_id="" if number % 2 else f"m-{number}") for number in range(40)]
     assert not [one for one in drafted(records).entries if one.path == ("identity", "message_id") and one.value]
