@@ -101,13 +101,13 @@ def row_number(folder: Path) -> dict[str, float]:
     from pyspark.sql import functions as F
 
     from onefold.dataset import load_dataset
-    from onefold.dedup import columns as C
     from onefold.dedup.identity import identify
     from onefold.dedup.staging import needed
     from onefold.records import envelope as E
-    from onefold.records.decode import decode
     from onefold.records.kcat import read_kcat
-    from onefold.spark.tables import bucketed, ensure_namespace
+    from onefold.spark.iceberg_tables import bucketed, ensure_namespace
+    from onefold.tables import staging as C
+    from onefold.values.decode import decode
 
     _, session = _session(folder, "bare")
     dataset = load_dataset(folder / "datasets" / "bench.yaml")

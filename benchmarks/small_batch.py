@@ -56,9 +56,9 @@ def onefold(folder: Path) -> dict[str, float]:
     from onefold.lake import Lake
     from onefold.landing.land import plan_batch
     from onefold.operations.in_process import InProcess
+    from onefold.operations.job_size import all_small
     from onefold.operations.run import run_batch
     from onefold.settings import Settings
-    from onefold.spark.driver import all_small
 
     marks: list[tuple[str, float]] = [("plan", time.perf_counter())]
 

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
-from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, judge_of, staged_key
+from onefold.dedup.code_digest import judge_of
+from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, staged_key
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.staging import (
@@ -27,14 +28,14 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_bytes, manifest_of
 from onefold.landing.manifest import Manifest
 from onefold.records import envelope as E
-from onefold.records.decode import decode
-from onefold.records.landed import objects_named
+from onefold.records.landed_objects import objects_named
 from onefold.records.read import read_records
+from onefold.spark.codegen import sized
+from onefold.spark.iceberg_tables import drop
 from onefold.spark.job import main_of
-from onefold.spark.small import sized
-from onefold.spark.tables import drop
 from onefold.upsert.commit_record import find_record
 from onefold.upsert.documents import Upserted
+from onefold.values.decode import decode
 
 
 def run(

@@ -17,7 +17,7 @@ from onefold.faults import fault_point
 from onefold.generation import check_generation, claim_target, record_shape
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
-from onefold.spark.flat import read_flat
+from onefold.spark.flat_structs import read_flat
 from onefold.spark.job import main_of
 from onefold.upsert.apply import apply_batch
 from onefold.upsert.commit_record import CommitRecord, find_record

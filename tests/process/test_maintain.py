@@ -25,10 +25,10 @@ from onefold.operations.rebuild import rebuild
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import run_batch
 from onefold.publish import publish_batch
-from onefold.records.key import digest_of_key
 from onefold.report.explain import explain
 from onefold.report.ledger import records_of, rows_of
 from onefold.spark.result import StepResult, result_key
+from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.documents import upserted_of
 from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job

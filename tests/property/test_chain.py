@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.positions import INCONSISTENT
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from tests.support import oracle
 from tests.support.fold import Table, fold, key_of, order_of
 from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied

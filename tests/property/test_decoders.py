@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.proof.decode import decode_again
-from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, decode
+from onefold.tables import staging as C
+from onefold.values.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, decode
 from tests.support.envelopes import envelope, record
 
 MakeDataset = Callable[..., Dataset]

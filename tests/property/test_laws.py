@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.positions import INCONSISTENT, fold_positions
 from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from tests.support import oracle
 from tests.support.fold import CASE, CONTENT, Row, Table, fold, identified, key_of, multiset, order_of
 from tests.support.generate import (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
+from onefold.tables import staging as C
 from tests.support.fold import CONTENT, fold
 from tests.support.generate import Arrival
 from tests.support.oracle import Decoded

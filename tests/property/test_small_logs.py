@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from tests.support import oracle
 from tests.support.fold import Row, Table, fold, key_of, order_of
 from tests.support.generate import KINDS, Arrival, rules_of

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import parse_type
-from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.errors import UsageError
-from onefold.records.canonical import content_hash
-from onefold.records.decode import decode
-from onefold.records.key import digest_of_key
+from onefold.tables import staging as C
+from onefold.tables.key_digest import digest_of_key
+from onefold.values.canonical import content_hash
+from onefold.values.decode import decode
 from tests.support.envelopes import envelope, record
 
 MakeDataset = Callable[..., Dataset]

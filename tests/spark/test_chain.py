@@ -22,11 +22,11 @@ from onefold.operations.rebuild import rebuild
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
-from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
 from onefold.report.explain import explain
 from onefold.report.held import held_of
 from onefold.report.ledger import records_of, rows_of
+from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.state import state_table
 from tests.support import layouts as L
 from tests.support import oracle

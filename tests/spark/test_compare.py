@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
 from onefold.report.changes import changes_of
 from onefold.report.ledger import rows_of
+from onefold.tables import staging as C
 from onefold.upsert.state import state_table
 from tests.support.fold import CONTENT
 from tests.support.fold import fold as fold_tables

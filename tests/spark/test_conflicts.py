@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.quality.gate import examples_of
-from onefold.records.key import digest_of_key
 from onefold.report.document import describe
 from onefold.report.ledger import equal, verdict_rows, verdicts_of
+from onefold.tables import staging as C
+from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.documents import Upserted
 from tests.support.pipeline import Sent, accounts, export, run
 

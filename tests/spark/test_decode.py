@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
-from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
-from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, decode
-from onefold.records.expressions import compile_expression
+from onefold.tables import staging as C
+from onefold.values.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, decode
+from onefold.values.expressions import compile_expression
 from tests.support.envelopes import envelope, record
 
 FIELDS = {

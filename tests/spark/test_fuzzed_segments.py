@@ -15,7 +15,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import staged_of
 from onefold.errors import DataLossError
 from onefold.lake import Lake
-from onefold.spark.flat import read_flat
+from onefold.spark.flat_structs import read_flat
 from tests.support.batches import CODECS, Export, values
 from tests.support.pipeline import run
 

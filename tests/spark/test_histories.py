@@ -54,7 +54,7 @@ from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of
-from onefold.upsert import narrow
+from onefold.spark import key_filter as narrow
 from onefold.upsert.state import state_table
 from tests.support import oracle
 from tests.support.pipeline import Sent, export, mend

@@ -17,9 +17,9 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.offsets import Position
 from onefold.operations.in_process import InSession
 from onefold.operations.run import run_batch
-from onefold.records.key import digest_of_key
 from onefold.report.document import describe
 from onefold.report.explain import explain, explain_position
+from onefold.tables.key_digest import digest_of_key
 from tests.support.pipeline import Sent, entries, export
 
 MakeDataset = Callable[..., Dataset]

@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.survivors import judge_batch
-from onefold.upsert import columns as U
+from onefold.spark.key_filter import LARGE, MOST, worthwhile
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.judge import base_columns, judge
-from onefold.upsert.narrow import LARGE, MOST, worthwhile
 from tests.support.fold import CASE, CONTENT, identified, state
 from tests.support.generate import CHAINS
 from tests.support.literal import append, rec, upsert

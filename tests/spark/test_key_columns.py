@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.quality.facts import key_columns
 from onefold.report.ledger import rows_of
+from onefold.tables import staging as C
 from tests.support.pipeline import Sent, export, run
 
 MakeDataset = Callable[..., Dataset]

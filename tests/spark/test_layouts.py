@@ -20,8 +20,8 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Manifest
 from onefold.records import connect
 from onefold.records import envelope as E
-from onefold.records.decode import REJECTED, decode
 from onefold.records.read import count_landed, read_records
+from onefold.values.decode import REJECTED, decode
 from spark_jobs import dedup
 from tests.support import layouts as L
 from tests.support.layouts import Sent

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.dataset.types import FieldType, parse_type
-from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
-from onefold.records.decode import REJECTED, decode
+from onefold.tables import staging as C
+from onefold.values.decode import REJECTED, decode
 from tests.support.envelopes import envelope, record
 
 MakeDataset = Callable[..., Dataset]

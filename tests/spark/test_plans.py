@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
-from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from spark_jobs import dedup
 from tests.support.pipeline import Sent, accounts, export, run
 from tests.support.plans import Executed, last_statement, statements
@@ -46,7 +46,7 @@ def narrow(request: pytest.FixtureRequest) -> Iterator[bool]:
     """Whether the table is as one that is large beside the batch."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param:
-            patch.setattr("onefold.upsert.narrow.LARGE", 0)
+            patch.setattr("onefold.spark.key_filter.LARGE", 0)
         yield request.param
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from onefold.dedup import columns as C
 from onefold.dedup.positions import offsets_of
 from onefold.offsets import TopicPartition
+from onefold.tables import staging as C
 from tests.support.fold import ORDER_TYPE
 
 BITS = 32768

@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.reuse import reused_identities
 from onefold.lake import Lake
 from onefold.operations import decide
 from onefold.report.document import describe
 from onefold.report.ledger import verdicts_of
 from onefold.report.page import render
+from onefold.tables import staging as C
 from spark_jobs import maintain as maintain_job
 from tests.support.fold import identified
 from tests.support.literal import PRODUCER, append, rec, upsert

@@ -24,10 +24,10 @@ from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
 from onefold.publish import publish_batch
 from onefold.records import envelope as E
-from onefold.records.canonical import content_hash, same_content
-from onefold.records.decode import REJECTED, decode
 from onefold.report.changes import changes_of
 from onefold.report.ledger import records_of, rows_of
+from onefold.values.canonical import content_hash, same_content
+from onefold.values.decode import REJECTED, decode
 from tests.support.envelopes import envelope, record
 from tests.support.nightly import cases
 from tests.support.pipeline import Sent, export, run

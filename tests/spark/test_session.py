@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from onefold.errors import UsageError
 from onefold.lake import Lake
-from onefold.spark.at_once import at_once
+from onefold.spark.concurrently import at_once
 from onefold.spark.session import open_session
 
 

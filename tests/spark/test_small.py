@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.spark.small import SMALL_BYTES, sized
+from onefold.spark.codegen import sized
+from onefold.spark.settings import SMALL_BYTES
 
 WHOLE, FACTORY = "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"
 

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.positions import fold_positions, has_inconsistent_positions
 from onefold.dedup.survivors import choose_survivors, judge_batch
 from onefold.records import envelope as E
+from onefold.tables import staging as C
 from tests.support.fold import CASE, CONTENT, identified, order_of
 from tests.support.generate import KINDS
 from tests.support.literal import append, rec, upsert

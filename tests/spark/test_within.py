@@ -13,16 +13,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.lake import Lake
 from onefold.offsets import Position
 from onefold.operations.run import BatchRun
-from onefold.records.decode import decode
-from onefold.records.key import digest_of_key, period_of_key
 from onefold.report.changes import changes_of
 from onefold.report.explain import explain, explain_position
 from onefold.report.ledger import records_of, rows_of
+from onefold.tables import staging as C
+from onefold.tables.key_digest import digest_of_key, period_of_key
+from onefold.values.decode import decode
 from tests.support.envelopes import envelope, record
 from tests.support.files import away, state_files, verdict_files
 from tests.support.pipeline import Sent, export, run
@@ -103,7 +103,7 @@ def days(
     late = {"applied/insert": 1, "conflict/same_identity": 1, "duplicate/message_id": 1}
     with pytest.MonkeyPatch.context() as patch:
         if request.param:  # as if the table were large beside the batches
-            patch.setattr("onefold.upsert.narrow.LARGE", 0)
+            patch.setattr("onefold.spark.key_filter.LARGE", 0)
         assert counts(made.run("first", *records)) == {"applied/insert": 50}
         assert counts(made.run("late", *LATE)) == late
         yield made

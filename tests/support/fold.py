@@ -11,14 +11,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
-from onefold.records.decode import FILTERED, REJECTED
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.gaps import Link
 from onefold.upsert.judge import base_columns, judge
+from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import Action
 from tests.support.generate import Arrival
 from tests.support.oracle import Decoded

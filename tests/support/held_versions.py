@@ -13,7 +13,7 @@ from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.offsets import Coverage
-from onefold.records.key import digest_of_key
+from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.commit_record import CommitRecord
 from tests.support.orders import ORDER, flat
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For many small jobs: their plans are new each time, so compiling them costs more than it gives. Dedup of small
-batches does so itself (`onefold.spark.small`).
+batches does so itself (`onefold.spark.codegen`).
 """
 
 

@@ -118,11 +118,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_reds.py", "process/test_tampering.py", "unit/test_suites.py", "unit/test_account.py",
         "spark/test_row_checks.py", "spark/test_plans.py", "spark/test_increment.py",
     ),
-    "records": (
-        *_LAYOUTS, "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
-        "spark/test_key_columns.py", "unit/test_expressions.py", "spark/test_situations.py",
-        "property/test_decoders.py", "property/test_moves.py", "process/test_bad_inputs.py",
-    ),
+    "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",
         "spark/test_explain.py", "process/test_red_verdicts.py", "process/test_quarantine.py",
@@ -146,6 +142,12 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_account.py", "unit/test_compare.py", "unit/test_test_runs.py",
         "process/test_crashes.py",
         "process/test_contention.py", "process/test_quarantine.py",
+    ),
+    "tables": ("unit/test_columns.py", "spark/test_plans.py", "spark/test_key_columns.py", "spark/test_explain.py"),
+    "values": (
+        "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
+        "spark/test_key_columns.py", "spark/test_situations.py", "spark/test_odd_streams.py", "spark/test_proof.py",
+        "unit/test_expressions.py", "property/test_decoders.py", "process/test_bad_inputs.py",
     ),
     "vocabulary": ("unit/test_vocabulary.py", "unit/test_report_page.py"),
     "visible": ("unit/test_console.py", "unit/test_cli.py"),

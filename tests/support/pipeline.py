@@ -22,8 +22,8 @@ from onefold.operations.in_process import InSession
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
-from onefold.records.decode import decode
 from onefold.upsert.state import state_table
+from onefold.values.decode import decode
 from sample import kcat
 from tests.support.oracle import Decoded
 
@@ -158,7 +158,7 @@ def mend(patch: pytest.MonkeyPatch, letters: str) -> None:
 
     patch.setattr("spark_jobs.dedup.decode", behind(decode))
     patch.setattr("onefold.proof.claims.decode_again", behind(decode_again))
-    for room in ("dedup.documents", "dedup.staging", "publish.publish"):
+    for room in ("dedup.code_digest", "dedup.staging", "publish.publish"):
         patch.setattr(f"onefold.{room}.code_digest", lambda: f"mended {letters}")
 
 

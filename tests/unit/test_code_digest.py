@@ -7,14 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import onefold
-from onefold.dedup.documents import JUDGING
+from onefold.dedup.code_digest import JUDGING
 
 SOURCE = Path(onefold.__file__).parent
+SESSIONS = (
+    "__init__", "ca_bundle", "codegen", "concurrently", "iceberg_tables", "jars", "job", "package", "result",
+    "session", "settings",
+)  # fmt: skip
+"""Of the package `spark`: what a session is, not what its rows are."""
 DECIDES_NOTHING = {
     "catalog.py": "opens tables", "database.py": "opens tables", "rest.py": "opens tables",
     "storage": "opens objects", "lake.py": "opens objects", "lake_keys.py": "names objects",
     "settings.py": "how it runs", "setting_origins.py": "how it runs", "faults.py": "how it runs",
-    "processes.py": "how it runs", "spark": "how it runs", "generation.py": "part of where staging lies",
+    "processes.py": "how it runs", **{f"spark/{name}.py": "how it runs" for name in SESSIONS},
+    "generation.py": "part of where staging lies",
     "errors.py": "what is said", "jvm_errors.py": "what is said", "__init__.py": "nothing",
     "decisions": "part of where staging lies", "upsert": "reads what was published",
     **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "record")},

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from onefold.dataset.columns import OWN, PREFIXES, STRUCTS, is_own
-from onefold.dedup import columns as C
 from onefold.records import envelope as E
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 
 SOURCE = Path(__file__).parents[2] / "src" / "onefold"
-ROOMS = ("records", "dedup", "upsert", "quality", "proof")
+ROOMS = ("spark", "tables", "records", "values", "dedup", "upsert", "quality", "proof")
 NO_COLUMNS = {
     "_base", "_move_",  # prefixes
     "_kind", "_read", "_text", "_digits", "_array", "_new", "_given",  # ends of names

@@ -16,8 +16,8 @@ from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.plan import GapPlan, ObjectsPlan, PinnedObject, Plan, RangesPlan, ReplayPlan
 from onefold.offsets import TopicPartition
-from onefold.spark.driver import SMALL_BYTES, all_small
-from onefold.spark.settings import class_path, session_settings
+from onefold.operations.job_size import all_small
+from onefold.spark.settings import SMALL_BYTES, class_path, session_settings
 
 MakeDataset = Callable[..., Dataset]
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
@@ -74,9 +74,9 @@ def test_a_small_batch_into_a_large_table_is_not_small(
     written = sum(task.file.file_size_in_bytes for task in table.scan().plan_files())
     assert state.size == written > 0
 
-    monkeypatch.setattr("onefold.spark.driver._TABLE_BYTES", written)
+    monkeypatch.setattr("onefold.operations.job_size._TABLE_BYTES", written)
     assert all_small(lake, things, [objects(1)])
-    monkeypatch.setattr("onefold.spark.driver._TABLE_BYTES", written - 1)
+    monkeypatch.setattr("onefold.operations.job_size._TABLE_BYTES", written - 1)
     assert not all_small(lake, things, [objects(1)])
 
 

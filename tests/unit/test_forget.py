@@ -18,8 +18,8 @@ from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, LandedObject, Manifest
 from onefold.landing.plan import taken_plans
 from onefold.operations.forget import Found, digests_of, forget
-from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
+from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.skips import Obeyed, forgotten_records
 from tests.support.held_versions import chained, publish
 

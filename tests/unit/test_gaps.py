@@ -27,9 +27,9 @@ from onefold.operations.accept_gap import accept_gap
 from onefold.operations.run import land_decided, unfinished
 from onefold.quality.documents import Check
 from onefold.quality.waivers import under
-from onefold.records.key import digest_of_key
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of
+from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.gaps import Link, links_of
 from tests.support.held_versions import VERSION, chained, publish

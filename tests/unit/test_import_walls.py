@@ -39,7 +39,10 @@ def test_commands_and_drivers_import_no_engine() -> None:
         (r"confluent_kafka|kafka", {"kafka"}),
         (r"airflow", {"orchestration", "ui"}),
         (r"great_expectations", {"quality"}),
-        (r"pyspark", {"records", "dedup", "upsert", "quality", "maintenance", "proof", "spark", "operations"}),
+        (
+            r"pyspark",
+            {"records", "values", "dedup", "upsert", "quality", "maintenance", "proof", "spark", "operations"},
+        ),
     ],
 )
 def test_a_library_is_imported_only_in_its_rooms(library: str, rooms: set[str]) -> None:

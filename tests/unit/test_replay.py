@@ -19,7 +19,8 @@ from onefold.cli import app
 from onefold.cli.app import position_of
 from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Replay, Waiver, log_of, record, standing
-from onefold.dedup.documents import Staged, StagedPartition, code_digest
+from onefold.dedup.code_digest import code_digest
+from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import LandingClearedError, UsageError
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
@@ -260,7 +261,7 @@ def test_the_batch_is_told_by_what_is_replayed_and_by_which_code(exact: Table, m
     assert plan.batch == exact.plan().plan.batch
     assert plan.batch.startswith("replay_")
     assert plan.batch != exact.plan(None, Position("t", 0, 3)).plan.batch
-    monkeypatch.setattr("onefold.dedup.documents.code_digest", lambda: "mended")
+    monkeypatch.setattr("onefold.dedup.code_digest.code_digest", lambda: "mended")
     assert plan.batch != exact.plan().plan.batch
 
 
@@ -308,7 +309,7 @@ def test_what_this_code_has_rejected_again_is_not_tried_again(exact: Table, monk
     found = exact.plan()
     assert (ranges(found.plan), found.tried) == ([(KEY, 5, 6)], 1)
     assert exact.plan(None, Position("t", 0, 4)).plan.empty
-    monkeypatch.setattr("onefold.dedup.documents.code_digest", lambda: "mended")
+    monkeypatch.setattr("onefold.dedup.code_digest.code_digest", lambda: "mended")
     assert (ranges(exact.plan().plan), exact.plan().tried) == ([(KEY, 4, 6)], 0)
 
 

@@ -134,8 +134,8 @@ def _would_read(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:
+    from onefold.operations.job_size import all_small
     from onefold.operations.run import try_batch
-    from onefold.spark.driver import all_small
 
     ends = []
     with launching(lake, all_small(lake, dataset, plans)) as spark:

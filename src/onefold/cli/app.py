@@ -51,7 +51,7 @@ _OPEN_LAUNCHER: ContextVar[OpenLauncher] = ContextVar("open_launcher", default=I
 def launching(lake: Lake, small: bool = False) -> Iterator[Launcher]:
     """Who runs Spark for a command: what was handed to `run_command`. It is closed at the end.
 
-    `small`: every batch and the table are small (`onefold.spark.driver`).
+    `small`: every batch and the table are small (`onefold.operations.job_size`).
     """
     launcher = _OPEN_LAUNCHER.get()(lake, small)
     try:

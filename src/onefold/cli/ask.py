@@ -179,8 +179,8 @@ def explain_key(
 
     Records of a red batch are listed, too, marked as not published.
     """
-    from onefold.records.key import digest_of_key, period_of_key
     from onefold.report.explain import explain, explain_position, explain_sum, red_batches
+    from onefold.tables.key_digest import digest_of_key, period_of_key
 
     lake, dataset = open_published(name)
     if (key is None) == (at is None):

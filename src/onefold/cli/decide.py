@@ -122,8 +122,8 @@ def carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as
         return
     from onefold.landing.plan import find_plan
     from onefold.operations.decide import check_carried_out
+    from onefold.operations.job_size import all_small
     from onefold.operations.run import run_batch
-    from onefold.spark.driver import all_small
 
     plan = find_plan(lake, dataset, made.batch)
     small = all_small(lake, dataset, [plan])

@@ -2,7 +2,7 @@
 
 `header.message-id`, `long(header.version)`, `value.type = 'entry' and amount is not null`, `customer.id` of a struct.
 A bare name means `value.NAME`, but for words of the log, such as `offset`, which may be written `log.offset`, too. Any
-name may be quoted: `header."x:trace"`. What a tree means for Spark is `onefold.records.expressions`.
+name may be quoted: `header."x:trace"`. What a tree means for Spark is `onefold.values.expressions`.
 """
 
 from __future__ import annotations

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cache
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dedup.code_digest import judged_by
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
 from onefold.offsets import Range
@@ -150,32 +149,3 @@ def staged_of(lake: Lake, dataset: Dataset, batch: str, *, skips: bool = False) 
     if staged is None:
         raise StepMissingError(batch, "this step", "dedup (with the code and the fields of now)")
     return staged
-
-
-def judged_by(dataset: Dataset) -> str:
-    """What judges a record now."""
-    return judge_of(code_digest(), dataset.shape)
-
-
-def judge_of(code: str, shape: str) -> str:
-    """What judges a record: the code's digest and, where fields were changed in place, theirs."""
-    return f"{code}-fields-{shape}" if shape else code
-
-
-JUDGING = (
-    "dataset", "formats", "records", "dedup", "instants.py", "offsets.py", "vocabulary.py", "landing/undecided.py",
-    "kafka/batch_records.py", "kafka/record_batches.py", "kafka/segment_index.py", "kafka/transactions.py",
-)  # fmt: skip
-"""The packages and modules that can change a verdict of dedup: staging by other code is not used."""
-
-
-@cache
-def code_digest() -> str:
-    """Twelve hex digits over the source that judges a record (`JUDGING`)."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for place in JUDGING:
-        below = root / place
-        for file in sorted(below.rglob("*.py")) if below.is_dir() else [below]:
-            digest.update(f"{file.relative_to(root).as_posix()}\n".encode() + file.read_bytes())
-    return digest.hexdigest()[:12]

@@ -13,12 +13,12 @@ from onefold.dataset.expressions import Expression, Path, parse
 from onefold.dataset.sections import Version
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
-from onefold.dedup import columns as C
 from onefold.records import envelope as E
-from onefold.records.canonical import content_hash, key_digest, key_text
-from onefold.records.decode import FILTERED, REJECTED
-from onefold.records.expressions import KEY_TEXT, KEY_VARIANT, Compiled, compile_expression
-from onefold.records.fields import REJECTED_TYPE, rejected
+from onefold.tables import staging as C
+from onefold.values.canonical import content_hash, key_digest, key_text
+from onefold.values.decode import FILTERED, REJECTED
+from onefold.values.expressions import KEY_TEXT, KEY_VARIANT, Compiled, compile_expression
+from onefold.values.json import REJECTED_TYPE, rejected
 from onefold.vocabulary import Reason
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from onefold.dedup import columns as C
 from onefold.offsets import Range, TopicPartition, merged, minus
 from onefold.records import envelope as E
-from onefold.records.bitmaps import ranges_by
-from onefold.records.decode import REJECTED
-from onefold.records.fields import rejected
+from onefold.spark.offset_ranges import ranges_by
+from onefold.tables import staging as C
+from onefold.values.decode import REJECTED
+from onefold.values.json import rejected
 from onefold.vocabulary import Reason, Verdict
 
 INCONSISTENT = Reason.INCONSISTENT_POSITION

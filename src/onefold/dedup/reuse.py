@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused
 from onefold.offsets import Position
+from onefold.tables import staging as C
 
 LARGEST = 10_000
 """Identities of a batch, or of a table, that are found: further ones are neither marked nor counted."""

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.identity import identify
 from onefold.dedup.staging import needed
 from onefold.dedup.survivors import choose_survivors
@@ -18,10 +17,11 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_for, source_of
 from onefold.landing.manifest import Manifest
 from onefold.records import envelope as E
-from onefold.records.decode import decode
-from onefold.records.landed import objects_named
+from onefold.records.landed_objects import objects_named
 from onefold.records.read import read_records
 from onefold.records.topics import write_topics
+from onefold.tables import staging as C
+from onefold.values.decode import decode
 from onefold.vocabulary import Verdict
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from onefold.dedup import columns as C
 from onefold.dedup.documents import WRAP, Anomaly, Producers, Session
 from onefold.offsets import TopicPartition
+from onefold.tables import staging as C
 
 _OUTCOMES = ACCEPTED, REPEAT, GAP, FENCED = "accepted", "repeat", "gap", "fenced"
 SHOWN = 1_000

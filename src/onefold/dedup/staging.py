@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
-from onefold.dedup.documents import Staged, StagedPartition, code_digest, staged_key
+from onefold.dedup.code_digest import code_digest
+from onefold.dedup.documents import Staged, StagedPartition, staged_key
 from onefold.dedup.positions import has_inconsistent_positions, lines_of, offsets_of
 from onefold.dedup.reuse import reused_identities
 from onefold.dedup.sequences import producers_of
@@ -22,10 +22,11 @@ from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
 from onefold.offsets import merged, size
 from onefold.records import envelope as E
-from onefold.records.decode import FILTERED, REJECTED
-from onefold.spark.at_once import at_once
-from onefold.spark.flat import read_flat
-from onefold.spark.tables import bucketed, drop, scratch_table
+from onefold.spark.concurrently import at_once
+from onefold.spark.flat_structs import read_flat
+from onefold.spark.iceberg_tables import bucketed, drop, scratch_table
+from onefold.tables import staging as C
+from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import Verdict
 
 _SLOT_BYTES = 64 << 20
@@ -46,7 +47,7 @@ def has_payload() -> Column:
 
 
 def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
-    """The staging table's columns (`onefold.dedup.columns`), payload and bytes only where they are needed."""
+    """The staging table's columns (`onefold.tables.staging`), payload and bytes only where they are needed."""
     refused = F.col(REJECTED).isNotNull()
     kept = has_payload()
     if C.CONTESTED in judged.columns:  # whatever became of what stands there, the conflict names it

@@ -11,10 +11,10 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.positions import INCONSISTENT
 from onefold.records import envelope as E
-from onefold.records.decode import FILTERED, REJECTED
+from onefold.tables import staging as C
+from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import Reason, Verdict
 
 SLOT = "_slot"

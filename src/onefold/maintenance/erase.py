@@ -26,8 +26,8 @@ from onefold.faults import fault_point
 from onefold.lake import CATALOG, SCRATCH, STAGING, Lake
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.offsets import Range, TopicPartition
-from onefold.spark.tables import commits_name
-from onefold.upsert import columns as U
+from onefold.spark.iceberg_tables import commits_name
+from onefold.tables import actions as U
 from onefold.upsert.state import branch_table, ensure_views, verdict_name
 from onefold.vocabulary import RowState
 

@@ -16,7 +16,7 @@ from onefold.maintenance.attempts import old_branches, old_results, old_tables, 
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.landings import clear_landing, clearable, failed_landings, sources_of
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
-from onefold.spark.tables import drop
+from onefold.spark.iceberg_tables import drop
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import ensure_views, verdict_name
 

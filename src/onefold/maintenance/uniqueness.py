@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import digest, masked_json
-from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused
 from onefold.dedup.reuse import reused_identities
 from onefold.errors import RepeatedKeysError
 from onefold.lake import Lake
 from onefold.quality.facts import EXAMPLES, key_columns
-from onefold.spark.flat import with_structs
-from onefold.upsert import columns as U
+from onefold.spark.flat_structs import with_structs
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.state import state_table
 from onefold.vocabulary import RowState
 

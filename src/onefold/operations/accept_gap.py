@@ -19,7 +19,7 @@ from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import GapPlan, put_plan
-from onefold.records.key import digest_of_key
+from onefold.tables.key_digest import digest_of_key
 from onefold.vocabulary import RowState
 
 

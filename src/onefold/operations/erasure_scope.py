@@ -28,7 +28,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.plan import GapPlan, taken_plans
 from onefold.offsets import Position, Range, TopicPartition, meet, merged, size
 from onefold.operations.forget import digests_of
-from onefold.records.key import agree
+from onefold.tables.key_digest import agree
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted
 

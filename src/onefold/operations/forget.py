@@ -20,7 +20,7 @@ from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import ForgetPlan, put_plan
-from onefold.records.key import digest_of_key, digest_of_sum
+from onefold.tables.key_digest import digest_of_key, digest_of_sum
 from onefold.vocabulary import RowState
 
 MOST = 100_000

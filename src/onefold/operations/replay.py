@@ -16,7 +16,7 @@ from typing import Any
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Replay, log_of, record
-from onefold.dedup.documents import judged_by
+from onefold.dedup.code_digest import judged_by
 from onefold.errors import DecidedMeanwhileError, UsageError
 from onefold.generation import check_generation
 from onefold.lake import Lake

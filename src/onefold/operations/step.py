@@ -14,10 +14,10 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.operations.intervals import intervals_between
+from onefold.operations.job_size import all_small
 from onefold.publish import StepLauncher, publish_batch
 from onefold.publish.lease import lease
 from onefold.report import describe, report_batch
-from onefold.spark.driver import all_small
 from onefold.upsert.documents import upserted_of
 
 STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish", "report")

@@ -154,7 +154,7 @@ class SparkLauncher(SparkSubmitOperator):
         if step == "maintain":
             return False
         from onefold.generation import settle
-        from onefold.spark.driver import all_small  # it opens tables; a DAG is parsed without
+        from onefold.operations.job_size import all_small  # it opens tables; a DAG is parsed without
 
         dataset = settle(lake, find_dataset(lake.settings.datasets_folder, self.dataset))
         return all_small(lake, dataset, [find_plan(lake, dataset, batch)])

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.decisions import Mark
 from onefold.decisions.marks import marks_named
-from onefold.dedup import columns as C
 from onefold.dedup.documents import TakenOut
 from onefold.dedup.identity import identify
 from onefold.dedup.staging import slots_for
@@ -30,12 +29,13 @@ from onefold.landing.manifest import Manifest
 from onefold.offsets import Coverage, TopicPartition
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
-from onefold.records.landed import objects_named
+from onefold.records.landed_objects import objects_named
 from onefold.records.read import read_records
-from onefold.spark.flat import laid_flat, read_flat
-from onefold.spark.small import sized
-from onefold.spark.tables import bucketed
-from onefold.upsert import columns as U
+from onefold.spark.codegen import sized
+from onefold.spark.flat_structs import laid_flat, read_flat
+from onefold.spark.iceberg_tables import bucketed
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.apply import mark_covered
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.skips import forgotten_records

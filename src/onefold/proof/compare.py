@@ -9,14 +9,14 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.identity import content_of
 from onefold.quality.sums import unmoved
-from onefold.records.canonical import content_as_of, same_content
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.gaps import Link, mark_links
 from onefold.upsert.state import read_state
 from onefold.upsert.sums import sum_key
+from onefold.values.canonical import content_as_of, same_content
 from onefold.vocabulary import RowState
 
 WRONG = "_wrong"

@@ -27,10 +27,10 @@ from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
 from onefold.records import envelope as E
-from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
-from onefold.records.expressions import KEY_TEXT, KEY_VARIANT, unreadable
-from onefold.records.fields import rejected
-from onefold.records.json import LARGEST
+from onefold.spark.strict_json import LARGEST
+from onefold.values.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
+from onefold.values.expressions import KEY_TEXT, KEY_VARIANT, unreadable
+from onefold.values.json import rejected
 from onefold.vocabulary import Reason
 
 _FAULTS, _NAMED = "_wrong", "_named"
@@ -60,7 +60,7 @@ class WrongError(Exception):
 
 
 def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ()) -> DataFrame:
-    """What `onefold.records.decode.decode` adds to the envelope. A rejected record says only that it is one."""
+    """What `onefold.values.decode.decode` adds to the envelope. A rejected record says only that it is one."""
     made = {name: T.DataType.fromDDL(kind.sql) for name, kind in dataset.fields.items()}
     made |= {_FAULTS: T.ArrayType(T.StringType()), _NAMED: T.StringType(), KEY_TEXT: T.StringType()}
     fields = [*records.schema.fields, *(T.StructField(name, kind) for name, kind in made.items())]

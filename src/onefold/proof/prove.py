@@ -13,7 +13,6 @@ from onefold import lake_keys
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
-from onefold.dedup import columns as C
 from onefold.errors import UsageError
 from onefold.generation import check_generation
 from onefold.lake import Lake, new_attempt
@@ -21,7 +20,8 @@ from onefold.offsets import Position
 from onefold.proof.claims import read_claims, write_claims
 from onefold.proof.compare import WRONG, compared, wrong_sums
 from onefold.proof.documents import Difference, Proof
-from onefold.spark.tables import drop, scratch_table
+from onefold.spark.iceberg_tables import drop, scratch_table
+from onefold.tables import staging as C
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.gaps import links_of
 

@@ -22,7 +22,7 @@ from onefold import lake_keys
 from onefold.catalog import UNREACHABLE, MainMovedError, StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import Standing, log_of
-from onefold.dedup.documents import code_digest
+from onefold.dedup.code_digest import code_digest
 from onefold.errors import (
     CommitOutcomeUnknownError,
     ContentionError,

@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import digest, masked_json
-from onefold.dedup import columns as C
-from onefold.spark.flat import read_flat
-from onefold.upsert import columns as U
+from onefold.spark.flat_structs import read_flat
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.chain import STANDS
 from onefold.upsert.documents import Upserted
 from onefold.upsert.gaps import links_of, mark_links

@@ -12,15 +12,15 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse, paths
 from onefold.dataset.masks import masked
-from onefold.dedup import columns as C
 from onefold.lake import CATALOG
 from onefold.quality.chains import chain_faults, changed_chains, keys_of_chains
 from onefold.quality.sums import sum_faults
-from onefold.spark.flat import read_flat
-from onefold.upsert import columns as U
+from onefold.spark.flat_structs import read_flat
+from onefold.spark.key_filter import narrowed
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import of_keys, without_keys
-from onefold.upsert.narrow import narrowed
 from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_appended, read_state
 from onefold.vocabulary import Action, RowState, Verdict, outcome_of

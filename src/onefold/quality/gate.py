@@ -16,7 +16,6 @@ from onefold.dataset.expressions import Path
 from onefold.dataset.masks import HIDDEN, digest, masked
 from onefold.decisions import Skip, log_of, standing
 from onefold.decisions.marks import marks_named
-from onefold.dedup import columns as C
 from onefold.dedup.reuse import identity_text
 from onefold.dedup.staging import has_payload
 from onefold.lake import Lake
@@ -31,9 +30,10 @@ from onefold.quality.suites import Expectation, load_suite
 from onefold.quality.waivers import under
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
-from onefold.spark.at_once import at_once
-from onefold.spark.flat import read_flat
-from onefold.upsert import columns as U
+from onefold.spark.concurrently import at_once
+from onefold.spark.flat_structs import read_flat
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.counts import refused_delete
 from onefold.upsert.coverage import name_unexplained
 from onefold.upsert.documents import Upserted

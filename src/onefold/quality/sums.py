@@ -13,10 +13,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
-from onefold.upsert import columns as U
+from onefold.spark.key_filter import narrowed
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.documents import Upserted
-from onefold.upsert.narrow import narrowed
 from onefold.upsert.state import read_state
 from onefold.upsert.sums import moves_of, standing
 from onefold.vocabulary import RowState

@@ -14,8 +14,8 @@ from onefold.formats.aiven import Line, read_line
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.json import LARGEST
-from onefold.records.landed import literal
+from onefold.records.landed_objects import literal
+from onefold.spark.strict_json import LARGEST
 
 _READ = (
     "file string, line binary, offset long, timestamp long, key binary, value binary, "

@@ -29,7 +29,7 @@ from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.landing.names import base_of, is_tombstones
 from onefold.records import envelope as E
-from onefold.records.landed import complaint, literal
+from onefold.records.landed_objects import complaint, literal
 
 _BATCH = 4 << 20
 """Bytes of values, keys and headers that are handed on at once."""

@@ -27,7 +27,7 @@ from onefold.formats.shapes import FormatError, Shape, encoded, writer
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.records import envelope as E
 from onefold.records.kcat import object_name
-from onefold.records.landed import literal
+from onefold.records.landed_objects import literal
 from onefold.storage.objects import Seekable, Storage
 
 _AT_ONCE = 8

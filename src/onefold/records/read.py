@@ -16,12 +16,12 @@ from onefold.landing.undecided import write_index
 from onefold.records import envelope as E
 from onefold.records.aiven import read_aiven
 from onefold.records.connect import count_packed_avro, read_connect
+from onefold.records.covered import mark_lines, mark_positions
 from onefold.records.kcat import read_kcat
-from onefold.records.landed import literal, objects_named
+from onefold.records.landed_objects import literal, objects_named
 from onefold.records.parquet import read_footers, read_parquet_exports
 from onefold.records.segments import PlacedSegment, read_segments
 from onefold.records.topics import read_topics
-from onefold.records.within import mark_lines, mark_positions
 
 Landed = list[tuple[LandedObject, str]]
 """(landed object, URI)"""

@@ -24,7 +24,7 @@ from onefold.generation import Retired, check_generation
 from onefold.lake import Lake
 from onefold.report.ledger import equal, plain
 from onefold.report.order import each
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.vocabulary import RowState
 

@@ -22,7 +22,6 @@ from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
 from onefold.offsets import Position
 from onefold.quality.documents import GateResult
-from onefold.records.key import values_of_sum
 from onefold.report.ledger import (
     POSITION,
     equal,
@@ -34,7 +33,8 @@ from onefold.report.ledger import (
     records_of,
     verdict_rows,
 )
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables.key_digest import values_of_sum
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Upserted
 from onefold.vocabulary import RowState
@@ -96,7 +96,7 @@ def explain(
 
     `published` is whether the verdict's batch is; those of the batches in `red` are listed, too. The record that stands
     has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted). `period`: where the
-    key's begins (`onefold.records.key.period_of_key`); nothing of other periods is opened.
+    key's begins (`onefold.tables.key_digest.period_of_key`); nothing of other periods is opened.
     """
     periods = None if period is None else [period]
     return _touching(lake, dataset, _attempts(lake, dataset, red), equal("key", digest), periods)

@@ -22,7 +22,7 @@ from onefold.landing.plan import DECIDED, read_plan, taken_plans
 from onefold.offsets import Coverage, TopicPartition, merged
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
 from onefold.vocabulary import RowState

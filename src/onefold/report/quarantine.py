@@ -16,7 +16,7 @@ from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.report.ledger import POSITION, equal, plain, records_of
 from onefold.report.order import in_order, stream
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
 from onefold.vocabulary import RowState
 
 _BATCH, _REASON = f"{U.QUARANTINE}.batch", f"{U.QUARANTINE}.reason"

@@ -17,7 +17,7 @@ def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> Spar
     """The process's session: an active one with the lake's catalog, or a new one.
 
     Under spark-submit the master comes from there; otherwise from the settings. `small` is
-    for the driver of small batches (`onefold.spark.driver`).
+    for the driver of small batches (`onefold.operations.job_size`).
     """
     builder = SparkSession.builder.appName(name)
     if not os.environ.get("SPARK_ENV_LOADED"):  # set by spark-submit's scripts

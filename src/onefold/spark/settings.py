@@ -14,6 +14,8 @@ from onefold.storage import S3Storage, s3_of_spark, s3_secrets
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
 # The second compiler is for what runs once a record. By its own thresholds, a tenth of these, it takes a third of the
 # CPU of a step of half a minute on few cores, most of it for what is over by then.
+SMALL_BYTES = 4 << 20
+"""Landed bytes up to which a batch is small."""
 _COMPILE_ALL = (
     "-XX:-DontCompileHugeMethods -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
@@ -52,7 +54,7 @@ PLACE = "tables-below"
 def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
     """Every setting that a Spark step needs, for a session in this process and for spark-submit alike.
 
-    `small`: what the driver is started for is over before a JVM's second compiler pays (`onefold.spark.driver`).
+    `small`: what the driver is started for is over before a JVM's second compiler pays (`onefold.operations.job_size`).
     """
     name = f"spark.sql.catalog.{CATALOG}"
     return {
@@ -87,7 +89,7 @@ def _trust(lake: Lake) -> dict[str, str]:
     bundle = lake.settings.s3_ca_bundle
     if bundle is None or not isinstance(lake.storage, S3Storage):
         return {}
-    from onefold.spark.trust import trust_settings
+    from onefold.spark.ca_bundle import trust_settings
 
     return trust_settings(bundle, lake.settings.path(".onefold"))
 

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.catalog import Head, StateTable
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.documents import Staged
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.dedup.survivors import SLOT, in_slots
@@ -23,11 +22,13 @@ from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.offsets import Coverage, Range, TopicPartition
 from onefold.records import envelope as E
-from onefold.records.within import mark_lines, mark_positions
-from onefold.spark.at_once import at_once
-from onefold.spark.flat import read_flat
-from onefold.spark.tables import bucketed, scratch_table
-from onefold.upsert import columns as U
+from onefold.records.covered import mark_lines, mark_positions
+from onefold.spark.concurrently import at_once
+from onefold.spark.flat_structs import read_flat
+from onefold.spark.iceberg_tables import bucketed, scratch_table
+from onefold.spark.key_filter import narrowed, worthwhile
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.causes import duplicates_of
 from onefold.upsert.chain import chain_columns, judge_chain
 from onefold.upsert.commit_record import CommitRecord, Highest
@@ -38,7 +39,6 @@ from onefold.upsert.forgotten import forgotten_keys, without_keys
 from onefold.upsert.gaps import Link, links_of
 from onefold.upsert.judge import base_columns, judge
 from onefold.upsert.merge import merge
-from onefold.upsert.narrow import narrowed, worthwhile
 from onefold.upsert.nulls import nulls_of, settle_nulls, without_nulls
 from onefold.upsert.producers import come_again, highest_after
 from onefold.upsert.reused import found_reused, mark_reused

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from onefold.dedup import columns as C
 from onefold.records import envelope as E
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.documents import CameAgain, Duplicates
 from onefold.vocabulary import Scope, Verdict
 

@@ -17,12 +17,12 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.records import envelope as E
-from onefold.records.canonical import same_content
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.gaps import Link, keys_of, mark_links
 from onefold.upsert.judge import answered, stands_above_winner
+from onefold.values.canonical import same_content
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 STANDS = (RowState.LIVE, RowState.DELETED)

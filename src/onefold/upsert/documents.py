@@ -70,7 +70,7 @@ class Upserted(BaseModel):
     )
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
     within: list[str] | None = Field(default=None, description="The periods that its keys lie in; None: no bound")
-    narrow: bool = Field(default=False, description="The table is large beside the batch (`onefold.upsert.narrow`)")
+    narrow: bool = Field(default=False, description="The table is large beside the batch (`onefold.spark.key_filter`)")
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
     refused_deletes: int = Field(default=0, description="Rejected records that delete, or whose value is null; upsert")

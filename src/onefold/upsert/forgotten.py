@@ -17,14 +17,14 @@ from pyspark.sql import functions as F
 from onefold.catalog import Head
 from onefold.dataset import Dataset
 from onefold.decisions import Mark
-from onefold.dedup import columns as C
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, Manifest
 from onefold.offsets import Range, TopicPartition, merged
-from onefold.records.bitmaps import ranges_by
-from onefold.spark.tables import view_of
-from onefold.upsert import columns as U
+from onefold.spark.iceberg_tables import view_of
+from onefold.spark.offset_ranges import ranges_by
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.commit_record import chain
 from onefold.upsert.state import branch_table, read_state, verdict_table
 from onefold.upsert.sums import sum_key

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.errors import UsageError
 from onefold.landing.manifest import Accepted
-from onefold.records.key import digest_of_key, period_of_key
+from onefold.tables import staging as C
+from onefold.tables.key_digest import digest_of_key, period_of_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.survivors import INCOMPARABLE, RETRIES, before_offset, partition_of
-from onefold.records.canonical import same_content
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.values.canonical import same_content
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 

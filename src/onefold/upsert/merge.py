@@ -10,15 +10,15 @@ from pyspark.sql import functions as F
 from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
-from onefold.dedup import columns as C
 from onefold.faults import fault_point
 from onefold.lake import CATALOG
-from onefold.spark.flat import laid_flat, read_flat
-from onefold.spark.tables import commits_name, view_of
-from onefold.upsert import columns as U
+from onefold.spark.flat_structs import laid_flat, read_flat
+from onefold.spark.iceberg_tables import commits_name, view_of
+from onefold.spark.key_filter import is_among
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import leave_table
-from onefold.upsert.narrow import is_among
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
 from onefold.upsert.replay import leave_quarantine
 from onefold.upsert.state import branch_table, in_periods

@@ -11,14 +11,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.dedup.positions import lines_of, offsets_of
 from onefold.dedup.survivors import partition_of
 from onefold.lake import CATALOG
 from onefold.offsets import merged, minus
-from onefold.spark.flat import laid_flat, read_flat
-from onefold.upsert import columns as U
+from onefold.spark.flat_structs import laid_flat, read_flat
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 _ROW, _NEW, _OLD = "_fact_row", "_fact_row_of_batch", "_fact_row_of_table"

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from onefold.dataset.columns import FLAT_ORDER
-from onefold.dedup import columns as C
 from onefold.records import envelope as E
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.vocabulary import RowState
 
 QUARANTINE_TYPE = (

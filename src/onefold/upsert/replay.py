@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
-from onefold.dedup import columns as C
 from onefold.records import envelope as E
-from onefold.spark.flat import read_flat
-from onefold.spark.tables import view_of
-from onefold.upsert import columns as U
+from onefold.spark.flat_structs import read_flat
+from onefold.spark.iceberg_tables import view_of
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import branch_table, state_table
 from onefold.vocabulary import RowState

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.dedup import columns as C
 from onefold.dedup.documents import Reused
 from onefold.dedup.reuse import identity_text
-from onefold.upsert import columns as U
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.vocabulary import Scope
 
 _REUSED = "_reused_"

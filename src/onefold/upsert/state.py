@@ -11,13 +11,13 @@ from pyspark.sql import types as T
 from onefold import lake_keys
 from onefold.catalog import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError, StateTable, state_name
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.errors import LakeUnavailableError
 from onefold.generation import Generation, begun_rebuild
 from onefold.lake import CATALOG, STAGING, Lake
-from onefold.spark.flat import flat_fields, with_structs
-from onefold.spark.tables import ensure_namespace, new_table
-from onefold.upsert import columns as U
+from onefold.spark.flat_structs import flat_fields, with_structs
+from onefold.spark.iceberg_tables import ensure_namespace, new_table
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.quarantine import quarantine_field, quarantine_query
 from onefold.vocabulary import RowState
 

@@ -19,13 +19,13 @@ from onefold.dataset import Dataset
 from onefold.dataset.masks import masked_json
 from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
-from onefold.dedup import columns as C
 from onefold.dedup.survivors import SLOT, in_slots
 from onefold.errors import SumOverflowError
-from onefold.records.canonical import content_hash, key_digest, key_text
-from onefold.spark.tables import bucketed, drop, scratch_table
-from onefold.upsert import columns as U
-from onefold.upsert.narrow import narrowed
+from onefold.spark.iceberg_tables import bucketed, drop, scratch_table
+from onefold.spark.key_filter import narrowed
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.values.canonical import content_hash, key_digest, key_text
 from onefold.vocabulary import Action, Reason, RowState, Verdict
 
 _MOVE = "_move_"

@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
 from onefold.records import envelope as E
-from onefold.spark.tables import PROPERTIES, location_of
-from onefold.upsert import columns as U
+from onefold.spark.iceberg_tables import PROPERTIES, location_of
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 from onefold.upsert.state import verdict_table
 from onefold.vocabulary import Verdict
 

@@ -51,7 +51,7 @@ def _drop_updates(original: Any) -> Any:
     def judge(*args: Any, **more: Any) -> Any:
         from pyspark.sql import functions as F
 
-        from onefold.upsert import columns as U
+        from onefold.tables import actions as U
 
         judged = original(*args, **more)
         return judged.withColumn(U.ACTION, F.when(F.col(U.ACTION) != "update", F.col(U.ACTION)))
@@ -79,8 +79,8 @@ def _update_by_older(original: Any) -> Any:
     def judge(*args: Any, **more: Any) -> Any:
         from pyspark.sql import functions as F
 
-        from onefold.dedup import columns as C
-        from onefold.upsert import columns as U
+        from onefold.tables import actions as U
+        from onefold.tables import staging as C
 
         judged = original(*args, **more)
         older = (F.col(C.VERDICT) == "superseded") & (F.col(C.REASON) == "stored")
@@ -110,7 +110,7 @@ def _order_by_task(original: Any) -> Any:
     def judge_batch(records: Any, *args: Any, **more: Any) -> Any:
         from pyspark.sql import functions as F
 
-        from onefold.dedup import columns as C
+        from onefold.tables import staging as C
 
         stamp = F.col(C.ORDER)["timestamp"] + F.spark_partition_id()
         return original(records.withColumn(C.ORDER, F.col(C.ORDER).withField("timestamp", stamp)), *args, **more)

@@ -49,5 +49,5 @@ def _parts(column: T.StructField) -> list[T.StructField]:
 
 
 def read_flat(session: SparkSession, table: str) -> DataFrame:
-    """The rows of a table that `bucketed` made (`onefold.spark.tables`), by its name."""
+    """The rows of a table that `bucketed` made (`onefold.spark.iceberg_tables`), by its name."""
     return with_structs(session.table(table))

@@ -1,7 +1,7 @@
 """The columns of a staged batch, named once.
 
 A staging table has one row a record of the batch. Only survivors, records in conflict, and what stands at a position
-with two contents keep their payload. In the table structs lie flat (`onefold.spark.flat`).
+with two contents keep their payload. In the table structs lie flat (`onefold.spark.flat_structs`).
 
 | column | type | |
 | --- | --- | --- |

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
 from onefold.lake import CATALOG, SCRATCH, STAGING
-from onefold.spark.flat import laid_flat
+from onefold.spark.flat_structs import laid_flat
 from onefold.spark.settings import PLACE
 
 PROPERTIES = {

@@ -13,8 +13,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from onefold.dataset.types import FieldType
-from onefold.records import numbers as N
-from onefold.records.json import EXPONENT, HALF
+from onefold.spark.strict_json import EXPONENT, HALF
+from onefold.values import numbers as N
 from onefold.vocabulary import Reason
 
 REJECTED_TYPE = "struct<reason:string,detail:string>"
@@ -56,7 +56,7 @@ def rejection(name: str, kind: FieldType, json: Column, value: Column) -> Column
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A JSON value as it was parsed (`onefold.records.json.as_parsed`): its type, and its text."""
+    """A JSON value as it was parsed (`onefold.spark.strict_json.as_parsed`): its type, and its text."""
 
     kind: Column
     parsed: Column

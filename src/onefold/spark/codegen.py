@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from onefold.spark.driver import SMALL_BYTES
+from onefold.spark.settings import SMALL_BYTES
 
 _COMPILING = {
     "spark.sql.codegen.wholeStage": ("true", "false"),

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup import columns as C
+from onefold.tables import staging as C
 
 MOST = 1_000_000
 """Records whose hashes or keys are broadcast at most: it bounds the driver's memory and that of each executor."""

@@ -8,9 +8,8 @@ from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.plan import ObjectsPlan, Plan, RangesPlan, ReplayPlan
+from onefold.spark.settings import SMALL_BYTES
 
-SMALL_BYTES = 4 << 20
-"""Landed bytes up to which a batch is small."""
 _RECORD = 1 << 10
 """Bytes that a record of a log is taken for, before anybody has read it."""
 _TABLE_BYTES = 256 << 20

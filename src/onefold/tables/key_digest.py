@@ -1,4 +1,4 @@
-"""The key digest of a key that a person typed: the same as `onefold.records.canonical` gives, without Spark."""
+"""The key digest of a key that a person typed: the same as `onefold.values.canonical` gives, without Spark."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ entry) and a sum a key (live), with `_entries` and the columns that are added to
 records (`onefold.upsert.quarantine`): no key, `_state` quarantined.
 
 In both, as in staging, `_order` and other structs lie flat, a column a part: `_order_timestamp`, …
-(`onefold.spark.flat`).
+(`onefold.spark.flat_structs`).
 """
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"

@@ -28,8 +28,8 @@ from onefold.dataset.expressions import (
 from onefold.dataset.types import number_type
 from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
-from onefold.records import numbers as N
-from onefold.records.json import HALF, path_to
+from onefold.spark.strict_json import HALF, path_to
+from onefold.values import numbers as N
 
 KEY_VARIANT, KEY_TEXT = "_key_variant", "_key_text"
 """The parsed JSON key, and the key as text, while records are decoded."""

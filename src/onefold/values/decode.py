@@ -17,17 +17,7 @@ from onefold.dataset.expressions import Expression, Junction, Literal, Negation,
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
-from onefold.records.expressions import (
-    KEY_TEXT,
-    KEY_VARIANT,
-    Compiled,
-    compile_expression,
-    not_utf8,
-    text_of_key,
-    unreadable,
-)
-from onefold.records.fields import REJECTED_TYPE, of_text, rejected, rejection, scratch, scratch_of_text, typed
-from onefold.records.json import (
+from onefold.spark.strict_json import (
     LARGEST,
     as_parsed,
     has_own_letters,
@@ -38,6 +28,16 @@ from onefold.records.json import (
     path_to,
     without_mark,
 )
+from onefold.values.expressions import (
+    KEY_TEXT,
+    KEY_VARIANT,
+    Compiled,
+    compile_expression,
+    not_utf8,
+    text_of_key,
+    unreadable,
+)
+from onefold.values.json import REJECTED_TYPE, of_text, rejected, rejection, scratch, scratch_of_text, typed
 from onefold.vocabulary import Reason
 
 REJECTED = "_rejected"

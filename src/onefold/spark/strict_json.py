@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from onefold.records.numbers import digits_of
+from onefold.values.numbers import digits_of
 
 LARGEST = 16_000_000
 """Bytes of a text that is parsed; a VARIANT holds no more than 16 MiB."""
