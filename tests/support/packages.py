@@ -147,7 +147,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "values": (
         "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
         "spark/test_key_columns.py", "spark/test_situations.py", "spark/test_odd_streams.py", "spark/test_proof.py",
-        "unit/test_expressions.py", "property/test_decoders.py", "process/test_bad_inputs.py",
+        "unit/test_expressions.py", "unit/test_value_formats.py", "property/test_decoders.py",
+        "process/test_bad_inputs.py",
     ),
     "vocabulary": ("unit/test_vocabulary.py", "unit/test_report_page.py"),
     "visible": ("unit/test_console.py", "unit/test_cli.py"),

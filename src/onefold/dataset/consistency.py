@@ -29,6 +29,7 @@ from onefold.dataset.expressions import (
 from onefold.dataset.expressions import Literal as LiteralValue
 from onefold.dataset.names import two_meanings
 from onefold.dataset.types import FieldType, number_type
+from onefold.dataset.value_formats import VALUE_FORMATS, with_parts
 from onefold.errors import nearest
 
 if TYPE_CHECKING:
@@ -298,10 +299,10 @@ def _check_path(dataset: Dataset, place: str, text: str, path: Path) -> None:
         raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known}){roots}")
     if path.root == "value" and dataset.fields[path.name].part(path.inner) is None:
         raise ValueError(f"{place}: {text!r}: value.fields has no such part of {path.name}")
-    if path.root == "key" and path.name and dataset.key.format != "json":
-        raise ValueError(f"{place}: {text!r}: key.NAME needs key.format json")
-    if path.root == "key" and dataset.key.format == "bytes":
-        raise ValueError(f"{place}: {text!r}: a key of bytes cannot be used in an expression")
+    if path.root == "key" and path.name and dataset.key.format not in with_parts():
+        raise ValueError(f"{place}: {text!r}: key.NAME needs key.format {', '.join(with_parts())}")
+    if path.root == "key" and not VALUE_FORMATS[dataset.key.format].is_text:
+        raise ValueError(f"{place}: {text!r}: a key of {dataset.key.format} cannot be used in an expression")
     if path.root in ("offset", "timestamp") and not dataset.source.exact:
         raise ValueError(f"{place}: {text!r}: layout {dataset.source.layout} carries no {path.root}")
 

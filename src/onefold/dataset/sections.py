@@ -12,13 +12,14 @@ from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import parse
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.types import parse_type
+from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values
 from onefold.instants import Duration
 
 
 class KeyFormat(Model):
     """How the Kafka key is read."""
 
-    format: Literal["json", "string", "bytes"] = "string"
+    format: ValueFormat = ValueFormat.STRING
 
 
 class DeclaredField(Model):
@@ -54,7 +55,7 @@ def _declared(given: Any) -> Any:
 class Value(Model):
     """How the value is read."""
 
-    format: str = "json"
+    format: str = ValueFormat.JSON.value
     fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
         min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"
     )
@@ -103,10 +104,11 @@ class Value(Model):
 
     @model_validator(mode="after")
     def _built(self) -> Self:
-        if self.format != "json":
-            if self.format.split("+")[0] in ("json", "avro", "protobuf"):
-                raise not_built(f"value format {self.format} (json is)")
-            raise ValueError(f"no value format {self.format!r} (json)")
+        if self.format not in of_values():
+            built = ", ".join(of_values())
+            if self.format.split("+")[0] in (*of_values(), *NOT_BUILT):
+                raise not_built(f"value format {self.format} ({built} is)")
+            raise ValueError(f"no value format {self.format!r} ({built})")
         for name, field in self.fields.items():
             try:
                 parse_type(field.type)

@@ -17,8 +17,9 @@ from onefold.records import envelope as E
 from onefold.tables import staging as C
 from onefold.values.canonical import content_hash, key_digest, key_text
 from onefold.values.decode import FILTERED, REJECTED
-from onefold.values.expressions import KEY_TEXT, KEY_VARIANT, Compiled, compile_expression
-from onefold.values.json import REJECTED_TYPE, rejected
+from onefold.values.expressions import Compiled, compile_expression
+from onefold.values.format import KEY_TEXT, KEY_VARIANT
+from onefold.values.rejection import REJECTED_TYPE, rejected
 from onefold.vocabulary import Reason
 
 

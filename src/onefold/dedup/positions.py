@@ -12,7 +12,7 @@ from onefold.records import envelope as E
 from onefold.spark.offset_ranges import ranges_by
 from onefold.tables import staging as C
 from onefold.values.decode import REJECTED
-from onefold.values.json import rejected
+from onefold.values.rejection import rejected
 from onefold.vocabulary import Reason, Verdict
 
 INCONSISTENT = Reason.INCONSISTENT_POSITION

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from onefold.dataset.names import of_the_log
 from onefold.dataset.types import parse_type
+from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.apply import Append, Upsert
 from onefold.draft.choices import Choices
 from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
@@ -146,7 +147,7 @@ class _File:
         return [of_the_log(expression, types) for expression in expressions]
 
     def _value(self) -> list[Entry]:
-        entries = [Entry(("value", "format"), "json", self._unusable())]
+        entries = [Entry(("value", "format"), ValueFormat.JSON, self._unusable())]
         at = ("value", "fields")
         entries += [Entry((*at, field.name), field.as_declared, field.reason) for field in self.choices.fields.declared]
         left = self.choices.fields.left_out

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from onefold.dataset.expressions import Path, parse
+from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.values import Message
 
 Cell = str | int | Decimal | tuple[Any, ...] | None
@@ -106,12 +107,12 @@ def _written(root: str, name: str) -> str:
 
 def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
     """The parts of JSON keys, or the one text that a key is."""
-    if key_format == "string":
+    if key_format == ValueFormat.STRING:
         found = [Column("key", "key", [_cell(one.key) for one in messages])]
         return found if any(cell is not None for cell in found[0].cells) else []
     return [
         Column(expression, Path("key", name).column, [_cell((one.key or {}).get(name)) for one in messages])
-        for name, expression in (_key_parts(messages) if key_format == "json" else {}).items()
+        for name, expression in (_key_parts(messages) if key_format == ValueFormat.JSON else {}).items()
     ]
 
 
@@ -133,7 +134,7 @@ def _key_parts(messages: Sequence[Message]) -> dict[str, str]:
 def unnamed_parts(messages: Sequence[Message], key_format: str) -> tuple[str, ...]:
     """The parts of JSON keys that differ and that no column has (almost) everywhere: rows keyed by the others would be
     rows of several Kafka keys."""
-    if key_format != "json":
+    if key_format != ValueFormat.JSON:
         return ()
     columns = zip(_key_parts(messages), key_columns(messages, key_format), strict=True)
     named = {name for name, column in columns if column.mostly}

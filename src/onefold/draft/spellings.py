@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.entries import counted
 from onefold.draft.evidence import key_part_values
 from onefold.draft.values import Message, parse_json
@@ -14,9 +15,9 @@ from onefold.draft.values import Message, parse_json
 
 def find_spellings(messages: Sequence[Message], key_format: str) -> list[str]:
     """A sentence for the whole key, or for each part of JSON keys, that the sample spells in two ways."""
-    if key_format == "string":
+    if key_format == ValueFormat.STRING:
         return _of_text([one.key for one in messages if one.key is not None])
-    parts = key_part_values(messages) if key_format == "json" else {}
+    parts = key_part_values(messages) if key_format == ValueFormat.JSON else {}
     return [text for expression, values in parts.items() if (text := _of_part(expression, values))]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.sample import Sample
 from onefold.errors import NoDraftError
 from onefold.formats.text import BOM
@@ -181,22 +182,22 @@ def _envelope(objects: list[dict[str, Any]]) -> tuple[str, str] | None:
 def _key_format(records: list[Record]) -> tuple[str, str]:
     keys = [record.key for record in records if record.key is not None]
     if not keys:
-        return "string", "no record in the sample has a key"
+        return ValueFormat.STRING, "no record in the sample has a key"
     texts = [text for text in map(_utf8, keys) if text is not None]
     objects = sum(isinstance(_json(text), dict) for text in texts)
     of = f"of {len(keys)} keys"
     if 2 * objects > len(keys):
-        return "json", f"{objects} {of} are JSON objects"
+        return ValueFormat.JSON, f"{objects} {of} are JSON objects"
     if 2 * len(texts) > len(keys) and not any("\0" in text for text in texts):
-        return "string", f"{len(texts)} {of} are text"
-    return "bytes", f"{len(texts)} {of} are text; bytes cannot be used in expressions"
+        return ValueFormat.STRING, f"{len(texts)} {of} are text"
+    return ValueFormat.BYTES, f"{len(texts)} {of} are text; bytes cannot be used in expressions"
 
 
 def _key(data: bytes | None, key_format: str) -> Any:
     text = None if data is None else _utf8(data)
-    if text is None or key_format == "bytes":
+    if text is None or key_format == ValueFormat.BYTES:
         return None
-    if key_format == "string":
+    if key_format == ValueFormat.STRING:
         return text
     parts = _json(text)
     return parts if isinstance(parts, dict) else None

@@ -25,12 +25,14 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse, paths
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
+from onefold.dataset.value_formats import ValueFormat
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
 from onefold.records import envelope as E
 from onefold.spark.strict_json import LARGEST
 from onefold.values.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
-from onefold.values.expressions import KEY_TEXT, KEY_VARIANT, unreadable
-from onefold.values.json import rejected
+from onefold.values.expressions import unreadable_header
+from onefold.values.format import KEY_TEXT, KEY_VARIANT
+from onefold.values.rejection import rejected
 from onefold.vocabulary import Reason
 
 _FAULTS, _NAMED = "_wrong", "_named"
@@ -75,7 +77,7 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     """As a run judges, in fewer words: what is filtered and rejected is neither used."""
     asked = [(place, path) for place, text in dataset.expressions() for path in paths(parse(text))]
     of_filter = {path.name for place, path in asked if place == "source.filter"}
-    headers = [unreadable(path, dataset.key.format) for _, path in asked if path.root == "header"]
+    headers = [unreadable_header(path.name) for _, path in asked if path.root == "header"]
     faults = F.col(_FAULTS)
 
     def any_of(names: Iterable[str]) -> Column:
@@ -159,7 +161,7 @@ def _key_of(data: bytes | None, key_format: str) -> tuple[Any, str | None, bool]
     """The parsed JSON key, the key as text, and whether it can be read."""
     if data is None:
         return _ABSENT, None, True
-    if key_format != "json":
+    if key_format != ValueFormat.JSON:
         try:
             return _ABSENT, data.decode(), True
         except UnicodeDecodeError:

@@ -9,8 +9,6 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from onefold.values.numbers import digits_of
-
 LARGEST = 16_000_000
 """Bytes of a text that is parsed; a VARIANT holds no more than 16 MiB."""
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -31,6 +29,8 @@ _LONG = r"(?<=[0-9.]{39})"
 _HAS_EXPONENT = rf"[:\[,]\s*-?[0-9]++(\.[0-9]++)?+([eE][-+]?[0-9]|{_LONG})"
 _EXPONENT = rf"(?<![\w.+-])-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+|{_LONG})(?![\w.+-])"
 """A number as JSON has it: what is none stays as it is, and is refused."""
+_PARTS = r"^-?(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,3})\z"
+"""Of a number with an exponent: what is before the point, behind it, and the exponent."""
 _DIGITS = "[0-9a-fA-F]{2}"
 _PAIR = rf"\\u([dD][89abAB]{_DIGITS})\\u([dD][c-fC-F]{_DIGITS})"
 _HALF = rf"\\u([dD][89a-fA-F]{_DIGITS})"
@@ -164,3 +164,21 @@ def is_one_value(text: Column) -> Column:
 def is_within(text: Column) -> Column:
     """Whether a text can stand as a member of a JSON object: it closes no bracket that it did not open."""
     return F.try_parse_json(F.concat(F.lit('{"v":'), text, F.lit("}"))).isNotNull()
+
+
+def digits_of(number: Column) -> Column:
+    """A number's digits, without an exponent."""
+    return F.when(number.rlike(_PARTS), _spelled_out(number)).otherwise(number)
+
+
+def _spelled_out(number: Column) -> Column:
+    """`1.5e2` as `150`."""
+    whole, fraction, exponent = (F.regexp_extract(number, _PARTS, group) for group in (1, 2, 3))
+    digits, place = F.concat(whole, fraction), F.length(whole) + exponent.try_cast("int")
+    missing = place - F.length(digits)
+    spelled = (
+        F.when(place <= 0, F.concat(F.lit("0."), F.repeat(F.lit("0"), -place), digits))
+        .when(missing >= 0, F.concat(digits, F.repeat(F.lit("0"), missing)))
+        .otherwise(F.concat(F.substr(digits, F.lit(1), place), F.lit("."), F.substr(digits, place + 1)))
+    )
+    return F.concat(F.when(number.startswith("-"), "-").otherwise(""), spelled)

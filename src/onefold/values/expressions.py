@@ -28,11 +28,10 @@ from onefold.dataset.expressions import (
 from onefold.dataset.types import number_type
 from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
-from onefold.spark.strict_json import HALF, path_to
-from onefold.values import numbers as N
-
-KEY_VARIANT, KEY_TEXT = "_key_variant", "_key_text"
-"""The parsed JSON key, and the key as text, while records are decoded."""
+from onefold.values import text as T
+from onefold.values.format import KEY_TEXT
+from onefold.values.rejection import not_utf8
+from onefold.values.variant import part_of_key, scalar_text
 
 _SQL_TYPES = {"long": "bigint", "int": "int"}
 _WHOLE_NUMBER = r"^[+-]?\d+\z"
@@ -94,7 +93,7 @@ def _path(root: str, name: str, inner: tuple[str, ...]) -> Column:
     if root == "header":
         return _text(_header(name))
     if root == "key":
-        return _scalar_text(*_part_of_key(name, *inner)) if name else F.col(KEY_TEXT)
+        return scalar_text(*part_of_key(name, *inner)) if name else F.col(KEY_TEXT)
     if root == "timestamp":
         return F.timestamp_millis(F.when(F.col(E.TIMESTAMP).between(FIRST, LAST), F.col(E.TIMESTAMP)))
     return F.col(f"_{root}")
@@ -105,55 +104,15 @@ def _header(name: str) -> Column:
     return F.get(named, F.size(named) - 1)["value"]  # of equal names the last counts
 
 
-def _part_of_key(*names: str) -> tuple[Column, Column]:
-    """The JSON type and the text of a part of the key; of all of it, if no part is named."""
-    part = F.try_variant_get(KEY_VARIANT, path_to(names), "variant")
-    return F.schema_of_variant(part), F.try_variant_get(KEY_VARIANT, path_to(names), "string")
-
-
-def _scalar_text(kind: Column, text: Column) -> Column:
-    """The text of a JSON string or of a number without an exponent; null elsewhere."""
-    scalar = kind.isin("STRING", "BIGINT") | kind.startswith("DECIMAL")
-    return F.when(scalar & ~F.contains(text, F.lit(HALF)), text)
-
-
-def text_of_key(key_format: str) -> Column:
-    """The key as text: of a JSON key, what its string or number says; null where it says none."""
-    return _scalar_text(*_part_of_key()) if key_format == "json" else _text(F.col(E.KEY_BYTES))
-
-
 def _text(data: Column) -> Column:
-    """Bytes as text; null where they are none (`unreadable`)."""
+    """Bytes as text; null where they are none (`unreadable_header`)."""
     return F.try_validate_utf8(data.cast("string"))
 
 
-def unreadable(path: Path, key_format: str) -> Column:
-    """Why what a path names of a key or header is there and cannot be read; null where it can, or is not there."""
-    none = F.lit(None).cast("string")
-    if path.root == "header":
-        headers = F.when(F.col(E.HEADERS).isNull(), "the headers cannot be read")
-        return F.coalesce(headers, not_utf8(f"header {path.name!r}", _header(path.name)))
-    if path.root != "key":
-        return none
-    problem = not_utf8("the key", F.col(E.KEY_BYTES))
-    there = F.col(E.KEY_BYTES).isNotNull()
-    if key_format == "json":
-        kind, text = _part_of_key(path.name, *path.inner) if path.name else _part_of_key()
-        where = ".".join(("key", path.name, *path.inner)).rstrip(".")
-        half = F.when(F.contains(text, F.lit(HALF)), f"{where}: half of a surrogate pair, which no text holds")
-        whole = F.when(there & F.col(KEY_VARIANT).isNull(), "the key is not one JSON value")
-        problem = F.coalesce(problem, whole, half)
-        if not path.name:
-            other = F.when(F.col(KEY_TEXT).isNull() & (kind != "VOID"), "the key is no JSON string or number")
-            problem = F.coalesce(problem, other)
-    return problem
-
-
-def not_utf8(what: str, data: Column) -> Column:
-    """Where bytes are no UTF-8, for people; null where they are a text, or null."""
-    text = data.cast("string")
-    place = F.locate("\ufffd", F.make_valid_utf8(text)).cast("string")
-    return F.when(~F.is_valid_utf8(text), F.concat(F.lit(f"{what} is not UTF-8 at character "), place))
+def unreadable_header(name: str) -> Column:
+    """Why a header cannot be read, as text for people; null where it can, or is not there."""
+    headers = F.when(F.col(E.HEADERS).isNull(), "the headers cannot be read")
+    return F.coalesce(headers, not_utf8(f"header {name!r}", _header(name)))
 
 
 def _call(function: str, value: Column) -> Column:
@@ -172,9 +131,9 @@ def _call(function: str, value: Column) -> Column:
         return F.when(F.abs(number) < float("inf"), number)
     kind = F.typeof(value)
     if function == "timestamp":
-        return F.coalesce(F.when(kind != "string", value.try_cast("timestamp")), N.timestamp(text))
+        return F.coalesce(F.when(kind != "string", value.try_cast("timestamp")), T.timestamp(text))
     if function == "date":
-        return F.when((kind == "timestamp") | text.rlike(N.DATE), text.try_cast("date"))
+        return F.when((kind == "timestamp") | text.rlike(T.DATE), text.try_cast("date"))
     if function == "pg_lsn":
         return _pg_lsn(text)
     if function == "hex":

@@ -1,233 +1,144 @@
-"""One JSON value as one declared type, by VARIANT: exactly that, or a rejection that says where and what was found.
-
-A scalar field goes through columns of its own, in compiled code. Lists and structs are read part by part in
-lambdas, which Spark interprets: some times slower, and only where a dataset declares them.
-"""
+"""JSON: values that are one object, and keys that are one value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from onefold.dataset import Dataset
+from onefold.dataset.expressions import Path
+from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
-from onefold.spark.strict_json import EXPONENT, HALF
-from onefold.values import numbers as N
+from onefold.records import envelope as E
+from onefold.spark.strict_json import (
+    HALF,
+    LARGEST,
+    as_parsed,
+    has_own_letters,
+    is_one_value,
+    key_as_parsed,
+    one_object,
+    one_value,
+    path_to,
+    without_mark,
+)
+from onefold.values.format import KEY_TEXT, KEY_VARIANT
+from onefold.values.rejection import not_utf8, rejected
+from onefold.values.variant import part_of_key, rejection, scalar_text, scratch, scratch_of_text, typed
 from onefold.vocabulary import Reason
 
-REJECTED_TYPE = "struct<reason:string,detail:string>"
+_OBJECT = "_value_object"
+"""The fields that the file names, each as VARIANT; null where the value is not one JSON object."""
+_NONCHARACTERS = (
+    "the value holds a character of U+FDD0 to U+FDD4, which cannot be read next to an exponent or an escaped surrogate"
+)
 
 
-def scratch(name: str, kind: FieldType, json: Column) -> dict[str, Column]:
-    """Columns that `typed` and `rejection` look at, to be added first and dropped after.
+class ValueReader:
+    """`onefold.values.format.ReadsValues` for JSON, by Spark's VARIANT: nothing is coerced, rounded or guessed.
 
-    Args:
-        name: the field.
-        kind: its type.
-        json: the field as VARIANT, null where it is absent.
+    `from_json` turns 5 into "5" and rounds decimals silently, so each field's own JSON type is looked at first, and
+    cast only then.
     """
-    if kind.nested:
-        return {f"_{name}_read": _read(json, kind)}
-    return {f"_{name}_kind": F.schema_of_variant(json), f"_{name}_text": F.try_variant_get(json, "$", "string")}
 
+    null = "JSON null"
 
-def scratch_of_text(name: str, kind: FieldType) -> dict[str, Column]:
-    """Further such columns, made of those: what is asked several times is one expression."""
-    if kind.name != "decimal":
-        return {}
-    return {f"_{name}_digits": N.digits_of(_seen(name, FieldType("string")).text)}
+    def __init__(self, dataset: Dataset) -> None:
+        self._fields, self._names = dataset.fields, dataset.read_fields
+        self._json = {name: self._first_of(places) for name, places in dataset.read_places.items()}
 
+    def _first_of(self, places: tuple[Place, ...] | list[Place]) -> Column:
+        """A field as VARIANT, from the first of its places that a record has; null where it has none."""
+        columns = {name: F.col(f"{_OBJECT}.f{number}") for number, name in enumerate(self._names)}
 
-def typed(name: str, kind: FieldType, json: Column) -> Column:
-    """The field's value where the JSON value is one of the declared type, exactly; else null."""
-    if kind.nested:
-        return F.col(f"_{name}_read")["value"]
-    return _scalar(json, _seen(name, kind), kind)
+        def at(place: Place) -> Column:
+            first, *below = place
+            return F.try_variant_get(columns[first], path_to(below), "variant") if below else columns[first]
 
+        return F.coalesce(*map(at, places))
 
-def rejection(name: str, kind: FieldType, json: Column, value: Column) -> Column:
-    """Why the field cannot be used, as a `REJECTED_TYPE` struct; null where it can. `value` is what `typed` gives."""
-    if kind.nested:
-        return _behind(F.lit(name), F.col(f"_{name}_read")["problem"])
-    return _behind(F.lit(name), _scalar_problem(json, _seen(name, kind), value, kind))
+    @cached_property
+    def _looked(self) -> dict[str, Column]:
+        each = (scratch(name, kind, self._json[name]) for name, kind in self._fields.items())
+        return {column: of for columns in each for column, of in columns.items()}
 
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A JSON value as it was parsed (`onefold.spark.strict_json.as_parsed`): its type, and its text."""
-
-    kind: Column
-    parsed: Column
-    digits: Column | None = None
-    """Of a decimal its digits, without an exponent."""
+    @cached_property
+    def _further(self) -> dict[str, Column]:
+        each = (scratch_of_text(name, kind) for name, kind in self._fields.items())
+        return {column: of for columns in each for column, of in columns.items()}
 
     @property
-    def marked(self) -> Column:
-        """Whether it is a number with an exponent."""
-        return (self.kind == "STRING") & self.parsed.startswith(EXPONENT)
+    def scratch(self) -> list[str]:
+        """What was parsed, and what was looked at of each field."""
+        return [_OBJECT, *self._looked, *self._further]
 
-    @property
-    def found(self) -> Column:
-        """The type that the record has."""
-        return F.when(self.marked, "DOUBLE").otherwise(self.kind)
+    def opened(self, records: DataFrame) -> DataFrame:
+        """With the object's fields, and of each its JSON type and text."""
+        text = F.col(E.VALUE_BYTES).cast("string")
+        usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST), as_parsed(text))
+        opened = one_object(records, usable, dict.fromkeys(self._names, "variant"), _OBJECT).withColumns(self._looked)
+        return opened.withColumns(self._further) if self._further else opened
 
-    @property
-    def text(self) -> Column:
-        """The text that the record has."""
-        return F.when(self.marked, F.substring(self.parsed, 2, 1 << 30)).otherwise(self.parsed)
+    def field(self, name: str) -> Column:
+        """A field's value where the JSON value is one of its type, exactly."""
+        return typed(name, self._fields[name], self._json[name])
 
+    def problem(self, name: str, kind: FieldType, value: Column) -> Column:
+        """Why a field cannot be used."""
+        return rejection(name, kind, self._json[name], value)
 
-def _seen(name: str, kind: FieldType) -> _Seen:
-    digits = F.col(f"_{name}_digits") if kind.name == "decimal" else None
-    return _Seen(F.col(f"_{name}_kind"), F.col(f"_{name}_text"), digits)
+    def is_usable(self) -> Column:
+        """Whether the value is exactly one JSON object."""
+        return F.col(_OBJECT).isNotNull()
 
+    def unusable(self) -> Column:
+        """Why the value is not exactly one JSON object."""
+        text = without_mark(F.col(E.VALUE_BYTES).cast("string"))
+        letters = F.when(has_own_letters(text), _NONCHARACTERS)
+        not_text = not_utf8("the value", F.col(E.VALUE_BYTES))
+        size = F.format_number(F.octet_length(E.VALUE_BYTES), 0)
+        large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST:,} can be read"))
+        return (
+            F.when(not_text.isNotNull(), rejected(Reason.UNDECODABLE, not_text))
+            .when(F.octet_length(E.VALUE_BYTES) > LARGEST, rejected(Reason.TOO_LARGE, large))
+            .when(F.trim(text) == "", rejected(Reason.UNDECODABLE, "the value is empty"))
+            .when(letters.isNotNull(), rejected(Reason.UNDECODABLE, letters))
+            .when(is_one_value(text), rejected(Reason.WRONG_TYPE, "the value is no JSON object"))
+            .otherwise(rejected(Reason.UNDECODABLE, "the value is not one JSON value"))
+        )
 
-def of_text(text: Column, kind: FieldType) -> Column:
-    """Text as a scalar type, as strictly as a JSON value; null where it is none."""
-    if kind.unit:
-        return N.since_1970(N.whole(text, "bigint"), kind)
-    match kind.name:
-        case "int" | "long":
-            return N.whole(text, kind.sql)
-        case "decimal":
-            return N.decimal(text, kind)
-        case "boolean":
-            return F.when(text.isin("true", "false"), text == "true")
-        case "date":
-            return N.date(text)
-        case "timestamp":
-            return N.timestamp(text)
-        case _:
-            return text
+    def unknown_names(self) -> Column:
+        """The object's names that the file does not know."""
+        names = F.json_object_keys(without_mark(F.col(E.VALUE_BYTES).cast("string")))
+        return F.array_distinct(F.array_except(names, F.array(*(F.lit(name) for name in self._names))))
 
-
-def rejected(reason: str, detail: str | Column) -> Column:
-    """A `REJECTED_TYPE` struct."""
-    detail = F.lit(detail) if isinstance(detail, str) else detail
-    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
-
-
-def _scalar(json: Column, seen: _Seen, kind: FieldType) -> Column:
-    """What is null here though the JSON value is not was of another type: each value is looked at once."""
-    found, text = seen.found, seen.text
-    number = found.isin("BIGINT", "DOUBLE") | found.startswith("DECIMAL")
-    if kind.unit:
-        return N.since_1970(F.when(number, N.whole(text, "bigint")), kind)
-    match kind.name:
-        case "string":
-            return F.when((found == "STRING") & ~F.contains(text, F.lit(HALF)), text)
-        case "boolean":
-            return F.when(found == "BOOLEAN", F.try_variant_get(json, "$", "boolean"))
-        case "int" | "long":
-            plain = F.when(found == "BIGINT", F.try_variant_get(json, "$", kind.sql))
-            return plain.when(number, N.whole(text, kind.sql))
-        case "double":
-            value, whole = F.try_variant_get(json, "$", "double"), F.try_variant_get(json, "$", "bigint")
-            value = F.when(seen.marked, text.try_cast("double")).otherwise(value)
-            # Compared as whole numbers: a decimal of a double has its shortest digits only. 2^63 is no bigint.
-            exact = (whole.cast("double").try_cast("bigint") == whole) & (whole.cast("double") < 2.0**63)
-            finite = F.abs(value) < float("inf")  # 1e400 is read as Infinity
-            fits = found.startswith("DECIMAL") | ((found == "DOUBLE") & finite)
-            return F.when(F.when(found == "BIGINT", exact).otherwise(fits), value)
-        case "decimal":
-            return F.when(
-                number | (found == "STRING"),
-                N.decimal(N.digits_of(seen.text) if seen.digits is None else seen.digits, kind),
-            )
-        case "date":
-            return F.when(found == "STRING", N.date(text))
-        case _:
-            return F.when(found == "STRING", N.timestamp(text))
+    def is_null(self) -> Column:
+        """Whether the value is the word null."""
+        text = without_mark(F.col(E.VALUE_BYTES).cast("string"))
+        return F.coalesce(
+            (F.octet_length(E.VALUE_BYTES) < 64) & (F.trim(text, F.lit(" \t\r\n")) == "null"), F.lit(False)
+        )
 
 
-def _scalar_problem(json: Column, seen: _Seen, value: Column, kind: FieldType) -> Column:
-    half = F.when(F.contains(seen.text, F.lit(HALF)), _half_pair(seen.text)).otherwise(_wrong_type(seen, kind))
-    wrong = F.when(json.isNotNull() & (seen.found != "VOID") & value.isNull(), half)
-    return F.coalesce(_absent(json, kind), wrong)
+class KeyReader:
+    """`onefold.values.format.ReadsKeys` for JSON: any one value, of which expressions ask for scalar parts."""
 
+    def opened(self, records: DataFrame) -> DataFrame:
+        """With the key as VARIANT, and the text of a string or number."""
+        key = F.col(E.KEY_BYTES).cast("string")
+        parsed = one_value(records, F.when(F.is_valid_utf8(key), key_as_parsed(key)), KEY_VARIANT)
+        return parsed.withColumn(KEY_TEXT, scalar_text(*part_of_key()))
 
-def _absent(json: Column, kind: FieldType) -> Column:
-    none = F.lit(None).cast(REJECTED_TYPE)
-    return none if kind.nullable else F.when(json.isNull(), rejected(Reason.MISSING_FIELD, " is absent"))
-
-
-def _wrong_type(seen: _Seen, kind: FieldType) -> Column:
-    shown = F.substring(F.replace(seen.text, F.lit(EXPONENT), F.lit("")), 1, 80)
-    said = F.concat_ws(" ", F.lit(f": wanted {kind}, found"), F.substring(seen.found, 1, 80), shown)
-    fine = N.too_fine(seen.text, kind)
-    return rejected(Reason.WRONG_TYPE, F.concat_ws("; ", said, fine))
-
-
-def _half_pair(text: Column) -> Column:
-    shown = F.substring(F.replace(text, F.lit(HALF), F.lit("\\u")), 1, 80)
-    return rejected(Reason.UNDECODABLE, F.concat(F.lit(": half of a surrogate pair, which no text holds, in "), shown))
-
-
-def _behind(place: Column, problem: Column) -> Column:
-    """A problem of a part, said of the whole: `[1].sku` and ` is absent` become ` lines[1].sku is absent`."""
-    detail = F.concat(place, problem["detail"])
-    return F.when(problem.isNotNull(), F.struct(problem["reason"].alias("reason"), detail.alias("detail")))
-
-
-def _read(json: Column, kind: FieldType) -> Column:
-    """struct<value: the type, problem: REJECTED_TYPE> of one VARIANT; the value is null where there is a problem."""
-    match kind.name:
-        case "list":
-            return _let(_items(json, kind), lambda items: _list(json, items, kind))
-        case "struct":
-            return _let(_parts(json, kind), lambda parts: _struct(json, parts, kind))
-        case _:
-            looked = F.struct(
-                F.schema_of_variant(json).alias("found"), F.try_variant_get(json, "$", "string").alias("text")
-            )
-
-            def scalar(at: Column) -> Column:
-                seen = _Seen(at["found"], at["text"])
-                return _let(_scalar(json, seen, kind), lambda one: _pair(one, _scalar_problem(json, seen, one, kind)))
-
-            return _let(looked, scalar)
-
-
-def _items(json: Column, kind: FieldType) -> Column:
-    assert kind.item is not None
-    item = kind.item
-    return F.transform(F.try_variant_get(json, "$", "array<variant>"), lambda one: _read(one, item))
-
-
-def _list(json: Column, items: Column, kind: FieldType) -> Column:
-    def placed(one: Column, index: Column) -> Column:
-        return _behind(F.concat(F.lit("["), index.cast("string"), F.lit("]")), one["problem"])
-
-    first = F.get(F.filter(F.transform(items, placed), lambda problem: problem.isNotNull()), 0)
-    return _whole(json, kind, F.transform(items, lambda one: one["value"]), items.isNotNull(), first)
-
-
-def _parts(json: Column, kind: FieldType) -> Column:
-    return F.struct(
-        *(_read(F.try_variant_get(json, f"$.{name}", "variant"), of).alias(name) for name, of in kind.fields)
-    )
-
-
-def _struct(json: Column, parts: Column, kind: FieldType) -> Column:
-    first = F.coalesce(*(_behind(F.lit(f".{name}"), parts[name]["problem"]) for name, _ in kind.fields))
-    value = F.struct(*(parts[name]["value"].alias(name) for name, _ in kind.fields))
-    return _whole(json, kind, value, F.schema_of_variant(json).startswith("OBJECT"), first)
-
-
-def _whole(json: Column, kind: FieldType, value: Column, fits: Column, first: Column) -> Column:
-    """A list or a struct from its parts: `fits` where the JSON value is one, `first` the first part's problem."""
-    found, text = F.schema_of_variant(json), F.try_variant_get(json, "$", "string")
-    other = F.when(json.isNotNull() & (found != "VOID"), _wrong_type(_Seen(found, text), kind))
-    problem = F.coalesce(_absent(json, kind), F.when(fits, first).otherwise(other))
-    return _let(problem, lambda one: _pair(F.when(fits & one.isNull(), value), one))
-
-
-def _pair(value: Column, problem: Column) -> Column:
-    return F.struct(value.alias("value"), problem.alias("problem"))
-
-
-def _let(column: Column, then: Callable[[Column], Column]) -> Column:
-    """`then` of a column that is computed once: Spark shares no expressions inside a lambda."""
-    return F.get(F.transform(F.array(column), then), 0)
+    def unreadable(self, path: Path) -> Column:
+        """Why the key, or a part of it, cannot be read."""
+        names = (path.name, *path.inner) if path.name else ()
+        kind, text = part_of_key(*names)
+        half = F.when(
+            F.contains(text, F.lit(HALF)), f"{'.'.join(('key', *names))}: half of a surrogate pair, which no text holds"
+        )
+        there = F.col(E.KEY_BYTES).isNotNull()
+        whole = F.when(there & F.col(KEY_VARIANT).isNull(), "the key is not one JSON value")
+        other = F.when(F.col(KEY_TEXT).isNull() & (kind != "VOID"), "the key is no JSON string or number")
+        return F.coalesce(not_utf8("the key", F.col(E.KEY_BYTES)), whole, half, *([] if names else [other]))

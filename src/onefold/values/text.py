@@ -1,4 +1,5 @@
-"""Numbers and times as records write them: each digit counts, and none is cut or made up."""
+"""Text as a value of a scalar type, as strictly as its own format would give it: each digit counts, and none is cut or
+made up."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from pyspark.sql import functions as F
 from onefold.dataset.types import FieldType
 from onefold.instants import FIRST, LAST
 
-_EXPONENT = r"^-?(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,3})\z"
 _WHOLE = r"^(-?\d+)(?:\.0+)?\z"
 _ZONE = r"(Z|[+-]\d\d:?\d\d)?\z"
 _TO_MINUTES = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
@@ -22,22 +22,23 @@ _DAYS = (-719_162, 2_932_896)
 _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 
 
-def digits_of(number: Column) -> Column:
-    """A number's digits, without an exponent."""
-    return F.when(number.rlike(_EXPONENT), _spelled_out(number)).otherwise(number)
-
-
-def _spelled_out(number: Column) -> Column:
-    """`1.5e2` as `150`."""
-    whole, fraction, exponent = (F.regexp_extract(number, _EXPONENT, group) for group in (1, 2, 3))
-    digits, place = F.concat(whole, fraction), F.length(whole) + exponent.try_cast("int")
-    missing = place - F.length(digits)
-    spelled = (
-        F.when(place <= 0, F.concat(F.lit("0."), F.repeat(F.lit("0"), -place), digits))
-        .when(missing >= 0, F.concat(digits, F.repeat(F.lit("0"), missing)))
-        .otherwise(F.concat(F.substr(digits, F.lit(1), place), F.lit("."), F.substr(digits, place + 1)))
-    )
-    return F.concat(F.when(number.startswith("-"), "-").otherwise(""), spelled)
+def of_text(text: Column, kind: FieldType) -> Column:
+    """Text as a scalar type, as strictly as a JSON value; null where it is not one."""
+    if kind.unit:
+        return since_1970(whole(text, "bigint"), kind)
+    match kind.name:
+        case "int" | "long":
+            return whole(text, kind.sql)
+        case "decimal":
+            return decimal(text, kind)
+        case "boolean":
+            return F.when(text.isin("true", "false"), text == "true")
+        case "date":
+            return date(text)
+        case "timestamp":
+            return timestamp(text)
+        case _:
+            return text
 
 
 def whole(digits: Column, sql: str) -> Column:

@@ -1,0 +1,46 @@
+"""VALUE_FORMATS: how the bytes of a key or a value are read. Each has a module of its name in `onefold.values`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ValueFormat(StrEnum):
+    """A format that `key.format`, and perhaps `value.format`, names."""
+
+    JSON = "json"
+    STRING = "string"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a file may do with a format."""
+
+    meaning: str
+    of_values: bool
+    """Whether a value may have it: one that has no fields is a key's only."""
+    has_parts: bool
+    """Whether expressions may ask for `key.NAME`."""
+    is_text: bool
+    """Whether expressions may ask for `key`."""
+
+
+VALUE_FORMATS = {
+    ValueFormat.JSON: Format("one JSON value in UTF-8", of_values=True, has_parts=True, is_text=True),
+    ValueFormat.STRING: Format("text in UTF-8", of_values=False, has_parts=False, is_text=True),
+    ValueFormat.BYTES: Format("any bytes, which nothing reads", of_values=False, has_parts=False, is_text=False),
+}
+NOT_BUILT = ("avro", "protobuf")
+"""Formats that a later release will read."""
+
+
+def of_values() -> list[ValueFormat]:
+    """The formats that `value.format` may name."""
+    return [name for name, one in VALUE_FORMATS.items() if one.of_values]
+
+
+def with_parts() -> list[ValueFormat]:
+    """The formats of keys that have parts."""
+    return [name for name, one in VALUE_FORMATS.items() if one.has_parts]

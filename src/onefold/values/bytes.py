@@ -1,0 +1,22 @@
+"""Keys that may be any bytes: no expression asks for them, so there is nothing to read."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from onefold.dataset.expressions import Path
+from onefold.values.format import KEY_TEXT
+
+
+class KeyReader:
+    """`onefold.values.format.ReadsKeys` for bytes."""
+
+    def opened(self, records: DataFrame) -> DataFrame:
+        """With no text."""
+        return records.withColumn(KEY_TEXT, F.lit(None).cast("string"))
+
+    def unreadable(self, path: Path) -> Column:
+        """Nothing is asked for, so nothing is unreadable."""
+        del path
+        return F.lit(None).cast("string")
