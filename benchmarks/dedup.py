@@ -106,7 +106,7 @@ def row_number(folder: Path) -> dict[str, float]:
     from onefold.dedup.staging import needed
     from onefold.records import envelope as E
     from onefold.records.decode import decode
-    from onefold.records.kcat import read_kcat
+    from onefold.records.layouts.kcat import read_kcat
     from onefold.spark.tables import bucketed, ensure_namespace
 
     _, session = _session(folder, "bare")

@@ -28,7 +28,7 @@ from onefold.landing.land import check_bytes, manifest_of
 from onefold.landing.manifest import Manifest
 from onefold.records import envelope as E
 from onefold.records.decode import decode
-from onefold.records.landed import objects_named
+from onefold.records.landed_objects import objects_named
 from onefold.records.read import read_records
 from onefold.spark.job import main_of
 from onefold.spark.small import sized

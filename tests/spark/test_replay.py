@@ -24,7 +24,7 @@ from onefold.operations.replay import plan_replay, replay
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch, unfinished
 from onefold.records import envelope as E
-from onefold.records.within import mark_lines, mark_positions
+from onefold.records.covered import mark_lines, mark_positions
 from onefold.report.document import describe
 from onefold.report.explain import explain_position
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of

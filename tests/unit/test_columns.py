@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onefold.dataset.columns import OWN, PREFIXES, STRUCTS, is_own
+from onefold.dataset.reserved_columns import OWN, PREFIXES, STRUCTS, is_own
 from onefold.dedup import columns as C
 from onefold.records import envelope as E
 from onefold.upsert import columns as U

@@ -163,7 +163,7 @@ def judge_of(code: str, shape: str) -> str:
 
 
 JUDGING = (
-    "dataset", "formats", "records", "dedup", "instants.py", "offsets.py", "vocabulary.py", "landing/undecided.py",
+    "dataset", "formats", "records", "dedup", "instants.py", "offsets.py", "vocabulary.py", "landing/log_segments.py",
     "kafka/batch_records.py", "kafka/record_batches.py", "kafka/segment_index.py", "kafka/transactions.py",
 )  # fmt: skip
 """The packages and modules that can change a verdict of dedup: staging by other code is not used."""

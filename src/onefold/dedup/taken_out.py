@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from onefold.dedup.documents import TakenOut
 from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
-from onefold.records.within import mark_lines, mark_positions
+from onefold.records.covered import mark_lines, mark_positions
 
 _TAKEN = "_taken"
 

@@ -30,7 +30,7 @@ from onefold.landing.manifest import Manifest
 from onefold.offsets import Coverage, TopicPartition
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
-from onefold.records.landed import objects_named
+from onefold.records.landed_objects import objects_named
 from onefold.records.read import read_records
 from onefold.spark.flat import laid_flat, read_flat
 from onefold.spark.small import sized

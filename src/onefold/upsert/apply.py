@@ -23,7 +23,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.offsets import Coverage, Range, TopicPartition
 from onefold.records import envelope as E
-from onefold.records.within import mark_lines, mark_positions
+from onefold.records.covered import mark_lines, mark_positions
 from onefold.spark.at_once import at_once
 from onefold.spark.flat import read_flat
 from onefold.spark.tables import bucketed, scratch_table

@@ -24,8 +24,8 @@ from onefold.landing.standing import Standing
 from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
 from onefold.records.bitmaps import ranges_by
-from onefold.records.kcat import object_name
-from onefold.records.landed import literal
+from onefold.records.landed_objects import literal
+from onefold.records.layouts.kcat import object_name
 
 LANDED = (
     "cluster string, topic string, incarnation int, partition int, offset long, timestamp long, timestamp_type int, "

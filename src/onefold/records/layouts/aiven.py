@@ -15,7 +15,7 @@ from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
 from onefold.records.json import LARGEST
-from onefold.records.landed import literal
+from onefold.records.landed_objects import literal
 
 _READ = (
     "file string, line binary, offset long, timestamp long, key binary, value binary, "

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from onefold.dataset.source import Origin
 from onefold.records import envelope as E
 from onefold.records.json import LARGEST, has_escaped_surrogates, one_object, without_half_pairs, without_mark
-from onefold.records.landed import literal
+from onefold.records.landed_objects import literal
 
 _RECORD = {
     "topic": "string",
