@@ -104,7 +104,7 @@ def row_number(folder: Path) -> dict[str, float]:
     from onefold.dedup.identity import identify
     from onefold.dedup.staging import needed
     from onefold.records import envelope as E
-    from onefold.records.kcat import read_kcat
+    from onefold.records.layouts.kcat import read_kcat
     from onefold.spark.iceberg_tables import bucketed, ensure_namespace
     from onefold.tables import staging as C
     from onefold.values.decode import decode

@@ -67,7 +67,7 @@ def onefold(folder: Path, servers: str) -> dict[str, float]:
     from onefold.dataset import load_dataset
     from onefold.lake import Lake
     from onefold.landing.land import land_batch, plan_batch
-    from onefold.records.topics import write_topics
+    from onefold.records.layouts.kafka import write_topics
     from onefold.settings import Settings
     from onefold.spark.session import open_session
 

@@ -11,7 +11,7 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.manifest import Manifest
-from onefold.records.topics import write_topics
+from onefold.records.layouts.kafka import write_topics
 from onefold.spark.job import main_of
 
 

@@ -47,7 +47,7 @@ from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER
+from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.dataset.types import FieldType
 from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.instants import rows_of

@@ -1,7 +1,7 @@
 """Which generation of a dataset is published, and where; anything else is refused before it runs.
 
-Fields may change in place (`onefold.dataset.shapes`): the generation stays, and each shape that its fields have had is
-a numbered document below it, put there before the table is changed.
+Fields may change in place (`onefold.dataset.evolution`): the generation stays, and each shape that its fields have had
+is a numbered document below it, put there before the table is changed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, find_dataset
+from onefold.dataset.evolution import FieldChange, Shape, Standing, field_changes, origins_of
 from onefold.dataset.model import RULES_CHANGED
-from onefold.dataset.shapes import FieldChange, Shape, Standing, field_changes, origins_of
 from onefold.errors import ChangedDatasetError, TargetTakenError, UsageError
 from onefold.lake import Lake
 

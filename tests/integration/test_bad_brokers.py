@@ -108,7 +108,7 @@ def topic(weak: Weak, lake: Lake, session: SparkSession) -> Callable[..., Topics
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """As shipped, only sooner."""
     monkeypatch.setattr("onefold.kafka.cluster.SECONDS", PATIENCE)
-    monkeypatch.setattr("onefold.records.topics.SILENCE", PATIENCE)
+    monkeypatch.setattr("onefold.records.layouts.kafka.SILENCE", PATIENCE)
 
 
 def manifest_of(t: Topics, plan: RangesPlan) -> Manifest | None:

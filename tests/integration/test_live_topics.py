@@ -34,7 +34,7 @@ from onefold.landing.plan import Interval, RangesPlan
 from onefold.offsets import Range, merged
 from onefold.operations.in_process import InSession
 from onefold.operations.run import run_batch
-from onefold.records.topics import write_topics
+from onefold.records.layouts.kafka import write_topics
 from onefold.report.ledger import offsets_of, rows_of
 from sample.broker import Broker
 from tests.support.logs import wait_for_end

@@ -25,9 +25,9 @@ from onefold.draft.exports import newest_of_export
 from onefold.errors import ExportChangedError, LakeUnavailableError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.log_segments import find_index
 from onefold.landing.plan import ObjectsPlan
-from onefold.landing.undecided import find_index
-from onefold.records.segments import PlacedSegment, chunks_of, read_chunks
+from onefold.records.layouts.segments import PlacedSegment, chunks_of, read_chunks
 from onefold.storage import LocalStorage, ObjectInfo, S3Access, S3Storage, open_storage
 from onefold.storage.access import PROPERTY
 from onefold.storage.iceberg import BucketIO

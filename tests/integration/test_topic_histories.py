@@ -32,7 +32,7 @@ from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Interval, RangesPlan
 from onefold.offsets import Coverage, Range, meet, merged, minus
-from onefold.records.topics import write_topics
+from onefold.records.layouts.kafka import write_topics
 from onefold.upsert.coverage import account_for
 from sample.broker import Broker
 from tests.support.topics import Topics, at

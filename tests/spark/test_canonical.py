@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.shapes import Origin
+from onefold.dataset.evolution import Origin
 from onefold.dataset.types import parse_type
 from onefold.dedup.identity import identify
 from onefold.errors import UsageError

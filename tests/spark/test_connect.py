@@ -12,7 +12,7 @@ from onefold.dataset.source import Origin
 from onefold.errors import ObjectTooLargeError
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.connect import LARGEST, read_connect
+from onefold.records.layouts.connect import LARGEST, read_connect
 
 UNEVEN = "keys or headers do not have one line a value"
 NAME = "topics/t/partition=0/t+0+%010d%s.json"

@@ -38,7 +38,7 @@ from onefold.operations.replay import plan_replay
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
-from onefold.records.topics import LANDED
+from onefold.records.layouts.kafka import LANDED
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of

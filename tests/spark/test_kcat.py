@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset.source import Origin
 from onefold.records import envelope as E
-from onefold.records.kcat import read_kcat
+from onefold.records.layouts.kcat import read_kcat
 
 GOOD = b'{"topic":"t","partition":3,"offset":7,"tstype":"create","ts":1000,"broker":1,%s"key":"k","payload":"p"}'
 LINE = GOOD % b""

@@ -18,8 +18,8 @@ from onefold.errors import ExportColumnError, ObjectTooLargeError, UnreadableObj
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Manifest
-from onefold.records import connect
 from onefold.records import envelope as E
+from onefold.records.layouts import connect
 from onefold.records.read import count_landed, read_records
 from onefold.values.decode import REJECTED, decode
 from spark_jobs import dedup

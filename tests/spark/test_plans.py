@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER
+from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.tables import actions as U

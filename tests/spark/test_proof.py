@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER
+from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.errors import UsageError
 from onefold.lake import STAGING, Lake
 from onefold.landing.plan import find_plan

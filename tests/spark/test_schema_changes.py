@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.shapes import Origin
+from onefold.dataset.evolution import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ChangedDatasetError, StepMissingError
 from onefold.generation import settle

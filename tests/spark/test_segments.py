@@ -16,8 +16,8 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, manifest_of, plan_batch
 from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
+from onefold.records.layouts.segments import tasks_for
 from onefold.records.read import count_landed, read_records
-from onefold.records.segments import tasks_for
 from onefold.report.document import describe
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
 from tests.support.batches import Export, batch, marker, values

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from onefold.dataset.columns import FLAT_ORDER
+from onefold.dataset.reserved_columns import FLAT_ORDER
 
 _KINDS = {"cluster": pa.string(), "topic": pa.string(), "incarnation": pa.int32(), "partition": pa.int32()}
 ORDER = [(name, _KINDS.get(part, pa.int64())) for part, name in FLAT_ORDER.items()]

@@ -50,7 +50,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
-        "unit/test_tree.py",
+        "unit/test_tree.py", "unit/test_pinned_generations.py",
         "unit/test_schema_changes.py", "unit/test_columns.py", "unit/test_masks.py", "unit/test_periods.py",
         "spark/test_schema_changes.py", "spark/test_key_columns.py", "spark/test_versions.py",
         "process/test_schema_changes.py",
@@ -85,7 +85,10 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "lake_keys": ("unit/test_storage.py", "unit/test_plan.py", "process/test_maintain.py"),
     "jvm_errors": ("unit/test_errors.py",),
-    "generation": ("unit/test_generation.py", "unit/test_schema_changes.py", "spark/test_schema_changes.py"),
+    "generation": (
+        "unit/test_generation.py", "unit/test_pinned_generations.py", "unit/test_schema_changes.py",
+        "spark/test_schema_changes.py",
+    ),
     "landing": (
         *_LIVE, "unit/test_plan.py", "unit/test_cuts.py", "unit/test_batches.py",
         "unit/test_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py", "unit/test_transactions.py",

@@ -21,7 +21,7 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Interval, RangesPlan
-from onefold.records.topics import write_topics
+from onefold.records.layouts.kafka import write_topics
 from onefold.settings import Settings
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onefold.dataset.columns import OWN, PREFIXES, STRUCTS, is_own
+from onefold.dataset.reserved_columns import OWN, PREFIXES, STRUCTS, is_own
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C

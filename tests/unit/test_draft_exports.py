@@ -18,10 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from onefold.dataset import load_dataset
-from onefold.draft import Export, Sample, draft_dataset, exports, layouts, lines, segments, text_of
+from onefold.draft import Export, Sample, draft_dataset, exports, text_of
 from onefold.draft.exports import newest_of_export
+from onefold.draft.readers import lines, segments
+from onefold.draft.readers import reader as layouts
 from onefold.errors import NoDraftError
-from onefold.formats import kafka
+from onefold.formats import kafka_columns
 from onefold.storage import LocalStorage
 from onefold.storage.objects import CHUNK
 from tests.support.batches import Export as Segments
@@ -147,7 +149,7 @@ def test_of_parquet_the_last_row_groups_are_read(tmp_path: Path, monkeypatch: py
     store = Watched(tmp_path)
     assert offsets(newest_of_export("things", store, 100)[1]) == list(range(39_900, 40_000))
     assert offsets(newest_of_export("things", store, 5_000, topic="t")[1]) == list(range(35_000, 40_000))
-    monkeypatch.setattr(kafka, "_HELD", 100_000)
+    monkeypatch.setattr(kafka_columns, "_HELD", 100_000)
     sample = newest_of_export("things", store, 5_000)[1]
     assert offsets(sample) == list(range(39_000, 40_000))
     [(key, why)] = sample.unread

@@ -19,8 +19,8 @@ import pytest
 
 from onefold.dataset.types import FieldType, parse_type
 from onefold.formats.avro import count_avro
-from onefold.formats.shapes import FormatError
-from onefold.formats.sink import headers_of, keys_of, lines_of, values_of
+from onefold.formats.connect import headers_of, keys_of, lines_of, values_of
+from onefold.formats.structured_json import FormatError
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 123000, UTC)
 MILLIS = 1772366400123

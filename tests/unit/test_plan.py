@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from onefold.dataset import Dataset
+from onefold.dataset.layouts.layout import base_of, position_of, role_of
 from onefold.errors import ExportChangedError, LandedBytesMissingError, NothingToReadError, StepMissingError
 from onefold.lake import Lake
 from onefold.landing.land import check_bytes, land_batch, manifest_of, plan_batch
-from onefold.landing.names import base_of, position_of, role_of
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
 from onefold.landing.source import AT_ONCE
 from onefold.storage import LocalStorage, ObjectInfo, Storage

@@ -14,7 +14,7 @@ from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
 
 from onefold.catalog import RECORD_PROPERTY, ROOT, MainMovedError, StateTable, open_catalog, state_name
 from onefold.dataset import Dataset, load_dataset
-from onefold.dataset.shapes import Shape, Standing, field_changes, mark_of, origins_of
+from onefold.dataset.evolution import Shape, Standing, field_changes, mark_of, origins_of
 from onefold.dataset.types import parse_type
 from onefold.errors import ChangedDatasetError, InvalidDatasetError
 from onefold.generation import (

@@ -11,14 +11,14 @@ import pytest
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.layouts.layout import is_ignored, position_of
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import NothingToReadError
 from onefold.generation import Target
 from onefold.lake import Lake
-from onefold.landing import undecided
+from onefold.landing import log_segments
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Cleared, Manifest
-from onefold.landing.names import is_ignored, position_of
 from onefold.landing.plan import ObjectsPlan
 from onefold.maintenance.landings import clear_landing
 from onefold.offsets import Coverage
@@ -128,9 +128,9 @@ def test_a_marker_wakes_the_segment_that_waits_for_it_once(lake: Lake, things: M
         "landed"
     )
     export.write(3, sent(3, "d"), marker(4, 1, commit=True))
-    assert undecided.waiting([first]) == {first.batch}, "its bytes are kept"
+    assert log_segments.waiting([first]) == {first.batch}, "its bytes are kept"
     second = land(lake, things())
-    assert undecided.waiting([first, second]) == set()
+    assert log_segments.waiting([first, second]) == set()
     assert names(second) == [("0003.log", False), ("0000.log", True)]
     assert second.objects[1].woken == first.batch
     assert lake.storage.read(second.objects[1].key) == lake.storage.read(first.objects[0].key)
@@ -169,14 +169,14 @@ def test_of_two_landings_at_once_one_sees_the_other(
     only = later.model_copy(update={"objects": [one for one in later.objects if one.name.endswith("0003.log")]})
     lake.storage.put_if_absent(f"sources/{only.source}/plans/{only.batch}.json", only.model_dump_json().encode())
     inner: list[Manifest] = []
-    real = undecided._land_partition
+    real = log_segments._land_partition
 
     def between(*given: Any) -> None:
-        monkeypatch.setattr(undecided, "_land_partition", real)
+        monkeypatch.setattr(log_segments, "_land_partition", real)
         real(*given)
         inner.append(land_batch(lake, things(), only.batch))
 
-    monkeypatch.setattr(undecided, "_land_partition", between)
+    monkeypatch.setattr(log_segments, "_land_partition", between)
     first = land_batch(lake, things(), plan.batch)
     assert fates(first)[1] == [(1, 0, 2)]
     assert names(inner[0]) == [("0003.log", False), ("0000.log", True)]

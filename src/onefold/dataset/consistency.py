@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onefold.dataset.base import not_built
-from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import (
     CASTS,
     LOG_POSITIONS,
@@ -28,6 +27,7 @@ from onefold.dataset.expressions import (
 )
 from onefold.dataset.expressions import Literal as LiteralValue
 from onefold.dataset.names import two_meanings
+from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import FieldType, number_type
 from onefold.dataset.value_formats import VALUE_FORMATS, with_parts
 from onefold.errors import nearest

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from onefold.dataset.base import DELETES_WITHOUT_VALUE, Model, Name
-from onefold.dataset.columns import LAYOUT
 from onefold.dataset.consistency import check_dataset
+from onefold.dataset.evolution import Origin, Shape, Standing, origins_of
 from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
 from onefold.dataset.names import Place, with_field_names
+from onefold.dataset.reserved_columns import LAYOUT
 from onefold.dataset.schedule import Schedule
 from onefold.dataset.sections import Apply, Identity, KeyFormat, Quality, Target, Value
-from onefold.dataset.shapes import Origin, Shape, Standing, origins_of
 from onefold.dataset.source import Source
 from onefold.dataset.types import FieldType, parse_type
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from onefold.dataset.base import DELETES_WITHOUT_VALUE, SAFE_NAME, ExpressionText, Model, Name, not_built
-from onefold.dataset.columns import is_own
 from onefold.dataset.expressions import parse
 from onefold.dataset.names import Place, parse_place
+from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
 from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values
 from onefold.instants import Duration

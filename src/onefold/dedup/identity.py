@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.evolution import Origin
 from onefold.dataset.expressions import Expression, Path, parse
 from onefold.dataset.sections import Version
-from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
 from onefold.tables import staging as C

@@ -18,8 +18,8 @@ from onefold.landing.land import manifest_for, source_of
 from onefold.landing.manifest import Manifest
 from onefold.records import envelope as E
 from onefold.records.landed_objects import objects_named
+from onefold.records.layouts.kafka import write_topics
 from onefold.records.read import read_records
-from onefold.records.topics import write_topics
 from onefold.tables import staging as C
 from onefold.values.decode import decode
 from onefold.vocabulary import Verdict

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from onefold.kafka.condition import NewestBatches, RecordBatch
 from onefold.kafka.newest_batches import PARTITIONS, SOME, described, headers_of
 from onefold.lake import Lake
+from onefold.landing.log_segments import find_index
 from onefold.landing.manifest import LandedObject
-from onefold.landing.undecided import find_index
 
 BYTES = 32 << 20
 """Over all partitions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from onefold.dataset.columns import is_own
+from onefold.dataset.reserved_columns import is_own
 from onefold.draft.entries import counted
 from onefold.draft.evidence import Cell, Column, snake, together
 from onefold.draft.versions import Growth, find_version

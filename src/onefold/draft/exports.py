@@ -8,16 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from onefold.dataset.layouts.layout import base_of, position_of, role_of
 from onefold.dataset.source import LAYOUTS, Encoding
 from onefold.draft.foreign import LOOKED, taken_for
-from onefold.draft.layouts import Reading, reading, record_of_kcat
-from onefold.draft.lines import lines_from_front
+from onefold.draft.readers.lines import lines_from_front
+from onefold.draft.readers.reader import Reading, reading, record_of_kcat
 from onefold.draft.sample import LARGEST, Item, Position, Sample, Span, sample_of
 from onefold.errors import NoDraftError
 from onefold.formats.aiven import read_line
-from onefold.formats.shapes import FormatError
+from onefold.formats.structured_json import FormatError
 from onefold.kafka.record import Record
-from onefold.landing.names import base_of, position_of, role_of
 from onefold.storage import ObjectInfo, Storage
 
 _TYPICAL = 1_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 
-from onefold.formats.shapes import FormatError, Shape, refused
+from onefold.formats.structured_json import FormatError, Shape, refused
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16

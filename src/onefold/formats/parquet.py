@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onefold.formats.shapes import FormatError, Shape, refused
+from onefold.formats.structured_json import FormatError, Shape, refused
 
 _ROWS = 2_048
 """Rows that are held as Python's values at once."""

@@ -9,13 +9,13 @@ from typing import Literal
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.layouts.layout import base_of, is_ignored, position_of, role_of
 from onefold.errors import ExportChangedError, NothingToReadError
 from onefold.lake import Lake
+from onefold.landing.log_segments import land_segments
 from onefold.landing.manifest import LandedObject
-from onefold.landing.names import base_of, is_ignored, position_of, role_of
 from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, RangesPlan, taken_plans
 from onefold.landing.source import AT_ONCE, Landed
-from onefold.landing.undecided import land_segments
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
 
 _NAMED = 5

@@ -9,13 +9,13 @@ from functools import partial
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.layouts.layout import base_of
 from onefold.errors import LandedBytesMissingError, LandingClearedError, StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.exports import ExportSource
 from onefold.landing.live import LiveSource, Read
 from onefold.landing.manifest import Accepted, Cleared, Forgets, LandedObject, Manifest, Replays
-from onefold.landing.names import base_of
 from onefold.landing.plan import (
     ForgetPlan,
     GapPlan,

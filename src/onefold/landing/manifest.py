@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
+from onefold.dataset.layouts.layout import base_of
 from onefold.dataset.source import Origin
 from onefold.kafka.transactions import Transactions
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.names import base_of
 from onefold.offsets import HoleKind, Range, TopicPartition
 
 

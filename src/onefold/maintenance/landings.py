@@ -10,9 +10,9 @@ from onefold.catalog import find_state
 from onefold.dataset import Dataset, find_valid
 from onefold.generation import settle
 from onefold.lake import Lake
+from onefold.landing.log_segments import waiting
 from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.plan import taken_plans
-from onefold.landing.undecided import waiting
 from onefold.upsert.commit_record import chain
 
 

@@ -11,17 +11,17 @@ from onefold.dataset.source import Columns, Encoding, Origin
 from onefold.kafka.transactions import Transactions
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
+from onefold.landing.log_segments import write_index
 from onefold.landing.manifest import LandedObject, Manifest
-from onefold.landing.undecided import write_index
 from onefold.records import envelope as E
-from onefold.records.aiven import read_aiven
-from onefold.records.connect import count_packed_avro, read_connect
 from onefold.records.covered import mark_lines, mark_positions
-from onefold.records.kcat import read_kcat
 from onefold.records.landed_objects import literal, objects_named
-from onefold.records.parquet import read_footers, read_parquet_exports
-from onefold.records.segments import PlacedSegment, read_segments
-from onefold.records.topics import read_topics
+from onefold.records.layouts.aiven import read_aiven
+from onefold.records.layouts.connect import count_packed_avro, read_connect
+from onefold.records.layouts.kafka import read_topics
+from onefold.records.layouts.kcat import read_kcat
+from onefold.records.layouts.parquet import read_footers, read_parquet_exports
+from onefold.records.layouts.segments import PlacedSegment, read_segments
 
 Landed = list[tuple[LandedObject, str]]
 """(landed object, URI)"""

@@ -17,7 +17,7 @@ from pyiceberg.expressions import And, BooleanExpression
 from onefold import instants, lake_keys
 from onefold.catalog import find_state, order_of
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER, is_own
+from onefold.dataset.reserved_columns import FLAT_ORDER, is_own
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
 from onefold.offsets import Position

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from onefold.catalog import find_state
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER
+from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.errors import UsageError
 from onefold.instants import stamped
 from onefold.lake import Lake

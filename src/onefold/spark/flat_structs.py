@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from onefold.dataset.columns import FLAT_ORDER, STRUCTS
+from onefold.dataset.reserved_columns import FLAT_ORDER, STRUCTS
 
 _ORDER = "_order"
 _ALWAYS_THERE = (_ORDER, "_witness")

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER
+from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.faults import fault_point
 from onefold.lake import CATALOG
 from onefold.spark.flat_structs import laid_flat, read_flat

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.columns import FLAT_ORDER
+from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.records import envelope as E
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.iceberg_tables import view_of

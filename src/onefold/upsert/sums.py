@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.evolution import Origin
 from onefold.dataset.masks import masked_json
-from onefold.dataset.shapes import Origin
 from onefold.dataset.types import FieldType
 from onefold.dedup.survivors import SLOT, in_slots
 from onefold.errors import SumOverflowError

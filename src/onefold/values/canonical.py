@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from onefold.dataset.shapes import Origin, mark_of
+from onefold.dataset.evolution import Origin, mark_of
 from onefold.dataset.types import FieldType
 
 HASH_VERSION = 1

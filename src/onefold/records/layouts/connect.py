@@ -19,15 +19,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from onefold.dataset.layouts.layout import base_of, is_tombstones
 from onefold.dataset.source import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro
-from onefold.formats.shapes import FormatError
-from onefold.formats.sink import LARGEST, headers_of, keys_of, pairs_of, values_of
+from onefold.formats.connect import LARGEST, headers_of, keys_of, pairs_of, values_of
+from onefold.formats.structured_json import FormatError
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
-from onefold.landing.names import base_of, is_tombstones
 from onefold.records import envelope as E
 from onefold.records.landed_objects import complaint, literal
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from onefold.dataset.source import Columns
 from onefold.formats.parquet import first_line, open_parquet, plain_values, shape_of
-from onefold.formats.shapes import FormatError, Shape, encoded, writer
+from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.formats.text import text_of
 
 _ROWS = 1_000

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 
-from onefold.formats.shapes import FormatError
-from onefold.formats.sink import LARGEST
+from onefold.formats.connect import LARGEST
+from onefold.formats.structured_json import FormatError
 from onefold.storage import ObjectInfo, Storage
 from onefold.storage.objects import CHUNK
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from onefold.dataset.layouts.layout import position_of
 from onefold.draft.sample import Item
 from onefold.formats.text import text_of
 from onefold.kafka.batch_records import parse
 from onefold.kafka.record import Record
 from onefold.kafka.segment_index import Marker, Scan, scan
 from onefold.kafka.transactions import END, Knowledge, resolve
-from onefold.landing.names import position_of
 from onefold.offsets import Range, minus
 from onefold.storage import ObjectInfo, Storage
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from onefold.dataset.types import FieldType
 from onefold.formats.avro import count_avro, read_avro
 from onefold.formats.parquet import read_parquet
-from onefold.formats.shapes import FormatError, Shape, encoded, writer
+from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.formats.text import BOM, Number, bytes_of, header_of, line_of, parse_exactly
 
 Told = bytes | None

@@ -8,17 +8,26 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from onefold.dataset.layouts.layout import base_of, is_tombstones, position_of
 from onefold.dataset.source import Encoding
-from onefold.draft.lines import is_packed, lines_from_end, lines_from_front
+from onefold.draft.readers.lines import is_packed, lines_from_end, lines_from_front
+from onefold.draft.readers.segments import SCANNED, of_segment
 from onefold.draft.sample import Item
-from onefold.draft.segments import SCANNED, of_segment
 from onefold.formats.aiven import read_line
-from onefold.formats.kafka import Row, rows_from_end
-from onefold.formats.shapes import FormatError
-from onefold.formats.sink import LARGEST, headers_of, is_lines, key_of_line, keys_of, pairs_of, value_of_line, values_of
+from onefold.formats.connect import (
+    LARGEST,
+    headers_of,
+    is_lines,
+    key_of_line,
+    keys_of,
+    pairs_of,
+    value_of_line,
+    values_of,
+)
+from onefold.formats.kafka_columns import Row, rows_from_end
+from onefold.formats.structured_json import FormatError
 from onefold.formats.text import bytes_of, header_of, line_of, text_of
 from onefold.kafka.record import Record
-from onefold.landing.names import base_of, is_tombstones, position_of
 from onefold.storage import ObjectInfo, Storage
 from onefold.storage.objects import Seekable
 

@@ -23,8 +23,8 @@ from onefold.landing.cuts import OffsetRange
 from onefold.landing.standing import Standing
 from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
-from onefold.records.kcat import object_name
 from onefold.records.landed_objects import literal
+from onefold.records.layouts.kcat import object_name
 from onefold.spark.offset_ranges import ranges_by
 
 LANDED = (

@@ -21,13 +21,13 @@ from pyspark.sql.pandas.types import from_arrow_type
 from onefold.dataset.source import Columns, Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ExportColumnError, UnreadableObjectError
-from onefold.formats.kafka import ColumnError, column_types
+from onefold.formats.kafka_columns import ColumnError, column_types
 from onefold.formats.parquet import open_parquet, plain_values, shape_of, with_enums
-from onefold.formats.shapes import FormatError, Shape, encoded, writer
+from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.records import envelope as E
-from onefold.records.kcat import object_name
 from onefold.records.landed_objects import literal
+from onefold.records.layouts.kcat import object_name
 from onefold.storage.objects import Seekable, Storage
 
 _AT_ONCE = 8

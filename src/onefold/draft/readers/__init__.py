@@ -1,0 +1,1 @@
+"""The readers of export objects for a draft, one file a layout."""

@@ -1,0 +1,1 @@
+"""The readers of landed objects, one file a layout."""

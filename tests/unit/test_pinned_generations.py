@@ -1,0 +1,123 @@
+"""Generations and source ids are digests that users' lakes already hold: no release may change them unawares.
+
+A changed generation makes every published table refuse its dataset until `onefold rebuild`: only a new number of the
+rules (`RULES`) or of the tables' layout may do that, and then it changes all of them. A changed source id makes a
+dataset look for its landed batches where none are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.dataset import Dataset
+from onefold.dataset.load import dataset_files, load_dataset
+
+SHIPPED = Path(__file__).parents[2] / "datasets"
+SHIPPED_GENERATIONS = {
+    "account_entries": "b2ffd6410981",
+    "accounts": "5ef96dbfeba9",
+    "orders": "c805f2bf2df0",
+    "page_views": "c5509f52ab8d",
+}
+SHIPPED_SOURCES = {
+    "account_entries": "connect-8c160efe",
+    "accounts": "kcat-8d35f4db",
+    "orders": "shop_orders_stores-9ddff393",
+    "page_views": "page_views-7fc43842",
+}
+
+UPSERT: dict[str, Any] = {"mode": "upsert", "key": ["key.account_id"]}
+NEWER = {"from": "long(header.version)", "guard": "newer"}
+CHAIN = {"from": "long(header.version)", "guard": "contiguous"}
+MODES: dict[str, tuple[dict[str, Any], str]] = {
+    "append": ({"mode": "append"}, "5ec5423d7662"),
+    "append, compared without a field": ({"mode": "append", "compare": {"except": ["note"]}}, "1e44e1225913"),
+    "upsert": ({**UPSERT, "version": NEWER}, "50a4a404b869"),
+    "upsert, defaults left out": ({**UPSERT, "version": {"from": "long(header.version)"}}, "50a4a404b869"),
+    "upsert, tie last": ({**UPSERT, "version": {**NEWER, "tie": "last"}}, "5ea1c8a993ae"),
+    "upsert, tie first": ({**UPSERT, "version": {**NEWER, "tie": "first"}}, "6fbf9aa1e1aa"),
+    "upsert, deletes by tombstone": ({**UPSERT, "version": NEWER, "delete_when": "tombstone"}, "e2f023875775"),
+    "upsert, deletes by a condition": ({**UPSERT, "version": NEWER, "delete_when": "note = 'gone'"}, "e69c64da09ac"),
+    "upsert, version of two parts": ({**UPSERT, "version": {"from": ["long(header.epoch)", "amount"]}}, "ff9451e483fd"),
+    "upsert, versions without gaps": ({**UPSERT, "version": CHAIN}, "b6873a855a1b"),
+    "upsert, versions without gaps from 0": ({**UPSERT, "version": {**CHAIN, "first": 0}}, "035642ebfccb"),
+    "upsert, expected version": (
+        {**UPSERT, "version": {"expected": "long(header.v)", "guard": "contiguous"}},
+        "b3d6e351f054",
+    ),
+    "increment": ({"mode": "increment", "key": ["key.account_id"], "add": {"balance": "amount"}}, "c1731076e62b"),
+}
+"""A mode's section of the file, and the generation of a dataset with it."""
+
+ORIGIN = {"cluster": "prod", "incarnation": 2}
+COLUMNS = {"topic": "kafka_topic", "value": "payload", "headers": None}
+EXPORT: dict[str, Any] = {"path": "exports/entries/", "origin": ORIGIN}
+LAYOUTS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "kcat": ({"exports": {**EXPORT, "layout": "kcat"}}, "5ec5423d7662", "entries-c772b86c"),
+    "kcat, transactional": (
+        {"exports": {**EXPORT, "layout": "kcat", "holes": "transactional"}},
+        "1fca0e306f05",
+        "entries-c772b86c",
+    ),
+    "connect": ({"exports": {**EXPORT, "layout": "connect"}}, "797aa0a758c8", "entries-59dc566e"),
+    "aiven": ({"exports": {**EXPORT, "layout": "aiven"}}, "b684fdfd340c", "entries-5ebe840b"),
+    "aiven, encoded": (
+        {"exports": {**EXPORT, "layout": "aiven", "encoding": {"value": "base64"}}},
+        "e4d8e1c72fbe",
+        "entries-5ebe840b",
+    ),
+    "parquet": ({"exports": {**EXPORT, "layout": "parquet"}}, "8b585444ee04", "entries-b92d80a2"),
+    "parquet, columns": (
+        {"exports": {**EXPORT, "layout": "parquet", "columns": COLUMNS}},
+        "ed5181123d45",
+        "entries-b92d80a2",
+    ),
+    "segments": ({"exports": {**EXPORT, "layout": "segments"}}, "0a41638955a1", "entries-858c2295"),
+    "segments, compacted": (
+        {"exports": {**EXPORT, "layout": "segments", "holes": "compacted"}},
+        "2dae3d590e84",
+        "entries-7b0806c4",
+    ),
+    "kafka": (
+        {"kafka": {"connection": "prod", "topics": ["orders", "^returns.*"]}},
+        "9c904678e610",
+        "returns-43cabcb2",
+    ),
+}
+"""A source, the generation of a dataset that reads it, and the source's id."""
+
+
+def dataset(**sections: Any) -> Dataset:
+    """A dataset of the same fields, with some sections."""
+    given: dict[str, Any] = {
+        "name": "entries",
+        "source": LAYOUTS["kcat"][0],
+        "key": {"format": "json"},
+        "value": {"fields": {"note": "string?", "amount": "long"}},
+        "identity": {"message_id": "header.message-id"},
+        "apply": {"mode": "append"},
+        "target": {"table": "bank.entries", "buckets": 4},
+    }
+    return Dataset.model_validate(given | sections)
+
+
+def test_each_shipped_dataset_keeps_its_generation_and_its_source() -> None:
+    shipped = [load_dataset(file) for file in dataset_files(SHIPPED)]
+    assert {one.name: one.generation for one in shipped} == SHIPPED_GENERATIONS
+    assert {one.name: one.source_id for one in shipped} == SHIPPED_SOURCES
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_each_mode_keeps_its_generation(name: str) -> None:
+    section, generation = MODES[name]
+    assert dataset(apply=section).generation == generation
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_each_layout_keeps_its_generation_and_its_source(name: str) -> None:
+    source, generation, source_id = LAYOUTS[name]
+    made = dataset(source=source)
+    assert (made.generation, made.source_id) == (generation, source_id)
