@@ -12,7 +12,9 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from onefold.catalog import (
+from onefold.dataset import Dataset
+from onefold.errors import ForeignCommitError, LakeUnavailableError
+from onefold.iceberg.state_table import (
     RECORD_PROPERTY,
     ROOT,
     Head,
@@ -22,8 +24,6 @@ from onefold.catalog import (
     open_catalog,
     state_name,
 )
-from onefold.dataset import Dataset
-from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.lake import Lake
 from onefold.maintenance.attempts import old_branches
 

@@ -20,8 +20,8 @@ from typing import Any
 import boto3
 import pytest
 
-from onefold.catalog import key_below_warehouse, open_catalog
 from onefold.dataset import find_dataset
+from onefold.iceberg.state_table import key_below_warehouse, open_catalog
 from onefold.lake import Lake
 from onefold.maintenance.recovery import find_lost
 from onefold.report.ledger import rows_of

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import MAIN, StateTable, open_catalog
 from onefold.decisions import Decision, log_of
 from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleGateError, UsageError
+from onefold.iceberg.state_table import MAIN, StateTable, open_catalog
 from onefold.lake import STAGING, Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan

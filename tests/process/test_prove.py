@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onefold.catalog import RECORD_PROPERTY, StateTable
+from onefold.iceberg.state_table import RECORD_PROPERTY, StateTable
 from tests.support.project import ACCOUNTS, Project, account
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from onefold import lake_keys
-from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
+from onefold.iceberg.state_table import RECORD_PROPERTY, open_catalog, state_name
 from onefold.lake import Lake
 from onefold.offsets import Coverage
 from onefold.records.key import digest_of_key

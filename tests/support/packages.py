@@ -35,7 +35,7 @@ _S3 = ("integration/test_s3*.py", "integration/test_claims.py", "integration/tes
 _COMMANDS = ("unit/test_cli.py", "unit/test_console.py", "process/test_runs.py")
 
 TESTS_OF: dict[str, tuple[str, ...]] = {
-    "catalog": (
+    "iceberg": (
         "integration/test_catalog.py", "unit/test_database.py", "unit/test_lease.py", "spark/test_lost_commits.py",
         "process/test_contention.py", "process/test_recovery.py", "integration/test_remote_recovery.py",
         "integration/test_orders.py",

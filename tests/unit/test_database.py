@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from onefold.catalog import find_state
 from onefold.cli.config import rows_of
 from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.errors import LakeUnavailableError, UsageError
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.setting_origins import origins_in
 from onefold.settings import Settings

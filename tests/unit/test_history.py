@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
+from onefold.iceberg.state_table import RECORD_PROPERTY, open_catalog, state_name
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.offsets import Coverage, Present

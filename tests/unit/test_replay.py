@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold import lake_keys
-from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.cli import app
 from onefold.cli.app import position_of
 from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Replay, Waiver, log_of, record, standing
 from onefold.dedup.documents import Staged, StagedPartition, code_digest
 from onefold.errors import LandingClearedError, UsageError
+from onefold.iceberg.state_table import RECORD_PROPERTY, open_catalog, state_name
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import land_batch, manifest_of

@@ -175,8 +175,8 @@ def recover(
     as_json: AsJson = False,
 ) -> None:
     """Give the catalog back the tables it has lost, from what lies in the lake. Nothing may be running."""
-    from onefold.catalog import find_state
     from onefold.generation import open_dataset as find
+    from onefold.iceberg.state_table import find_state
     from onefold.maintenance.recovery import find_lost, register
 
     lake = Lake(load_settings())

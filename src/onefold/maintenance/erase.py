@@ -11,7 +11,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import (
+from onefold.dataset import Dataset
+from onefold.errors import ErasureDisturbedError
+from onefold.faults import fault_point
+from onefold.iceberg.state_table import (
     MainMovedError,
     StateTable,
     drop_table,
@@ -20,9 +23,6 @@ from onefold.catalog import (
     open_catalog,
     state_name,
 )
-from onefold.dataset import Dataset
-from onefold.errors import ErasureDisturbedError
-from onefold.faults import fault_point
 from onefold.lake import CATALOG, SCRATCH, STAGING, Lake
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.offsets import Range, TopicPartition

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset, find_valid
 from onefold.generation import settle
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.manifest import Cleared, Manifest
 from onefold.landing.plan import taken_plans

@@ -10,12 +10,12 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import AcceptGap, log_of, record
 from onefold.decisions.accepted_gaps import gaps_between
 from onefold.errors import DecidedMeanwhileError, UsageError
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import GapPlan, put_plan

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from onefold import lake_keys
-from onefold.catalog import drop_table, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, log_of, record, standing
 from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import drop_table, find_state
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan

@@ -15,13 +15,13 @@ from typing import Any
 from pyiceberg.expressions import In
 
 from onefold import lake_keys
-from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset, find_valid
 from onefold.decisions import Erasure, Mark
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
 from onefold.generation import Generation, begun_rebuild, check_generation
+from onefold.iceberg.state_table import StateTable, find_state, open_catalog
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Forget, log_of, record
 from onefold.errors import DecidedMeanwhileError, UsageError
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
 from onefold.landing.plan import ForgetPlan, put_plan

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Replay, log_of, record
 from onefold.dedup.documents import judged_by
 from onefold.errors import DecidedMeanwhileError, UsageError
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import check_not_cleared, land_batch

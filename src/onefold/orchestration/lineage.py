@@ -22,8 +22,8 @@ from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, Sche
 from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
 
 from onefold import lake_keys
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.plan import find_plan
 from onefold.publish import Published

@@ -8,13 +8,13 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
 from onefold.decisions import AcceptGap, Decision
 from onefold.dedup.documents import Producers, Staged, staged_key
 from onefold.errors import decide_by
 from onefold.generation import Generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted, Forgets, Manifest
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, ReplayPlan, find_plan

@@ -14,9 +14,9 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from onefold import lake_keys
-from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError
+from onefold.iceberg.state_table import ROOT, find_state
 from onefold.lake import Lake
 from onefold.landing.plan import DECIDED, Interval
 from onefold.offsets import LOST, Present, Range, TopicPartition, minus

@@ -13,9 +13,9 @@ from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 from pyiceberg.table import Table
 
 from onefold import instants, lake_keys
-from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
+from onefold.iceberg.state_table import StateTable, find_state, open_catalog
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import DECIDED, read_plan, taken_plans

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import ObjectsPlan, Plan, RangesPlan, ReplayPlan
 

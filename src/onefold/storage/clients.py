@@ -17,7 +17,7 @@ _KEYS = {
     "aws_session_token": "fs.s3a.session.token",
 }
 """boto3's names in s3a's."""
-_FILES = "onefold.storage.iceberg.BucketIO"
+_FILES = "onefold.iceberg.bucket_files.BucketIO"
 _ALGORITHMS = {"AES256": "AES256", "aws:kms": "SSE-KMS"}
 """S3's words in s3a's."""
 

@@ -324,7 +324,7 @@ def _move_once_per_decision(original: Any) -> Any:
 
 def _carry_no_record(original: Any) -> Any:
     def _carry(self: Any, to: Any, base: int) -> None:
-        from onefold.catalog import ROOT, Head
+        from onefold.iceberg.state_table import ROOT, Head
 
         original(self, Head(to.snapshot, ROOT), base)
 
@@ -350,7 +350,7 @@ def _release_anew(original: Any) -> Any:
 
 def _drop_only_what_exists(original: Any) -> Any:
     def drop_table(lake: Any, name: str) -> None:
-        from onefold.catalog import open_catalog
+        from onefold.iceberg.state_table import open_catalog
 
         open_catalog(lake).load_table(tuple(name.split(".")[1:]))
         original(lake, name)
