@@ -123,7 +123,7 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     from onefold.dataset import load_dataset
     from onefold.dedup.identity import identify
     from onefold.dedup.survivors import in_slots
-    from onefold.iceberg.state_table import RECORD_PROPERTY, ROOT
+    from onefold.iceberg.commits import RECORD_PROPERTY, ROOT
     from onefold.landing.land import land_batch, plan_batch
     from onefold.records import envelope as E
     from onefold.records.decode import DELETED, FILTERED, REJECTED, TOMBSTONE

@@ -12,7 +12,7 @@ import pytest
 
 from onefold import lake_keys
 from onefold.decisions import log_of
-from onefold.iceberg.state_table import open_catalog
+from onefold.iceberg.connection import open_catalog
 from onefold.lake import STAGING
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of

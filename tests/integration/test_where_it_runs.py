@@ -21,7 +21,7 @@ import boto3
 import pytest
 
 from onefold.dataset import find_dataset
-from onefold.iceberg.state_table import key_below_warehouse, open_catalog
+from onefold.iceberg.connection import key_below_warehouse, open_catalog
 from onefold.lake import Lake
 from onefold.maintenance.recovery import find_lost
 from onefold.report.ledger import rows_of

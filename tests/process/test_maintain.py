@@ -14,7 +14,8 @@ import pytest
 from onefold import lake_keys
 from onefold.errors import ChangedDatasetError, LandingClearedError, RepeatedKeysError, SparkStepError, UsageError
 from onefold.generation import fix_generation, settle
-from onefold.iceberg.state_table import StateTable, open_catalog
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import STAGING, new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan

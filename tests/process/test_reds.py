@@ -11,7 +11,8 @@ import pytest
 
 from onefold import lake_keys
 from onefold.errors import DataLossError
-from onefold.iceberg.state_table import MAIN, find_state
+from onefold.iceberg.commits import MAIN
+from onefold.iceberg.state_table import find_state
 from onefold.operations.run import BatchRun
 from onefold.publish import publish_batch
 from onefold.quality.documents import Check, GateResult

@@ -10,7 +10,8 @@ import pytest
 
 from onefold import lake_keys
 from onefold.errors import ForeignCommitError, GateRedError, StaleGateError, StepMissingError
-from onefold.iceberg.state_table import MAIN, StateTable, find_state
+from onefold.iceberg.commits import MAIN
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations import decide
 from onefold.operations.in_process import InSession

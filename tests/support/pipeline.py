@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.iceberg.state_table import RECORD_PROPERTY, StateTable
+from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import find_plan

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 from onefold.dataset import Dataset
-from onefold.iceberg.state_table import RECORD_PROPERTY, ROOT, find_state, open_catalog, state_name
+from onefold.iceberg.commits import RECORD_PROPERTY, ROOT
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import find_state, state_name
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.plan import GapPlan, ObjectsPlan, PinnedObject, Plan, RangesPlan, ReplayPlan

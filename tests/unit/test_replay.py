@@ -20,7 +20,9 @@ from onefold.dataset import Dataset
 from onefold.decisions import Discard, Release, Replay, Waiver, log_of, record, standing
 from onefold.dedup.documents import Staged, StagedPartition, code_digest
 from onefold.errors import LandingClearedError, UsageError
-from onefold.iceberg.state_table import RECORD_PROPERTY, open_catalog, state_name
+from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import state_name
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import land_batch, manifest_of

@@ -25,7 +25,9 @@ from onefold.generation import (
     settle,
     to_rebuild,
 )
-from onefold.iceberg.state_table import RECORD_PROPERTY, ROOT, MainMovedError, StateTable, open_catalog, state_name
+from onefold.iceberg.commits import RECORD_PROPERTY, ROOT, MainMovedError
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, state_name
 from onefold.lake import Lake
 from onefold.upsert.state import change_fields
 

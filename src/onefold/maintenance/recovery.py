@@ -23,7 +23,7 @@ from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.table import StaticTable
 
 from onefold.errors import LakeUnavailableError, UsageError
-from onefold.iceberg.state_table import UNREACHABLE, key_below_warehouse, open_catalog
+from onefold.iceberg.connection import UNREACHABLE, key_below_warehouse, open_catalog
 from onefold.lake import Lake
 
 _METADATA = re.compile(r"warehouse/(?P<namespace>[^/]+)/(?P<name>[^/]+)/metadata/(?P<number>\d+)-[^/]+\.metadata\.json")

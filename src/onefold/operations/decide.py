@@ -16,7 +16,8 @@ from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
-from onefold.iceberg.state_table import drop_table, find_state
+from onefold.iceberg.connection import drop_table
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan

@@ -21,7 +21,8 @@ from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
 from onefold.generation import Generation, begun_rebuild, check_generation
-from onefold.iceberg.state_table import StateTable, find_state, open_catalog
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest

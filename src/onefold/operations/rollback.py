@@ -12,7 +12,8 @@ from onefold.decisions.marks import pin_marks
 from onefold.errors import ContentionError, UsageError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
-from onefold.iceberg.state_table import Head, MainMovedError, StateTable, find_state
+from onefold.iceberg.commits import Head, MainMovedError
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_not_cleared
 from onefold.landing.plan import find_plan

@@ -30,7 +30,9 @@ from onefold.errors import (
 )
 from onefold.faults import fault_point
 from onefold.generation import check_generation, fix_generation
-from onefold.iceberg.state_table import UNREACHABLE, MainMovedError, StateTable
+from onefold.iceberg.commits import MainMovedError
+from onefold.iceberg.connection import UNREACHABLE
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake, new_attempt
 from onefold.quality.documents import GateResult
 from onefold.upsert.commit_record import CommitRecord, published_record

@@ -16,7 +16,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError
-from onefold.iceberg.state_table import ROOT, find_state
+from onefold.iceberg.commits import ROOT
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import DECIDED, Interval
 from onefold.offsets import LOST, Present, Range, TopicPartition, minus

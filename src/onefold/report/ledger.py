@@ -15,7 +15,8 @@ from pyiceberg.table import Table
 from onefold import instants, lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
-from onefold.iceberg.state_table import StateTable, find_state, open_catalog
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import DECIDED, read_plan, taken_plans

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.iceberg.state_table import RECORD_PROPERTY
+from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.lake import CATALOG, SCRATCH, STAGING
 from onefold.spark.flat import laid_flat
 from onefold.spark.settings import PLACE

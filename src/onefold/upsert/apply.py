@@ -17,7 +17,8 @@ from onefold.dedup.staging import slots_for, without_bytes
 from onefold.dedup.survivors import SLOT, in_slots
 from onefold.faults import fault_point
 from onefold.generation import check_generation
-from onefold.iceberg.state_table import Head, StateTable
+from onefold.iceberg.commits import Head
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan

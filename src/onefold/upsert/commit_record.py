@@ -15,7 +15,8 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Standing
 from onefold.errors import LandedBytesMissingError
-from onefold.iceberg.state_table import ROOT, find_state
+from onefold.iceberg.commits import ROOT
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import Interval

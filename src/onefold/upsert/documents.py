@@ -8,7 +8,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Reused, Session
 from onefold.errors import StepMissingError
-from onefold.iceberg.state_table import ROOT
+from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
 from onefold.upsert.commit_record import Highest

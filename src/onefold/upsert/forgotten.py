@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.decisions import Mark
 from onefold.dedup import columns as C
-from onefold.iceberg.state_table import Head
+from onefold.iceberg.commits import Head
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, Manifest

@@ -11,7 +11,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.columns import FLAT_ORDER
 from onefold.dedup import columns as C
 from onefold.faults import fault_point
-from onefold.iceberg.state_table import RECORD_PROPERTY
+from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.lake import CATALOG
 from onefold.spark.flat import laid_flat, read_flat
 from onefold.spark.tables import commits_name, view_of

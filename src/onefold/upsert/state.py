@@ -13,7 +13,8 @@ from onefold.dataset import Dataset
 from onefold.dedup import columns as C
 from onefold.errors import LakeUnavailableError
 from onefold.generation import Generation, begun_rebuild
-from onefold.iceberg.state_table import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError, StateTable, state_name
+from onefold.iceberg.commits import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError
+from onefold.iceberg.state_table import StateTable, state_name
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.spark.flat import flat_fields, with_structs
 from onefold.spark.tables import ensure_namespace, new_table
