@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from onefold.database import Database
+from onefold.catalog.database import Database
+from onefold.catalog.rest import RestCatalog
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
-from onefold.rest import RestCatalog
 from onefold.settings import Settings
 from onefold.storage import Claims, LocalStorage, S3Access, Storage, open_storage
 

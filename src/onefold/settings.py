@@ -19,9 +19,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from onefold.catalog.rest import RestCatalog
 from onefold.errors import UsageError, nearest
 from onefold.instants import Duration
-from onefold.rest import RestCatalog
 from onefold.setting_origins import origins_in, unknown_variables
 
 _LOG = logging.getLogger(__name__)

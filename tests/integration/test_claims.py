@@ -19,7 +19,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from onefold.database import Database
+from onefold.catalog.database import Database
 from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
 from onefold.settings import Settings

@@ -36,17 +36,18 @@ _COMMANDS = ("unit/test_cli.py", "unit/test_console.py", "process/test_runs.py")
 
 TESTS_OF: dict[str, tuple[str, ...]] = {
     "iceberg": (
-        "integration/test_catalog.py", "unit/test_database.py", "unit/test_lease.py", "spark/test_lost_commits.py",
+        "integration/test_catalog.py", "unit/test_catalogs.py", "unit/test_lease.py", "spark/test_lost_commits.py",
         "process/test_contention.py", "process/test_recovery.py", "integration/test_remote_recovery.py",
         "integration/test_orders.py",
+    ),
+    "catalog": (
+        "unit/test_catalogs.py", "unit/test_lease.py", "integration/test_catalog.py", "integration/test_claims.py",
+        "integration/test_where_it_runs.py", "process/test_contention.py",
     ),
     "cli": (
         *_COMMANDS, "unit/test_intervals.py", "unit/test_looking.py", "unit/test_config.py", "process/test_init.py",
         "process/test_doctor.py", "process/test_demo.py", "process/test_sample.py", "process/test_reading_docs.py",
         "process/test_bad_inputs.py", "process/test_decisions.py",
-    ),
-    "database": (
-        "unit/test_database.py", "integration/test_catalog.py", "unit/test_lease.py", "process/test_contention.py",
     ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
@@ -128,7 +129,6 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_explain.py", "process/test_red_verdicts.py", "process/test_quarantine.py",
         "process/test_changes.py", "process/test_reds.py", "dags/test_report_pages.py",
     ),
-    "rest": ("integration/test_catalog.py", "integration/test_where_it_runs.py", "process/test_contention.py"),
     "settings": ("unit/test_settings.py", "unit/test_config.py", "unit/test_connections.py", "unit/test_compose.py"),
     "spark": (
         "unit/test_driver.py", "spark/test_session.py", "spark/test_small.py", "spark/test_plans.py",

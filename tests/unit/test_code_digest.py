@@ -11,7 +11,7 @@ from onefold.dedup.documents import JUDGING
 
 SOURCE = Path(onefold.__file__).parent
 DECIDES_NOTHING = {
-    "iceberg": "opens tables", "database.py": "opens tables", "rest.py": "opens tables",
+    "iceberg": "opens tables", "catalog": "opens tables",
     "storage": "opens objects", "lake.py": "opens objects", "lake_keys.py": "names objects",
     "settings.py": "how it runs", "setting_origins.py": "how it runs", "faults.py": "how it runs",
     "processes.py": "how it runs", "spark": "how it runs", "generation.py": "part of where staging lies",

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from deploy.stack.go_program import NoProgramError, go_program
 from deploy.stack.postgres import HOST, programs
-from onefold.database import Database
+from onefold.catalog.database import Database
 from onefold.lake import Lake
 from onefold.setting_origins import BESIDE
 from onefold.settings import ENTRIES, load_settings

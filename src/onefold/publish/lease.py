@@ -18,7 +18,7 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from onefold.database import Database
+from onefold.catalog.database import Database
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.storage import LocalStorage

@@ -1,7 +1,7 @@
 """Objects in a folder or a bucket: the only room that knows boto3."""
 
+from onefold.catalog.claims import Claims
 from onefold.storage.access import S3Access
-from onefold.storage.claims import Claims
 from onefold.storage.clients import s3_of_pyiceberg, s3_of_spark, s3_secrets
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import ObjectInfo, Storage, safe_key

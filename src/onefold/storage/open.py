@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onefold.catalog.claims import Claims
 from onefold.errors import UsageError
 from onefold.storage.access import S3Access
-from onefold.storage.claims import Claims
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import Storage
 from onefold.storage.s3 import S3Storage

@@ -21,10 +21,10 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
+from onefold.catalog.claims import Claims
 from onefold.errors import LakeUnavailableError
 from onefold.faults import fault_point
 from onefold.storage.access import S3Access
-from onefold.storage.claims import Claims
 from onefold.storage.objects import (
     CHUNK,
     ObjectInfo,

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from onefold.database import Database
+from onefold.catalog.database import Database
 from onefold.errors import LakeUnavailableError
 
 CLAIMS = Table(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from onefold.catalog.database import Database
 from onefold.cli.config import rows_of
-from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.errors import LakeUnavailableError, UsageError
 from onefold.iceberg.state_table import find_state

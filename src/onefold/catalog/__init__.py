@@ -1,0 +1,1 @@
+"""The kinds of Iceberg catalogs that a lake may have."""
