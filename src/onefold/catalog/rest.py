@@ -1,35 +1,33 @@
-"""A catalog behind Iceberg's REST protocol, as its two clients open it; they have one vocabulary of properties."""
+"""A catalog behind Iceberg's REST protocol. Its two clients have one vocabulary of properties."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
+from onefold.catalog.kind import CatalogKind, Release
 from onefold.setting_origins import speaks_of_secret
 
 
-@dataclass(frozen=True)
-class RestCatalog:
-    """`ONEFOLD_CATALOG` is its address, and `catalog_properties` what else it asks for."""
+class RestCatalog(CatalogKind):
+    """A REST server. Iceberg's own runtime speaks the protocol, so that Spark needs no more jars."""
 
-    uri: str
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    title: ClassVar[str] = "a REST catalog"
+    schemes: ClassVar[tuple[str, ...]] = ("https", "http")
+    address: ClassVar[str] = "https://…"
+    takes_properties: ClassVar[bool] = True
 
-    jar_sets: ClassVar[tuple[str, ...]] = ()
-    """Iceberg's own runtime speaks it."""
+    @classmethod
+    def example(cls) -> str:
+        """Its address in a list of what `ONEFOLD_CATALOG` takes."""
+        return f"{cls.title}'s {cls.address}"
 
-    @staticmethod
-    def meant_by(uri: str) -> bool:
-        """Whether it is the address of one."""
-        return uri.startswith(("https://", "http://"))
-
-    def of_pyiceberg(self, warehouse: str) -> dict[str, str]:
-        """pyiceberg's properties. Where tables lie is told with each; `warehouse` is the server's own word."""
+    def pyiceberg_properties(self, warehouse: str) -> dict[str, str]:
+        """pyiceberg's properties. Each table names its own location; `warehouse` is a word of the server's."""
         del warehouse
         return {**self.properties, "type": "rest", "uri": self.uri}
 
-    def of_spark(self, warehouse: str) -> dict[str, str]:
+    def spark_properties(self, warehouse: str) -> dict[str, str]:
         """Spark's properties, without the secrets."""
         del warehouse
         return {
@@ -45,6 +43,13 @@ class RestCatalog:
     def secrets(self) -> dict[str, str]:
         """The properties that no list of processes may show."""
         return {name: value for name, value in self.properties.items() if speaks_of_secret(name)}
+
+    def take_lease(self, name: str, wait: float, folder: Path) -> Release | None:
+        """A lock on a file of this host: the protocol has none, so drivers of several hosts do not see each other."""
+        from onefold.catalog.file_lock import take_file_lock
+
+        folder.mkdir(parents=True, exist_ok=True)
+        return take_file_lock(folder / "catalog", name, wait)
 
     def __str__(self) -> str:
         return self.uri

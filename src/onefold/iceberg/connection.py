@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError, RESTError
-from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from onefold.errors import LakeUnavailableError
 from onefold.lake import CATALOG, Lake
-from onefold.storage import LocalStorage, s3_of_pyiceberg
+from onefold.storage import Storage
+from onefold.storage.access import PROPERTY
 
+_BUCKET_FILES = "onefold.iceberg.bucket_files.BucketIO"
 UNREACHABLE = (OSError, SQLAlchemyError, RESTError)
 """What a catalog's client raises where the catalog cannot be reached, or refuses a request."""
 
@@ -40,19 +39,22 @@ def open_catalog(lake: Lake) -> Catalog:
     Raises:
         LakeUnavailableError: it does not answer, or not to us.
     """
-    properties = {**lake.catalog.of_pyiceberg(lake.warehouse), **s3_of_pyiceberg(lake.storage)}
+    properties = {**lake.catalog.pyiceberg_properties(lake.warehouse), **_file_properties(lake.storage)}
     try:
-        if isinstance(lake.storage, LocalStorage):
-            lake.storage.root.mkdir(parents=True, exist_ok=True)
+        if lake.storage.folder:
+            lake.storage.folder.mkdir(parents=True, exist_ok=True)
         catalog = _load(properties)
     except UNREACHABLE as error:
         raise LakeUnavailableError(
             str(lake.catalog), f"the catalog cannot be opened: {str(error).splitlines()[0]}"
         ) from error
-    if isinstance(catalog, SqlCatalog) and catalog.engine.name != "sqlite":
-        catalog.engine.dispose()  # a pool of each handle's own would keep a connection for as long as it lives
-        catalog.engine = create_engine(catalog.properties["uri"], poolclass=NullPool)
+    lake.catalog.adjust_client(catalog)
     return catalog
+
+
+def _file_properties(store: Storage) -> dict[str, str]:
+    """pyiceberg's properties for the files of a store: none for a folder."""
+    return {"py-io-impl": _BUCKET_FILES, PROPERTY: store.access.as_json()} if store.access else {}
 
 
 @retry(

@@ -605,7 +605,7 @@ FAULTS: dict[str, Fault] = {
         _end_no_erasure,
     ),
     "a claim is overruled": Fault(
-        "after_claim", "Claims.claim", "A driver puts its own bytes where another has claimed.",
+        "after_claim", "DatabaseClaims.claim", "A driver puts its own bytes where another has claimed.",
         f"{CLAIMS}[sqlite-after_claim]", _put_my_own_claim,
     ),
     "an object that was claimed is put again": Fault(
