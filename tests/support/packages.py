@@ -88,7 +88,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "jvm_errors": ("unit/test_errors.py",),
     "generation": ("unit/test_generation.py", "unit/test_schema_changes.py", "spark/test_schema_changes.py"),
     "landing": (
-        *_LIVE, "unit/test_plan.py", "unit/test_cuts.py", "unit/test_batches.py",
+        *_LIVE, "unit/test_plan.py", "unit/test_plan_kinds.py", "unit/test_cuts.py", "unit/test_batches.py",
         "unit/test_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py", "unit/test_transactions.py",
         "unit/test_newest.py", "unit/test_connections.py", "spark/test_incarnations.py", "process/test_runs.py",
         "process/test_tampering.py", "spark/test_erase.py", "integration/test_lost_executors.py",

@@ -16,7 +16,6 @@ from onefold.cli.decide import Who, user
 from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
-from onefold.landing.preview import planned
 from onefold.operations.launcher import Say
 from onefold.settings import load_settings
 
@@ -66,7 +65,7 @@ def rebuild(
     lake, dataset = open_dataset(name)
     plans = landed_plans(lake, dataset)
     if dry_run:
-        answer(f"{name}: would fold", [planned(plan) for plan in plans], as_json)
+        answer(f"{name}: would fold", [plan.preview for plan in plans], as_json)
         return
     with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
         done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))

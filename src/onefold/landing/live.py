@@ -31,7 +31,7 @@ from onefold.landing.epochs import Epochs, cut_since, marked, suspected
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Hole, LandedObject, in_order
-from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
+from onefold.landing.plan import Interval, RangesPlan, of_kind, taken_plans
 from onefold.landing.source import Landed
 from onefold.landing.standing import Standing, first_landed, standing_for
 from onefold.offsets import HoleKind, Position, Range, TopicPartition, minus, newest_of
@@ -86,7 +86,7 @@ class LiveSource:
 
     def _everything_new(self) -> RangesPlan:
         """What is in no plan yet, from the first offset on that the dataset's plans know of or the log still holds."""
-        plans = [plan for plan in taken_plans(self.lake, self.dataset.name) if isinstance(plan, RangesPlan)]
+        plans = of_kind(taken_plans(self.lake, self.dataset.name), RangesPlan)
         planned: dict[str, list[Range]] = {}
         for plan in plans:
             for one in plan.ranges:
@@ -224,7 +224,7 @@ class LiveSource:
 
     # Land.
 
-    def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
+    def land(self, plan: RangesPlan, batch: str, attempt: str) -> Landed:
         """Read what the plan names, as far as it is there: in the log, or landed by another plan of the source.
 
         Whatever offset of the plan the objects do not hold is a hole with its kind.
@@ -234,7 +234,6 @@ class LiveSource:
                 records that the read did not give.
             ClusterUnavailableError: the brokers do not answer.
         """
-        assert isinstance(plan, RangesPlan)
         assert self.read is not None, "landing a live topic needs a Spark session"
         self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is told as a hole
         readable, gone = self._still_there(plan.ranges)

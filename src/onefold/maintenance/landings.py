@@ -44,7 +44,7 @@ def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timed
         plan.landing
         for name, done in published.items()
         for plan in taken_plans(lake, name)
-        if plan.kind == "replay" and plan.batch not in done
+        if plan.origin and plan.batch not in done
     }
     landed = [
         (info.modified, manifest)

@@ -26,7 +26,7 @@ from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import GapPlan, taken_plans
+from onefold.landing.plan import GapPlan, of_kind, taken_plans
 from onefold.offsets import Position, Range, TopicPartition, meet, merged, size
 from onefold.operations.forget import digests_of
 from onefold.records.key import agree
@@ -77,7 +77,7 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
 
 
 def _accepted(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> str | None:
-    plans = (plan for plan in taken_plans(lake, dataset.name) if isinstance(plan, GapPlan))
+    plans = of_kind(taken_plans(lake, dataset.name), GapPlan)
     return next((plan.batch for plan in plans if any(agree(dataset, key, plan.key) for key in keys)), None)
 
 
@@ -87,7 +87,7 @@ def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> str 
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
     own = [one.hex() for one in digests]
     for plan in taken_plans(lake, dataset.name):
-        if plan.empty or plan.batch in published or (plan.kind == "forget" and plan.keys == own):
+        if plan.empty or plan.batch in published or plan.forgets_only(own):
             continue
         landed = lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
         begun = lake.get(staged_key(lake, dataset, plan.batch), Staged)

@@ -22,7 +22,7 @@ from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import check_not_cleared, land_batch
-from onefold.landing.plan import ReplayPlan, find_plan, put_plan, take_plan
+from onefold.landing.plan import ReplayPlan, find_plan, of_kind, put_plan, take_plan
 from onefold.offsets import Position, Range, TopicPartition, merged
 from onefold.upsert.commit_record import CommitRecord, chain
 
@@ -156,7 +156,7 @@ def _tried(lake: Lake, dataset: Dataset, records: list[CommitRecord], batch: str
     """Where the records lie that published replays of a batch have named for the code that is installed now."""
     plans = (find_plan(lake, dataset, one.batch) for one in records if one.replays == batch)
     code = judged_by(dataset)
-    return {place for plan in plans if isinstance(plan, ReplayPlan) and plan.code == code for place in _places(plan)}
+    return {place for plan in of_kind(plans, ReplayPlan) if plan.code == code for place in _places(plan)}
 
 
 def _places(plan: ReplayPlan) -> Iterator[Place]:

@@ -19,7 +19,7 @@ from onefold.errors import ForeignCommitError
 from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
-from onefold.landing.plan import DECIDED, Interval
+from onefold.landing.plan import Interval, is_decided
 from onefold.offsets import LOST, Present, Range, TopicPartition, minus
 from onefold.quality.documents import Check
 from onefold.storage import ObjectInfo
@@ -79,7 +79,7 @@ class Entry(BaseModel):
     @property
     def decided(self) -> bool:
         """Whether it brings nothing new: a replay, an accepted gap or forgotten keys, as its name says."""
-        return self.batch.partition("_")[0] in DECIDED
+        return is_decided(self.batch)
 
     @property
     def records(self) -> int:
