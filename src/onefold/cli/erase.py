@@ -36,13 +36,13 @@ def erase(
 
     The topic or the export is not touched: erase there first, or the next export brings the bytes again.
     """
+    from onefold.decisions import checked_reason
     from onefold.operations import erasure_scope as erasing
     from onefold.operations.erase import erase_keys, meant
 
     lake, dataset = open_dataset(name)
     wanted, places = [key_of(one, dataset) for one in keys or []], [position_of(text) for text in position or []]
-    if not reason.strip():
-        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    reason = checked_reason(reason)
     found = meant(lake, dataset, wanted, places)
     also = erasing.others(lake, dataset)
     told = asdict(found) | {"others": also}

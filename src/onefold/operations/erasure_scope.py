@@ -16,7 +16,7 @@ from pyiceberg.expressions import In
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, find_valid
-from onefold.decisions import Erasure, Mark
+from onefold.decisions import Erasure, Mark, checked_reason
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
@@ -145,8 +145,7 @@ def decide(
     reason: str,
 ) -> Erasure:
     """Put the decision on record; one on the same keys and records that has not ended stands."""
-    if not reason.strip():
-        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    reason = checked_reason(reason)
     keys = [one.hex() for one in digests]
     known = hashlib.sha256(json.dumps([keys, positions]).encode()).hexdigest()[:12]
     number = 1
@@ -161,7 +160,7 @@ def decide(
         keys=keys,
         positions=positions,
         by=by,
-        reason=reason.strip(),
+        reason=reason,
         at=datetime.now(UTC),
     )
     return lake.put_first(_key(dataset.name, name), made)
