@@ -11,7 +11,7 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, launching, open_dataset, position_of
 from onefold.cli.console import NOTES, note, print_json, print_rows
-from onefold.cli.decide import Keys, Reason, Who, user
+from onefold.cli.decide_commands import Keys, Reason, Who, user
 from onefold.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onefold.offsets import TopicPartition
 from onefold.report.history import Entry, Strip
 from onefold.report.page import in_order, instant, share, thin
-from onefold.ui.standing import Batch, Standing
+from onefold.ui.dataset_status import Batch, Standing
 from onefold.vocabulary import Verdict
 
 WIDE = 720.0

@@ -8,7 +8,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, Stric
 
 from onefold.report.page import bytes_, instant, interval, lasting, share, shown, thin, undated
 from onefold.ui.charts import trend_of
-from onefold.ui.standing import STATES
+from onefold.ui.dataset_status import STATES
 
 
 def render(template: str, **values: object) -> str:

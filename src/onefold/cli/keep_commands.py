@@ -12,7 +12,7 @@ from onefold import lake_keys
 from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
 from onefold.cli.batches import ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
-from onefold.cli.decide import Who, user
+from onefold.cli.decide_commands import Who, user
 from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
