@@ -34,7 +34,8 @@ from onefold.landing.manifest import Hole, LandedObject, in_order
 from onefold.landing.plan import Interval, RangesPlan, of_kind, taken_plans
 from onefold.landing.source import Landed
 from onefold.landing.standing import Standing, first_landed, standing_for
-from onefold.offsets import HoleKind, Position, Range, TopicPartition, minus, newest_of
+from onefold.offsets import Position, Range, TopicPartition, minus, newest_of
+from onefold.vocabulary import HoleKind
 
 if TYPE_CHECKING:
     from onefold.kafka.cluster import Cluster
@@ -315,11 +316,11 @@ class LiveSource:
         for one in ranges:
             where = one.topic_partition
             if where.key not in self._partitions:
-                holes.append(_hole(where, one.start, one.end, "deleted"))
+                holes.append(_hole(where, one.start, one.end, HoleKind.DELETED))
                 continue
             low = min(max(one.start, starts[where.key]), one.end)
             high = max(min(one.end, ends[where.topic, where.partition]), low)
-            holes += [_hole(where, one.start, low, "retention"), _hole(where, high, one.end, "truncated")]
+            holes += [_hole(where, one.start, low, HoleKind.RETENTION), _hole(where, high, one.end, HoleKind.TRUNCATED)]
             readable.append(OffsetRange(topic_partition=where, start=low, end=high))
         return [one for one in readable if one.start < one.end], [hole for hole in holes if hole.start < hole.end]
 

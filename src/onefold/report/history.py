@@ -20,12 +20,12 @@ from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import Interval, is_decided
-from onefold.offsets import LOST, Present, Range, TopicPartition, minus
+from onefold.offsets import Present, Range, TopicPartition, minus
 from onefold.quality.documents import Check
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
-from onefold.vocabulary import Verdict
+from onefold.vocabulary import LOST, Level, Verdict
 
 KEPT = 200
 """Batches of a history: the newest, and older red ones."""
@@ -328,7 +328,7 @@ def _summary(bare: Entry, report: Told) -> Entry:
 
 
 def _history(lake: Lake, dataset: Dataset, entries: list[Entry], batches: int) -> History:
-    levels = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]
+    levels = [level for level in (Level.POSITION, *dataset.narrow) if level != dataset.deciding]
     limit = dataset.quality.freshness
     strips, objects = _coverage(lake, dataset)
     return History(
