@@ -120,10 +120,10 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     """The upsert step as shipped, on a staged batch."""
     from pyspark.sql import functions as F
 
-    from onefold.catalog import RECORD_PROPERTY, ROOT
     from onefold.dataset import load_dataset
     from onefold.dedup.identity import identify
     from onefold.dedup.survivors import in_slots
+    from onefold.iceberg.commits import RECORD_PROPERTY, ROOT
     from onefold.landing.land import land_batch, plan_batch
     from onefold.records import envelope as E
     from onefold.spark.flat_structs import laid_flat, read_flat

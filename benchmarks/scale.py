@@ -99,8 +99,8 @@ def expected(rows: int) -> tuple[int, int]:
 
 def whole(folder: Path, memory: str) -> dict[str, float]:
     """Plan to report in one driver."""
-    from onefold.catalog import StateTable
     from onefold.dataset import load_dataset
+    from onefold.iceberg.state_table import StateTable
     from onefold.lake import Lake
     from onefold.landing.land import plan_batch
     from onefold.operations.in_process import InProcess

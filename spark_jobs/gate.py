@@ -7,11 +7,11 @@ import sys
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import LandingClearedError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import check_bytes, manifest_of
 from onefold.quality.documents import AUDIT, GateResult, gate_of

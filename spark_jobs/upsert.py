@@ -7,7 +7,6 @@ import sys
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
 from onefold.decisions.log import pinned_skips
@@ -15,6 +14,7 @@ from onefold.decisions.marks import marks_in_force, put_mark
 from onefold.dedup.documents import staged_of
 from onefold.faults import fault_point
 from onefold.generation import check_generation, claim_target, record_shape
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
 from onefold.spark.flat_structs import read_flat

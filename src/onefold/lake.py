@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from onefold.database import Database
+from onefold.catalog import CATALOGS, CatalogKind, Claims, catalog_at, catalog_in, examples
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
-from onefold.rest import RestCatalog
 from onefold.settings import Settings
-from onefold.storage import Claims, LocalStorage, S3Access, Storage, open_storage
+from onefold.storage import S3Access, Storage, open_storage
 
 Document = TypeVar("Document", bound=BaseModel)
 CATALOG = "onefold"
@@ -58,9 +57,9 @@ class Lake:
 
     @cached_property
     def claims(self) -> Claims | None:
-        """What tells who puts a document first, where it is not the bucket."""
+        """What decides who puts a document first, where it is not the bucket."""
         given = self.settings
-        return Claims(Database(given.catalog)) if given.s3_put_if_absent == "catalog" and given.catalog else None
+        return self.catalog.claims() if given.s3_put_if_absent == "catalog" and given.catalog else None
 
     @property
     def warehouse(self) -> str:
@@ -68,27 +67,27 @@ class Lake:
         return self.storage.uri_of("warehouse")
 
     @cached_property
-    def catalog(self) -> Database | RestCatalog:
+    def catalog(self) -> CatalogKind:
         """How the catalog is reached.
 
         Raises:
-            UsageError: the lake is a bucket and no catalog is set (SQLite needs one host's disk).
+            UsageError: there is no such kind of catalog, or the lake is a bucket and no catalog is set.
         """
         given, properties = self.settings.catalog, self.settings.catalog_properties
-        if given and RestCatalog.meant_by(given):
-            return RestCatalog(given, properties)
-        if properties:
+        if given or properties:
+            return catalog_at(given, properties)
+        if self.storage.folder is None:
+            servers = examples(kind for kind in CATALOGS.values() if not kind.one_host)
             raise UsageError(
-                "catalog_properties belong to a REST catalog: ONEFOLD_CATALOG=https://… . Nothing was run."
+                f"the lake {self.storage.uri} is no local folder: set ONEFOLD_CATALOG to its catalog, {servers} . "
+                "Nothing was run."
             )
-        if given:
-            return Database(given)
-        if not isinstance(self.storage, LocalStorage):
-            raise UsageError(
-                f"the lake {self.storage.uri} is no local folder: set ONEFOLD_CATALOG to its catalog, "
-                "postgresql+psycopg2://user@host/database or a REST catalog's https://… . Nothing was run."
-            )
-        return Database(f"sqlite:///{self.storage.root / 'catalog.db'}")
+        return catalog_in(self.storage.folder)
+
+    @property
+    def host_folder(self) -> Path:
+        """A folder on this host's disk: the lake's own, or for a lake in a bucket one of the project."""
+        return self.storage.folder or self.settings.path(".onefold")
 
     def export(self, dataset: Dataset, folder: str | None = None) -> Storage:
         """The store of a dataset's export files, or of a folder given in their place."""
@@ -126,8 +125,7 @@ class Lake:
 
     def where(self, key: str) -> str:
         """A key as a person opens it: a path, or an s3a:// URI."""
-        store = self.storage
-        return str(store.root / key) if isinstance(store, LocalStorage) else store.uri_of(key)
+        return self.storage.path_or_uri(key)
 
 
 def local_path(uri: str) -> Path:

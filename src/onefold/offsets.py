@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import reduce
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,10 +14,6 @@ Range = tuple[int, int]
 """`(start, end)`: start in, end out."""
 
 K = TypeVar("K")
-
-HoleKind = Literal["control", "aborted", "transactional", "compacted", "retention", "truncated", "deleted", "log_gap"]
-LOST: tuple[HoleKind, ...] = ("retention", "truncated", "deleted")
-"""Kinds of holes where records may have been that nobody has read."""
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:

@@ -19,9 +19,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from onefold.catalog import CATALOGS, kind_at, listed
 from onefold.errors import UsageError, nearest
 from onefold.instants import Duration
-from onefold.rest import RestCatalog
 from onefold.setting_origins import origins_in, unknown_variables
 
 _LOG = logging.getLogger(__name__)
@@ -121,10 +121,15 @@ class Settings(BaseSettings):
     @classmethod
     def _of_database(cls, teller: str, info: ValidationInfo) -> str:
         catalog = info.data.get("catalog")
-        if teller == "catalog" and (catalog is None or RestCatalog.meant_by(catalog)):
+        kind = kind_at(catalog) if catalog else None
+        if teller == "catalog" and (catalog is None or (kind and not kind.has_claims)):
+            without = listed(found.title for found in CATALOGS.values() if not found.has_claims)
+            able = [found for found in CATALOGS.values() if found.has_claims]
+            servers = listed(found.address for found in able if not found.one_host)
+            files = listed(found.address for found in able if found.one_host)
             raise ValueError(
-                "a REST catalog cannot tell who is first, nor can one that is not set: it takes ONEFOLD_CATALOG="
-                "postgresql+psycopg2://user@host/database, or for drivers on one host sqlite:////absolute/path"
+                f"{without} cannot tell who is first, nor can one that is not set: it takes ONEFOLD_CATALOG={servers}, "
+                f"or for drivers on one host {files}"
             )
         return teller
 

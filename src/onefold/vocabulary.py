@@ -1,4 +1,4 @@
-"""The words in which Onefold answers: verdicts with their reasons, actions, row states. Each says what it means.
+"""The words in which Onefold answers, each with its meaning: verdicts and reasons, actions, row states, levels, holes.
 
 Report, command line, docs, gate and tests read them from here. A new reason is a member of `Reason` and a line of
 `OUTCOMES`; without the line nothing can be imported.
@@ -219,3 +219,51 @@ class RowState(_Word):
     HELD = "held", "a version above a gap"
     ENTRY = "entry", "a message in the ledger"
     QUARANTINED = "quarantined", "a rejected record; it has no key"
+
+
+class Level(_Word):
+    """An identity level: by what two records are taken for the same message. From narrow to wide."""
+
+    POSITION = "position", "cluster, topic, incarnation, partition and offset"
+    PRODUCER = "producer", "the producer's session and its sequence, within a partition"
+    MESSAGE_ID = "message_id", "an id that the sender gave the message"
+    BUSINESS_KEY = "business_key", "fields that name the thing itself"
+    KEY_VERSION = "key_version", "the row's key and its version (mode upsert)"
+
+    @property
+    def words(self) -> str:
+        """As text for people."""
+        return self.replace("_", " ")
+
+
+DECLARED_LEVELS = (Level.PRODUCER, Level.MESSAGE_ID, Level.BUSINESS_KEY)
+"""The levels that a dataset file may declare under `identity`, narrow to wide; the position is always one."""
+
+
+class HoleKind(_Word):
+    """Why an offset has no landed record."""
+
+    CONTROL = "control", "the marker of a transaction"
+    ABORTED = "aborted", "a record of an aborted transaction"
+    TRANSACTIONAL = "transactional", "a marker or an aborted record: the export does not show which"
+    COMPACTED = "compacted", "removed by the topic's cleaner"
+    RETENTION = "retention", "expired before it was read"
+    TRUNCATED = "truncated", "cut off the end of the log before it was read"
+    DELETED = "deleted", "the topic was deleted before it was read"
+    LOG_GAP = "log_gap", "a contiguous read did not see it"
+
+    @property
+    def lost(self) -> bool:
+        """Whether it may have been a record that nothing has read."""
+        return self in (HoleKind.RETENTION, HoleKind.TRUNCATED, HoleKind.DELETED)
+
+
+LOST = tuple(kind for kind in HoleKind if kind.lost)
+
+
+class LogStatus(_Word):
+    """What the log says of a record's transaction; a record that counts has none."""
+
+    ABORTED = "aborted", "of a transaction that was aborted"
+    CONTROL = "control", "the marker that ends a transaction"
+    OPEN = "open", "of a transaction that no known marker ends"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import open_catalog
 from onefold.decisions import log_of
+from onefold.iceberg.connection import open_catalog
 from onefold.lake import STAGING
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of

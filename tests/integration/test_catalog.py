@@ -12,18 +12,11 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
-from onefold.catalog import (
-    RECORD_PROPERTY,
-    ROOT,
-    Head,
-    MainMovedError,
-    StateTable,
-    find_state,
-    open_catalog,
-    state_name,
-)
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError, LakeUnavailableError
+from onefold.iceberg.commits import RECORD_PROPERTY, ROOT, Head, MainMovedError
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, find_state, state_name
 from onefold.lake import Lake
 from onefold.maintenance.attempts import old_branches
 

@@ -19,11 +19,11 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from onefold.database import Database
+from onefold.catalog import catalog_at
 from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
 from onefold.settings import Settings
-from onefold.storage import Claims, S3Storage
+from onefold.storage import S3Storage
 from tests.support.s3_faults import Fault, Faulty
 from tests.support.s3_servers import environment, moto
 
@@ -159,7 +159,8 @@ def test_what_was_removed_does_not_come_back(own: dict[str, str], folder: bool) 
 
 
 def test_claims_go_when_the_object_is_there_and_folders_are_told_apart(catalog: str, own: dict[str, str]) -> None:
-    claims = Claims(Database(catalog))
+    claims = catalog_at(catalog, {}).claims()
+    assert claims
     for place in ("s3a://b/x_y/1", "s3a://b/xzy/1", "s3a://b/X_y/1"):
         assert claims.claim(place, b"first") == b"first"
     claims.drop_below("s3a://b/x_y/")

@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 import pytest
 
-from onefold.catalog import StateTable
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.settings import Settings
 from tests.support.jvm import short_lived

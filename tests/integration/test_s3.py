@@ -23,6 +23,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
 from onefold.draft.exports import newest_of_export
 from onefold.errors import ExportChangedError, LakeUnavailableError, NothingToReadError
+from onefold.iceberg.bucket_files import BucketIO
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.log_segments import find_index
@@ -30,7 +31,6 @@ from onefold.landing.plan import ObjectsPlan
 from onefold.records.layouts.segments import PlacedSegment, chunks_of, read_chunks
 from onefold.storage import LocalStorage, ObjectInfo, S3Access, S3Storage, open_storage
 from onefold.storage.access import PROPERTY
-from onefold.storage.iceberg import BucketIO
 from onefold.storage.objects import PreconditionFailedError, Seekable, Storage
 from onefold.storage.s3 import WHOLE
 from tests.support.batches import Export, values

@@ -20,13 +20,12 @@ from typing import Any
 import boto3
 import pytest
 
-from onefold.catalog import key_below_warehouse, open_catalog
 from onefold.dataset import find_dataset
+from onefold.iceberg.connection import key_below_warehouse, open_catalog
 from onefold.lake import Lake
 from onefold.maintenance.recovery import find_lost
 from onefold.report.ledger import rows_of
 from onefold.settings import Settings
-from onefold.storage import s3_of_spark
 from tests.support.arrivals import arrive
 from tests.support.cluster import Cluster, python_without_onefold
 from tests.support.jvm import short_lived
@@ -158,7 +157,7 @@ def catalog_of(kind: str, lake: str, folder: Path, request: pytest.FixtureReques
         server = request.getfixturevalue("postgres")
         yield {"ONEFOLD_CATALOG": server.database(f"test_{secrets.token_hex(6)}")}
     else:
-        own = s3_of_spark(Lake(Settings(lake=lake)).storage)
+        own = Lake(Settings(lake=lake)).storage.spark_settings
         hadoop = {name.removeprefix("spark.hadoop."): value for name, value in own.items() if ".hadoop." in name}
         with RestServer(folder, hadoop) as server:
             credential = json.dumps({"credential": "onefold:s3cr3t"})

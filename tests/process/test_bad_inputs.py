@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onefold.catalog import open_catalog
+from onefold.iceberg.connection import open_catalog
 from onefold.lake import STAGING
 from onefold.report.ledger import records_of, rows_of, verdicts_of
 from tests.support.project import ACCOUNTS, THINGS, Project, account, line, thing

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onefold.catalog import StateTable
 from onefold.errors import ChangedDatasetError, ChangesUnknownError
+from onefold.iceberg.state_table import StateTable
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
 from onefold.operations.in_process import InSession

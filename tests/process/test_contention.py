@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onefold.catalog import StateTable
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.report.ledger import records_of, rows_of, verdicts_of
 from onefold.settings import Settings

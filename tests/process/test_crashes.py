@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from onefold.catalog import find_state
 from onefold.faults import RUN_POINTS
+from onefold.iceberg.state_table import find_state
 from onefold.report.ledger import batches_of, records_of, rows_of, verdicts_of
 from tests.support.project import Project, at_night, line
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import MAIN, StateTable, open_catalog
 from onefold.decisions import Decision, log_of
 from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleGateError, UsageError
+from onefold.iceberg.commits import MAIN
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import STAGING, Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from onefold.catalog import StateTable
 from onefold.errors import LakeUnavailableError, OnefoldError
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations.in_process import InSession

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import StateTable, open_catalog
 from onefold.errors import ChangedDatasetError, LandingClearedError, RepeatedKeysError, SparkStepError, UsageError
 from onefold.generation import fix_generation, settle
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import STAGING, new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan

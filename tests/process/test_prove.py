@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onefold.catalog import RECORD_PROPERTY, StateTable
+from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.state_table import StateTable
 from tests.support.project import ACCOUNTS, Project, account
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]

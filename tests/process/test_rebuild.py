@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
 from onefold.generation import Generation, settle
+from onefold.iceberg.state_table import find_state
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
 from onefold.operations.decide import skip

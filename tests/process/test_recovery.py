@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from onefold.catalog import StateTable, open_catalog
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable
 from onefold.landing.plan import find_plan
 from onefold.maintenance.recovery import find_lost, register
 from onefold.operations.in_process import InSession

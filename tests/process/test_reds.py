@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import MAIN, find_state
 from onefold.errors import DataLossError
+from onefold.iceberg.commits import MAIN
+from onefold.iceberg.state_table import find_state
 from onefold.operations.run import BatchRun
 from onefold.publish import publish_batch
 from onefold.quality.documents import Check, GateResult

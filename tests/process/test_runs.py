@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onefold.catalog import StateTable
 from onefold.errors import LandedBytesMissingError
+from onefold.iceberg.state_table import StateTable
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations.in_process import InSession
 from onefold.report.ledger import records_of, rows_of, verdicts_of

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import MAIN, StateTable, find_state
 from onefold.errors import ForeignCommitError, GateRedError, StaleGateError, StepMissingError
+from onefold.iceberg.commits import MAIN
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations import decide
 from onefold.operations.in_process import InSession

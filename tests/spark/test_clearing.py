@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import AuditRedError, StepMissingError
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.maintenance.landings import clear_landing

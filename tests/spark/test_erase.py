@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.catalog import StateTable, generations_of
 from onefold.dataset import Dataset
 from onefold.decisions import Erasure, erasures_of
 from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import ERASE_POINTS
 from onefold.formats.avro import read_avro
 from onefold.generation import begin_rebuild, to_rebuild
+from onefold.iceberg.state_table import StateTable, generations_of
 from onefold.lake import STAGING, Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import manifest_of

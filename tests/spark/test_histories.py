@@ -35,11 +35,11 @@ from hypothesis.stateful import (
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.faults import RUN_POINTS
 from onefold.generation import settle
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import Plan, find_plan

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.cli.ask import _place, _touched
+from onefold.cli.look_commands import _place, _touched
 from onefold.dataset import Dataset
 from onefold.dataset.source import Origin
 from onefold.lake import Lake

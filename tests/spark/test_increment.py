@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import SumOverflowError
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import CATALOG, Lake
 from onefold.landing.land import plan_batch
 from onefold.maintenance.tables import expire

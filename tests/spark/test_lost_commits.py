@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.catalog import StateTable, key_below_warehouse
 from onefold.dataset import Dataset
 from onefold.errors import CommitOutcomeUnknownError
+from onefold.iceberg.connection import key_below_warehouse
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession

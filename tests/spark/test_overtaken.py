@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
 from onefold.errors import ContentionError
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession

@@ -561,8 +561,8 @@ def _events(done: Any) -> list[dict[str, Any]]:
 
 
 def _main(name: str) -> int | None:
-    from onefold.catalog import find_state
     from onefold.dataset import find_dataset
+    from onefold.iceberg.state_table import find_state
     from onefold.lake import Lake
     from onefold.orchestration.connections import load_connected
 

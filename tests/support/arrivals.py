@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from onefold.catalog import StateTable
 from onefold.dataset import find_dataset
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.maintenance.keep import Keep

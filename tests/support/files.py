@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from onefold.catalog import state_name
 from onefold.dataset import Dataset
+from onefold.iceberg.state_table import state_name
 from onefold.lake import STAGING, Lake
 from onefold.upsert.state import verdict_name
 

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from onefold import lake_keys
-from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
+from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import state_name
 from onefold.lake import Lake
 from onefold.offsets import Coverage
 from onefold.tables.key_digest import digest_of_key

@@ -35,18 +35,19 @@ _S3 = ("integration/test_s3*.py", "integration/test_claims.py", "integration/tes
 _COMMANDS = ("unit/test_cli.py", "unit/test_console.py", "process/test_runs.py")
 
 TESTS_OF: dict[str, tuple[str, ...]] = {
-    "catalog": (
-        "integration/test_catalog.py", "unit/test_database.py", "unit/test_lease.py", "spark/test_lost_commits.py",
+    "iceberg": (
+        "integration/test_catalog.py", "unit/test_catalogs.py", "unit/test_lease.py", "spark/test_lost_commits.py",
         "process/test_contention.py", "process/test_recovery.py", "integration/test_remote_recovery.py",
         "integration/test_orders.py",
+    ),
+    "catalog": (
+        "unit/test_catalogs.py", "unit/test_lease.py", "integration/test_catalog.py", "integration/test_claims.py",
+        "integration/test_where_it_runs.py", "process/test_contention.py",
     ),
     "cli": (
         *_COMMANDS, "unit/test_intervals.py", "unit/test_looking.py", "unit/test_config.py", "process/test_init.py",
         "process/test_doctor.py", "process/test_demo.py", "process/test_sample.py", "process/test_reading_docs.py",
         "process/test_bad_inputs.py", "process/test_decisions.py",
-    ),
-    "database": (
-        "unit/test_database.py", "integration/test_catalog.py", "unit/test_lease.py", "process/test_contention.py",
     ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
@@ -90,7 +91,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_schema_changes.py",
     ),
     "landing": (
-        *_LIVE, "unit/test_plan.py", "unit/test_cuts.py", "unit/test_batches.py",
+        *_LIVE, "unit/test_plan.py", "unit/test_plan_kinds.py", "unit/test_cuts.py", "unit/test_batches.py",
         "unit/test_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py", "unit/test_transactions.py",
         "unit/test_newest.py", "unit/test_connections.py", "spark/test_incarnations.py", "process/test_runs.py",
         "process/test_tampering.py", "spark/test_erase.py", "integration/test_lost_executors.py",
@@ -105,8 +106,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_rebuild.py", "process/test_erase.py", "process/test_prove.py", "process/test_maintain.py",
         "process/test_decisions.py", "process/test_reds.py", "process/test_replay.py", "process/test_forget.py",
         "unit/test_replay.py", "unit/test_erase.py", "unit/test_forget.py", "unit/test_requests.py",
-        "unit/test_decisions.py", "unit/test_intervals.py", "unit/test_gaps.py", "spark/test_replay.py",
-        "spark/test_erase.py",
+        "unit/test_decisions.py", "unit/test_intervals.py", "unit/test_gaps.py", "unit/test_own_batch.py",
+        "spark/test_replay.py", "spark/test_erase.py",
     ),
     "offsets": ("unit/test_offsets.py", "unit/test_replay.py", "unit/test_account.py"),
     "orchestration": ("dags/*.py", "unit/test_approval.py", "unit/test_requests.py", "unit/test_connections.py"),
@@ -127,7 +128,6 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_explain.py", "process/test_red_verdicts.py", "process/test_quarantine.py",
         "process/test_changes.py", "process/test_reds.py", "dags/test_report_pages.py",
     ),
-    "rest": ("integration/test_catalog.py", "integration/test_where_it_runs.py", "process/test_contention.py"),
     "settings": ("unit/test_settings.py", "unit/test_config.py", "unit/test_connections.py", "unit/test_compose.py"),
     "spark": (
         "unit/test_driver.py", "spark/test_session.py", "spark/test_small.py", "spark/test_plans.py",

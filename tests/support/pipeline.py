@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.catalog import RECORD_PROPERTY, StateTable
 from onefold.dataset import Dataset
+from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.landing.plan import find_plan

@@ -11,8 +11,9 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, Manifest
-from onefold.offsets import Coverage, HoleKind, Range, TopicPartition
+from onefold.offsets import Coverage, Range, TopicPartition
 from onefold.upsert.coverage import PartitionAccount, account_for, name_unexplained
+from onefold.vocabulary import HoleKind
 
 KEY = "c/t/1/0"
 WHERE = TopicPartition.of(KEY)

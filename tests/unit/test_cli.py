@@ -262,7 +262,7 @@ def test_a_dry_run_says_what_would_be_read_and_writes_nothing(onefold: Onefold, 
 def test_what_an_interval_would_read_is_told_in_words(onefold: Onefold, monkeypatch: pytest.MonkeyPatch) -> None:
     interval = {"start": "2026-01-05T00:00:00Z", "end": "2026-01-06T00:00:00Z"}
     row = {"batch": "b", "interval": interval, "partitions": 2, "offsets": 0, "notes": ["a waits", "b waits"]}
-    monkeypatch.setattr("onefold.cli.act.planned", lambda plan: row)
+    monkeypatch.setattr("onefold.landing.plan.ObjectsPlan.preview", property(lambda plan: row))
     told = onefold("run", "accounts", "--export", str(PROJECT / "sample/exports/kcat/1-first"), "--dry-run").out
     assert "2026-01-05T00:00:00Z to 2026-01-06T00:00:00Z" in told
     assert not re.search(r"[{}\[\]]", told)

@@ -16,7 +16,7 @@ SESSIONS = (
 )  # fmt: skip
 """Of the package `spark`: what a session is, not what its rows are."""
 DECIDES_NOTHING = {
-    "catalog.py": "opens tables", "database.py": "opens tables", "rest.py": "opens tables",
+    "iceberg": "opens tables", "catalog": "opens tables",
     "storage": "opens objects", "lake.py": "opens objects", "lake_keys.py": "names objects",
     "settings.py": "how it runs", "setting_origins.py": "how it runs", "faults.py": "how it runs",
     "processes.py": "how it runs", **{f"spark/{name}.py": "how it runs" for name in SESSIONS},

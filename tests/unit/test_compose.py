@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from deploy.stack.go_program import NoProgramError, go_program
 from deploy.stack.postgres import HOST, programs
-from onefold.database import Database
+from onefold.catalog.postgres import PostgresCatalog
 from onefold.lake import Lake
 from onefold.setting_origins import BESIDE
 from onefold.settings import ENTRIES, load_settings
@@ -112,9 +112,10 @@ def test_variables_are_settings_and_mean_what_the_stack_is(monkeypatch: pytest.M
     lake = Lake(load_settings())
     assert isinstance(lake.storage, S3Storage)
     assert lake.storage.endpoint == "http://s3:7070"
-    assert isinstance(lake.catalog, Database)
+    assert isinstance(lake.catalog, PostgresCatalog)
     assert lake.catalog.jdbc == "jdbc:postgresql://postgres:5432/catalog"
-    assert (lake.catalog.user, lake.catalog.password) == ("catalog", "filled")
+    assert lake.catalog.spark_properties("w")["jdbc.user"] == "catalog"
+    assert lake.catalog.secrets == {"jdbc.password": "filled"}
     assert SERVICES["bucket"]["command"][-1] == lake.storage.bucket
 
 

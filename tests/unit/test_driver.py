@@ -10,8 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from onefold.catalog import RECORD_PROPERTY, ROOT, find_state, open_catalog, state_name
 from onefold.dataset import Dataset
+from onefold.iceberg.commits import RECORD_PROPERTY, ROOT
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import find_state, state_name
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.plan import GapPlan, ObjectsPlan, PinnedObject, Plan, RangesPlan, ReplayPlan

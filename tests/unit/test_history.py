@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from onefold import lake_keys
-from onefold.catalog import RECORD_PROPERTY, open_catalog, state_name
 from onefold.dataset import Dataset
+from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import state_name
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.offsets import Coverage, Present

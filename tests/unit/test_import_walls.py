@@ -1,4 +1,4 @@
-"""Import walls: what a command or a DAG imports, and who may name which library."""
+"""Import rules: what a command or a DAG imports, and who may name which library."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def test_commands_and_drivers_import_no_engine() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"{module} []" for module in LIGHT]
+
+
+def test_the_settings_know_each_kind_of_catalog_and_import_no_driver() -> None:
+    drivers = ("sqlalchemy", "psycopg2", "pyiceberg", "filelock")
+    program = f"import onefold.settings, sys; print([name for name in {drivers!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(

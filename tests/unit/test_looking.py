@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold import lake_keys
-from onefold.catalog import RECORD_PROPERTY, StateTable, find_state, open_catalog, state_name
 from onefold.cli import main
 from onefold.cli.console import print_json_rows
 from onefold.dataset import Dataset, find_dataset
+from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, find_state, state_name
 from onefold.lake import STAGING, Lake
 from onefold.offsets import Coverage
 from onefold.report import order

@@ -25,10 +25,10 @@ from onefold.report.history import Entry, History, gather, strip_of
 from onefold.settings import load_settings
 from onefold.storage import LocalStorage, ObjectInfo
 from onefold.ui.charts import HIGH, charts_of, lines_of, trend_of
+from onefold.ui.dataset_status import stand
 from onefold.ui.histories import UNKEPT
 from onefold.ui.overview import ROWS
 from onefold.ui.reports import page_of, reports_app
-from onefold.ui.standing import stand
 from onefold.upsert.coverage import PartitionAccount
 
 NINE = datetime(2026, 3, 9, 9, tzinfo=UTC)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,6 @@ from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
 from onefold.lake import Lake
 from onefold.landing.plan import GapPlan, Interval, put_plan, take_plan
-from onefold.offsets import LOST, HoleKind
 from onefold.quality.documents import Check
 from onefold.report import causes as report_causes
 from onefold.report import report_batch
@@ -29,7 +28,7 @@ from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Duplicates
 from onefold.visible import visible
-from onefold.vocabulary import OUTCOMES
+from onefold.vocabulary import LOST, OUTCOMES, HoleKind
 
 VERDICTS_PAGE = Path(__file__).parents[2] / "docs/verdicts.md"
 WRITTEN = datetime(2026, 3, 9, 6, 12, 44, tzinfo=UTC)
@@ -382,7 +381,7 @@ def test_jepsens_words_stand_where_the_documentation_has_them() -> None:
     at_position = said(published(counts={"conflict": {"inconsistent_position": 1}}))
     assert fits["inconsistent offsets"] == {"conflict/inconsistent_position"}
     assert re.search("inconsistent_position [^0-9]+ in Jepsen's words inconsistent offsets 1 ", at_position)
-    kinds = get_args(HoleKind)
+    kinds = [*HoleKind]
     pages = {kind: said(published(accounts=[account(0, 0, 10, 9, explained={kind: 1})])) for kind in kinds}
     assert {kind for kind, page in pages.items() if "lost write" in page} == fits["lost write"] == set(LOST)
     assert "unexplained" in here["lost write"]

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
 
-from onefold.catalog import RECORD_PROPERTY, ROOT, MainMovedError, StateTable, open_catalog, state_name
 from onefold.dataset import Dataset, load_dataset
 from onefold.dataset.evolution import Shape, Standing, field_changes, mark_of, origins_of
 from onefold.dataset.types import parse_type
@@ -26,6 +25,9 @@ from onefold.generation import (
     settle,
     to_rebuild,
 )
+from onefold.iceberg.commits import RECORD_PROPERTY, ROOT, MainMovedError
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, state_name
 from onefold.lake import Lake
 from onefold.upsert.state import change_fields
 

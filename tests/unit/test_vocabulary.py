@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from onefold.vocabulary import OUTCOMES, Action, Reason, RowState, Verdict, meaning_of, outcome_of
+from onefold.dataset import Dataset
+from onefold.vocabulary import (
+    DECLARED_LEVELS,
+    LOST,
+    OUTCOMES,
+    Action,
+    HoleKind,
+    Level,
+    LogStatus,
+    Reason,
+    RowState,
+    Verdict,
+    meaning_of,
+    outcome_of,
+)
 from tests.support.project import Project
 
 PROJECT = Path(__file__).parents[2]
 DOCS = PROJECT / "docs"
 ALSO_SOMETHING_ELSE = {
-    "position", "producer", "message_id", "business_key", "key_version",  # levels of identity
+    "position", "producer", "message_id", "business_key",  # sections of dataset files, columns, parts of a record
     "conflict", "tombstone", "filter", "add", "delete", "replace",  # words of dataset files, topics, SQL and Python
-    "control", "aborted", "held", "rejected", "skipped", "stored", "in_batch", "decision",  # holes, columns and counts
+    "control", "aborted", "held", "rejected", "skipped", "stored", "in_batch", "decision",  # columns and counts
+    "transactional", "compacted", "deleted", "open",  # declared holes, columns, states and colours of pages
 }  # fmt: skip
 
 
@@ -39,8 +55,10 @@ def test_the_docs_list_each_reason_under_its_verdict() -> None:
     assert listed() == known
 
 
-def test_no_file_spells_a_verdict_or_reason_by_itself() -> None:
-    words = {*map(str, Verdict), *map(str, Reason)} - ALSO_SOMETHING_ELSE
+def test_no_file_spells_such_a_word_by_itself() -> None:
+    words = {
+        str(word) for words in (Verdict, Reason, Level, HoleKind, LogStatus) for word in words
+    } - ALSO_SOMETHING_ELSE
     files = [file for folder in ("src", "spark_jobs", "dags", "plugins") for file in (PROJECT / folder).rglob("*.py")]
     found = [
         (file.relative_to(PROJECT).as_posix(), node.value)
@@ -49,6 +67,38 @@ def test_no_file_spells_a_verdict_or_reason_by_itself() -> None:
         if isinstance(node, ast.Constant) and node.value in words and file.name != "vocabulary.py"
     ]
     assert found == []
+
+
+def test_no_file_compares_with_the_name_of_a_level() -> None:
+    """`level == "producer"`: some of these names mean something else, too, but no other place compares with them."""
+    levels = {str(level) for level in Level}
+    found = [
+        (file.relative_to(PROJECT).as_posix(), node.lineno)
+        for folder in ("src", "spark_jobs", "dags", "plugins")
+        for file in (PROJECT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Compare)
+        and any(isinstance(side, ast.Constant) and side.value in levels for side in (node.left, *node.comparators))
+    ]
+    assert found == []
+
+
+def test_the_docs_list_each_kind_of_hole() -> None:
+    table = (DOCS / "verdicts.md").read_text().partition("| kind | the offset | evidence |")[2].partition("\n\n")[0]
+    assert {word for line in table.splitlines()[2:] for word in re.findall(r"[a-z_]+", line.split("|")[1])} == {
+        *HoleKind
+    }
+
+
+def test_lost_are_the_holes_where_a_record_may_have_been_that_nothing_has_read() -> None:
+    assert LOST == (HoleKind.RETENTION, HoleKind.TRUNCATED, HoleKind.DELETED)
+
+
+def test_a_dataset_file_declares_each_level_but_the_position_and_the_version_of_a_key(
+    dataset: Callable[..., Dataset],
+) -> None:
+    assert [level for level in Level if level not in DECLARED_LEVELS] == [Level.POSITION, Level.KEY_VERSION]
+    assert set(DECLARED_LEVELS) <= set(type(dataset().identity).model_fields)
 
 
 def test_only_what_is_rejected_is_quarantined_and_it_can_come_again() -> None:
@@ -65,7 +115,7 @@ def test_a_word_is_text_and_says_what_it_means() -> None:
         "wake",
         "live",
     ]
-    assert all(word.meaning for words in (Verdict, Action, RowState) for word in words)
+    assert all(word.meaning for words in (Verdict, Action, RowState, Level, HoleKind, LogStatus) for word in words)
     assert meaning_of("rejected", "forgotten") == outcome_of(Verdict.REJECTED, Reason.FORGOTTEN).meaning
     assert meaning_of("won", "by a later release") == ""
 

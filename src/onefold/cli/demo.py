@@ -125,7 +125,7 @@ def _arrive(lake: Lake, arrival: Arrival, home: Path, spark: Launcher, topics: A
 
 
 def _head(lake: Lake, name: str) -> int | None:
-    from onefold.catalog import find_state
+    from onefold.iceberg.state_table import find_state
 
     table = find_state(lake, find_dataset(lake.settings.datasets_folder, name))
     return table.main.snapshot if table else None

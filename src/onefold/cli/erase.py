@@ -11,7 +11,7 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, launching, open_dataset, position_of
 from onefold.cli.console import NOTES, note, print_json, print_rows
-from onefold.cli.decide import Keys, Reason, Who, user
+from onefold.cli.decide_commands import Keys, Reason, Who, user
 from onefold.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def erase(
 
     The topic or the export is not touched: erase there first, or the next export brings the bytes again.
     """
+    from onefold.decisions import checked_reason
     from onefold.operations import erasure_scope as erasing
     from onefold.operations.erase import erase_keys, meant
 
     lake, dataset = open_dataset(name)
     wanted, places = [key_of(one, dataset) for one in keys or []], [position_of(text) for text in position or []]
-    if not reason.strip():
-        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    reason = checked_reason(reason)
     found = meant(lake, dataset, wanted, places)
     also = erasing.others(lake, dataset)
     told = asdict(found) | {"others": also}

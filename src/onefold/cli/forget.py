@@ -9,7 +9,7 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
 from onefold.cli.console import note, print_json
-from onefold.cli.decide import DryRun, Keys, Reason, Who, carry_out, user
+from onefold.cli.decide_commands import DryRun, Keys, Reason, Who, carry_out, user
 from onefold.errors import UsageError
 from onefold.instants import duration
 

@@ -9,7 +9,7 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset, open_published
 from onefold.cli.console import answer, note
-from onefold.cli.decide import DryRun, Reason, Who, carry_out, user
+from onefold.cli.decide_commands import DryRun, Reason, Who, carry_out, user
 from onefold.offsets import Position
 
 

@@ -8,7 +8,7 @@ import typer
 
 from onefold.cli.app import AsJson, Batch, Name, app, open_dataset, position_of
 from onefold.cli.console import note, print_json
-from onefold.cli.decide import DryRun, Who, carry_out, user
+from onefold.cli.decide_commands import DryRun, Who, carry_out, user
 
 
 @app.command()

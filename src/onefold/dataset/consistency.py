@@ -31,6 +31,7 @@ from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import FieldType, number_type
 from onefold.dataset.value_formats import VALUE_FORMATS, with_parts
 from onefold.errors import nearest
+from onefold.vocabulary import Level
 
 if TYPE_CHECKING:
     from onefold.dataset.model import Dataset
@@ -57,7 +58,7 @@ def check_dataset(dataset: Dataset) -> None:
         ValueError: it begins with the key of the file.
     """
     for place, text in dataset.expressions():
-        tells = place in _TELLING or (place == "identity.producer.name" and dataset.deciding == "producer")
+        tells = place in _TELLING or (place == "identity.producer.name" and dataset.deciding is Level.PRODUCER)
         if tells and not any(paths(parse(text))):
             raise ValueError(
                 f"{place}: {text!r} is the same for every record; name what a record has, such as a field, a header "
@@ -177,7 +178,7 @@ def _check_periods(dataset: Dataset) -> None:
         raise ValueError(f"{place}: it takes {', '.join(PERIODS)} of a date or a timestamp, such as day(booked_at)")
     if given.argument == Path("timestamp"):
         raise ValueError(f"{place}: the record's own timestamp changes when a message is sent again; name a field")
-    if dataset.apply.mode == "append" and dataset.deciding == "position":
+    if dataset.apply.mode == "append" and dataset.deciding is Level.POSITION:
         raise ValueError(f"{place}: only the position decides, and it needs no bound; declare a wider identity")
 
 

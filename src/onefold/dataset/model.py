@@ -20,8 +20,8 @@ from onefold.dataset.schedule import Schedule
 from onefold.dataset.sections import Apply, Identity, KeyFormat, Quality, Target, Value
 from onefold.dataset.source import Source
 from onefold.dataset.types import FieldType, parse_type
+from onefold.vocabulary import DECLARED_LEVELS, Level
 
-LEVELS = ("position", "producer", "message_id", "business_key")
 """The identity levels, narrow to wide."""
 
 RULES = 2
@@ -193,22 +193,23 @@ class Dataset(Model):
         return Path("value", tree.column) if isinstance(tree, Path) and keyed else tree
 
     @cached_property
-    def levels(self) -> tuple[str, ...]:
+    def levels(self) -> tuple[Level, ...]:
         """The identity levels in force, narrow to wide; the producer's also where the source shows the log itself."""
         logged = self.source.shows_log
-        return tuple(name for name in LEVELS if name in self._declared or (name == "producer" and logged))
+        declared = self._declared
+        return tuple(level for level in Level if level in declared or (level is Level.PRODUCER and logged))
 
     @cached_property
-    def _declared(self) -> tuple[str, ...]:
-        return ("position", *(name for name in LEVELS[1:] if getattr(self.identity, name)))
+    def _declared(self) -> tuple[Level, ...]:
+        return (Level.POSITION, *(level for level in DECLARED_LEVELS if getattr(self.identity, level)))
 
     @cached_property
-    def deciding(self) -> str:
+    def deciding(self) -> Level:
         """The level that decides: append: the widest declared; upsert: (key, version); increment: the message id."""
-        return "key_version" if self.apply.mode == "upsert" else self._declared[-1]
+        return Level.KEY_VERSION if self.apply.mode == "upsert" else self._declared[-1]
 
     @cached_property
-    def narrow(self) -> tuple[str, ...]:
+    def narrow(self) -> tuple[Level, ...]:
         """The levels below the deciding one, beside the position: they name the reason of a duplicate."""
         wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
         return self.levels[1:wide]
@@ -236,10 +237,10 @@ class Dataset(Model):
 
     def level_expressions(self, level: str) -> list[Expression]:
         """The expressions of a declared level (`position` has none)."""
-        if level == "producer":
+        if level == Level.PRODUCER:
             named = self.identity.producer
             return [parse(named.name), Call("long", parse(named.sequence))] if named else []
-        if level == "message_id":
+        if level == Level.MESSAGE_ID:
             return [parse(str(self.identity.message_id))]
         return [parse(text) for text in self.identity.business_key or ()]
 
@@ -257,10 +258,10 @@ class Dataset(Model):
     def _own_key(self) -> list[Expression]:
         if self.apply.mode == "upsert":
             return [self._of_field(parse(text)) for text in self.apply.key or ()]
-        if self.deciding == "producer":  # a producer counts for each partition anew
+        if self.deciding is Level.PRODUCER:  # a producer counts for each partition anew
             partition = [Path(name) for name in ("cluster", "topic", "incarnation", "partition")]
-            return [*partition, *self.level_expressions("producer")]
-        return [] if self.deciding == "position" else self.level_expressions(self.deciding)
+            return [*partition, *self.level_expressions(Level.PRODUCER)]
+        return [] if self.deciding is Level.POSITION else self.level_expressions(self.deciding)
 
     @cached_property
     def key_names(self) -> list[str]:

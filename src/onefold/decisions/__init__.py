@@ -14,6 +14,7 @@ from onefold.decisions.documents import (
     Skip,
     Standing,
     Waiver,
+    checked_reason,
 )
 from onefold.decisions.log import erasures_of, every_decision, log_of, record, standing
 
@@ -31,6 +32,7 @@ __all__ = [
     "Skip",
     "Standing",
     "Waiver",
+    "checked_reason",
     "erasures_of",
     "every_decision",
     "log_of",

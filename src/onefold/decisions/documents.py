@@ -8,7 +8,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from onefold.errors import UsageError
 from onefold.offsets import Coverage, Range
+
+
+def checked_reason(reason: str) -> str:
+    """The reason of a decision, without blanks around it.
+
+    Raises:
+        UsageError: it is blank.
+    """
+    if not reason.strip():
+        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    return reason.strip()
 
 
 class Waiver(BaseModel):

@@ -20,7 +20,7 @@ from onefold.values.decode import FILTERED, REJECTED
 from onefold.values.expressions import Compiled, compile_expression
 from onefold.values.format import KEY_TEXT, KEY_VARIANT
 from onefold.values.rejection import REJECTED_TYPE, rejected
-from onefold.vocabulary import Reason
+from onefold.vocabulary import Level, Reason
 
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
@@ -49,10 +49,10 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
                 F.when(F.col(field).isNull(), rejected(Reason.NULL_VALUE, f"{field} is null: nothing to add"))
             )
     for level in dataset.levels[1:]:
-        if level in dataset.narrow or level == "producer":
+        if level in dataset.narrow or level == Level.PRODUCER:
             given = [compile_expression(tree) for tree in dataset.level_expressions(level)]
             given = [_unless_blank(given[0]), *given[1:]] if given and level in _NAMED_AT else given
-            columns[C.LEVELS[level]] = _producer(dataset, given) if level == "producer" else _level(level, given)
+            columns[C.LEVELS[level]] = _producer(dataset, given) if level == Level.PRODUCER else _level(level, given)
             candidates += [_failed(part, level) for part in given]
     # Only what is wanted, and what the log counts as a record, is judged by its identity.
     unjudged = F.col(FILTERED) | F.col(E.FATE).isNotNull()
@@ -131,7 +131,7 @@ def _null_or_wrong(given: Compiled, reason: str, name: str) -> Column:
     return F.coalesce(_failed(given, name), F.when(given.value.isNull(), rejected(reason, f"{name} is {what}")))
 
 
-_NAMED_AT = {"message_id": 0, "producer": 4}
+_NAMED_AT = {Level.MESSAGE_ID: 0, Level.PRODUCER: 4}
 """Which part of a deciding identity is the id, or the producer's name."""
 
 
@@ -169,6 +169,6 @@ def _session(known: Column, name: Column, epoch: Column, sequence: Column) -> Co
 
 def _level(level: str, parts: list[Compiled]) -> Column:
     """A narrower level as text: the message id as it is, a business key as its digest in hex; null if a part is."""
-    if level == "message_id":
+    if level == Level.MESSAGE_ID:
         return key_text(parts[0].value)
     return F.lower(F.hex(key_digest(key_text(part.value) for part in parts)))

@@ -11,6 +11,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Reused
 from onefold.offsets import Position
 from onefold.tables import staging as C
+from onefold.vocabulary import Level
 
 LARGEST = 10_000
 """Identities of a batch, or of a table, that are found: further ones are neither marked nor counted."""
@@ -20,7 +21,7 @@ _PARTITION = ("cluster", "topic", "incarnation", "partition")
 def identity_text(level: str) -> Column:
     """An identity of a narrow level as text; null where a record has none. A producer's names its partition."""
     column = F.col(C.LEVELS[level])
-    if level != "producer":
+    if level != Level.PRODUCER:
         return column
     at = [F.col(f"{C.ORDER}.{name}").cast("string") for name in _PARTITION]
     said = [column[name].cast("string") for name in ("name", "epoch", "sequence")]

@@ -15,7 +15,7 @@ from onefold.dedup.positions import INCONSISTENT
 from onefold.records import envelope as E
 from onefold.tables import staging as C
 from onefold.values.decode import FILTERED, REJECTED
-from onefold.vocabulary import Reason, Verdict
+from onefold.vocabulary import Level, LogStatus, Reason, Verdict
 
 SLOT = "_slot"
 
@@ -53,7 +53,7 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     fate = F.col(E.FATE)
     others = [F.col(one) for one in (_APART, C.CONTESTED) if one in judged.columns]
     stands = F.coalesce(*others) if others else F.lit(None)
-    told = F.when(fate == E.OPEN, Verdict.HELD).when(fate == E.FORGOTTEN, Verdict.REJECTED)
+    told = F.when(fate == LogStatus.OPEN, Verdict.HELD).when(fate == E.FORGOTTEN, Verdict.REJECTED)
     verdict = (
         F.when(fate.isNotNull(), told.otherwise(fate))
         .when(inconsistent, Verdict.CONFLICT)
@@ -62,8 +62,8 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
         .when(keyed, F.col(C.VERDICT))
     )
     of_the_log = (
-        F.when(fate == E.CONTROL, Reason.MARKER)
-        .when(fate == E.OPEN, Reason.OPEN_TRANSACTION)
+        F.when(fate == LogStatus.CONTROL, Reason.MARKER)
+        .when(fate == LogStatus.OPEN, Reason.OPEN_TRANSACTION)
         .otherwise(Reason.TRANSACTION)
     )
     of_the_log = F.when(fate == E.SKIPPED, Reason.DECISION).when(fate == E.FORGOTTEN, E.FORGOTTEN).otherwise(of_the_log)
@@ -232,7 +232,7 @@ def _pointer(of: Column) -> list[Column]:
     return [of[name].alias(name) for name in ("order", "witness")]
 
 
-RETRIES = ("producer", "message_id")
+RETRIES = (Level.PRODUCER, Level.MESSAGE_ID)
 """Levels at which a client itself sends again: what they repeat is no new version."""
 
 
@@ -276,4 +276,4 @@ def _clashes(group: WindowSpec, dataset: Dataset) -> Column:
 def _level_columns(level: str) -> tuple[str, ...]:
     """What is equal in records that a level takes for the same: a producer counts for each partition anew."""
     of_partition = (f"{C.ORDER}.{name.removeprefix('_')}" for name in E.POSITION[:-1])
-    return (C.LEVELS[level], *of_partition) if level == "producer" else (C.LEVELS[level],)
+    return (C.LEVELS[level], *of_partition) if level == Level.PRODUCER else (C.LEVELS[level],)

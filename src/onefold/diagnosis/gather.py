@@ -15,7 +15,7 @@ from onefold.lake import Lake
 from onefold.landing.cuts import cut_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import DECIDED, RangesPlan, taken_plans
+from onefold.landing.plan import RangesPlan, of_kind, taken_plans
 from onefold.offsets import TopicPartition
 from onefold.report.ledger import records_of
 from onefold.upsert.commit_record import CommitRecord
@@ -56,7 +56,7 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
         return newest_of_topics(client_settings(lake.settings, kafka.connection), cluster.topics)
     if dataset.source.layout != "segments":
         return None
-    taken = (one for one in taken_plans(lake, dataset.name) if one.kind not in DECIDED)
+    taken = (one for one in taken_plans(lake, dataset.name) if not one.decided)
     plans = [one for one in taken if one.source == dataset.source_id]
     manifests = (lake.get(lake_keys.manifest(one.source, one.batch), Manifest) for one in plans[-LANDINGS:])
     landed = [one for manifest in manifests if manifest for one in manifest.of_role("values")]
@@ -100,9 +100,9 @@ def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterato
 def _landed_plans(lake: Lake, dataset: Dataset) -> list[tuple[RangesPlan, datetime]]:
     """The plans of live topics that are landed, in the order in which the dataset took them up, and up to when."""
     plans = []
-    for plan in taken_plans(lake, dataset.name):
+    for plan in of_kind(taken_plans(lake, dataset.name), RangesPlan):
         manifest = lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
-        if manifest is not None and isinstance(plan, RangesPlan):
+        if manifest is not None:
             plans.append((plan, plan.interval.end if plan.interval else manifest.modified))
     return plans
 

@@ -10,7 +10,8 @@ from typing import Any
 from kafka.record import MemoryRecords
 
 from onefold.kafka.raw_log import Answer, NoEvidenceError
-from onefold.offsets import HoleKind, Range, meet, merged, minus
+from onefold.offsets import Range, meet, merged, minus
+from onefold.vocabulary import HoleKind
 
 Fetch = Callable[[int, int], Answer]
 """The batches of one partition from (offset) on, about (bytes) of them."""
@@ -90,7 +91,7 @@ def _walk(answer: Answer, left: deque[Range], found: Found, not_cleaned: Callabl
             if left and left[0][0] < batch.base_offset:
                 reason = not_cleaned()
                 skipped = _take(left, batch.base_offset)
-                found.leave(skipped, reason) if reason else found.call(skipped, "compacted")
+                found.leave(skipped, reason) if reason else found.call(skipped, HoleKind.COMPACTED)
             holds_missing = bool(left) and left[0][0] < batch.next_offset
             if holds_missing or batch.is_control_batch:  # the others are never opened
                 _check(batch)
@@ -107,12 +108,13 @@ def _walk(answer: Answer, left: deque[Range], found: Found, not_cleaned: Callabl
 def _settle(batch: Any, is_aborted: bool, left: deque[Range], found: Found) -> None:
     """Say what became of the missing offsets of one batch."""
     if batch.is_control_batch or is_aborted:
-        found.call(_take(left, batch.next_offset), "control" if batch.is_control_batch else "aborted")
+        kind = HoleKind.CONTROL if batch.is_control_batch else HoleKind.ABORTED
+        found.call(_take(left, batch.next_offset), kind)
         return
     held = _held(batch)
     missing = _take(left, batch.next_offset)
     found.lost += meet(missing, held)
-    found.call(minus(missing, held), "compacted")
+    found.call(minus(missing, held), HoleKind.COMPACTED)
 
 
 def _held(batch: Any) -> list[Range]:

@@ -14,7 +14,7 @@ from onefold.errors import ExportChangedError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.log_segments import land_segments
 from onefold.landing.manifest import LandedObject
-from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, RangesPlan, taken_plans
+from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, of_kind, taken_plans
 from onefold.landing.source import AT_ONCE, Landed
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
 
@@ -103,13 +103,12 @@ class ExportSource:
         wanted = [one for one in everything.objects if base_of(one.name) in bases]
         return everything.model_copy(update={"objects": wanted})
 
-    def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
+    def land(self, plan: ObjectsPlan, batch: str, attempt: str) -> Landed:
         """Copy the pinned objects.
 
         Raises:
             ExportChangedError: an object is gone or is not the pinned one any more.
         """
-        assert isinstance(plan, ObjectsPlan)
         with ThreadPoolExecutor(AT_ONCE) as pool:  # the first that fails, in the plan's order, ends the rest
             copies = pool.map(lambda one: self._copy(one[1], batch, attempt, one[0]), enumerate(plan.objects))
             objects = list(copies)
@@ -152,8 +151,8 @@ class ExportSource:
         return PinnedObject(name=info.key, size=info.size, etag=info.etag, role=role)
 
     def _planned(self) -> set[PinnedObject]:
-        plans = taken_plans(self.lake, self.dataset.name)
-        return {one for plan in plans if isinstance(plan, ObjectsPlan) and self._here(plan) for one in plan.objects}
+        plans = of_kind(taken_plans(self.lake, self.dataset.name), ObjectsPlan)
+        return {pinned for plan in plans if self._here(plan) for pinned in plan.objects}
 
     def _here(self, plan: ObjectsPlan) -> bool:
         return plan.place == self.store.uri

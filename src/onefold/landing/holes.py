@@ -13,7 +13,8 @@ from onefold.jvm_errors import cause_of
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole
 from onefold.landing.standing import Standing
-from onefold.offsets import HoleKind, Range, TopicPartition, meet, merged, minus, size
+from onefold.offsets import Range, TopicPartition, meet, merged, minus, size
+from onefold.vocabulary import HoleKind
 
 if TYPE_CHECKING:
     from onefold.kafka.missing_offsets import Found
@@ -57,7 +58,7 @@ class Explained:
     def leave(self, where: TopicPartition, ranges: list[Range], reason: str) -> None:
         """Call offsets `log_gap`, for there is no evidence of what they are."""
         if ranges:
-            self.holes += [_hole(where, start, end, "log_gap") for start, end in ranges]
+            self.holes += [_hole(where, start, end, HoleKind.LOG_GAP) for start, end in ranges]
             left = [OffsetRange(topic_partition=where, start=start, end=end) for start, end in ranges]
             self.unknown.setdefault(reason, []).extend(left)
 

@@ -9,22 +9,16 @@ from functools import partial
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.layouts.layout import base_of
 from onefold.errors import LandedBytesMissingError, LandingClearedError, StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, new_attempt
 from onefold.landing.exports import ExportSource
 from onefold.landing.live import LiveSource, Read
-from onefold.landing.manifest import Accepted, Cleared, Forgets, LandedObject, Manifest, Replays
+from onefold.landing.manifest import Cleared, LandedObject, Manifest
 from onefold.landing.plan import (
-    ForgetPlan,
-    GapPlan,
     Interval,
-    ObjectsPlan,
     OfRun,
     Plan,
-    RangesPlan,
-    ReplayPlan,
     find_plan,
     plan_key,
     plan_of,
@@ -33,7 +27,7 @@ from onefold.landing.plan import (
     replace_plan,
     take_plan,
 )
-from onefold.landing.source import AT_ONCE, Landed, Source
+from onefold.landing.source import AT_ONCE, AnySource, Landed
 
 
 def plan_batch(
@@ -77,11 +71,11 @@ def land_batch(
     """Bring what the plan names into the landing and commit it by a manifest.
 
     Export files are copied; `read` reads live topics (`spark_jobs.land` gives it). A replay's bytes lie in the landing
-    of the batch that rejected them; what is a person's word alone has none. A landing that stands already is
-    checked (every object there, with its size) and returned.
+    of the batch that rejected them; another decision has none. A landing that exists is checked (every object there,
+    with its size) and returned.
 
     Raises:
-        LandedBytesMissingError: the manifest stands, but an object is gone.
+        LandedBytesMissingError: the manifest exists, but an object is gone.
         ExportChangedError: the export does not hold what was planned.
         LandingInterruptedError: a live topic could not be read to the end of the plan.
     """
@@ -92,18 +86,11 @@ def land_batch(
         take_plan(lake, dataset.name, plan)
         return standing
     done: Callable[[], None] | None = None
-    if isinstance(plan, ReplayPlan):
-        made = _replayed(lake, plan)
-    elif isinstance(plan, GapPlan):
-        accepts = Accepted(key=plan.key, version=plan.version)
-        made = Manifest(batch=batch, source=plan.source, attempt=new_attempt(), objects=[], accepts=accepts)
-    elif isinstance(plan, ForgetPlan):
-        forgets = Forgets(keys=plan.keys, deleted_before=plan.deleted_before)
-        made = Manifest(batch=batch, source=plan.source, attempt=new_attempt(), objects=[], forgets=forgets)
+    attempt = attempt or new_attempt()
+    if plan.decided:
+        made = plan.manifest(attempt, lambda origin: lake.get(lake_keys.manifest(plan.source, origin), Manifest))
     else:
-        attempt = attempt or new_attempt()
-        place = plan.place if isinstance(plan, ObjectsPlan) else None
-        source = source_of(lake, dataset, place, read)
+        source = source_of(lake, dataset, plan.place, read)
         landed = source.land(plan, batch, attempt)
         made, done = manifest_for(dataset, plan, attempt, landed), partial(source.landed, landed)
     fault_point("before_manifest")
@@ -115,7 +102,7 @@ def land_batch(
     return manifest
 
 
-def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str, landed: Landed) -> Manifest:
+def manifest_for(dataset: Dataset, plan: Plan, attempt: str, landed: Landed) -> Manifest:
     """The manifest of what an attempt landed."""
     return Manifest(
         batch=plan.batch,
@@ -134,30 +121,6 @@ def manifest_for(dataset: Dataset, plan: RangesPlan | ObjectsPlan, attempt: str,
     )
 
 
-def _replayed(lake: Lake, plan: ReplayPlan) -> Manifest:
-    """A manifest over objects that another batch has landed: nothing is copied, and no record is named twice."""
-    origin = lake.get(lake_keys.manifest(plan.source, plan.origin), Manifest)
-    if origin is None:
-        raise StepMissingError(plan.batch, "a replay", f"the landing of {plan.origin}")
-    named = {base_of(name) for name in plan.objects}
-    return Manifest(
-        batch=plan.batch,
-        source=plan.source,
-        attempt=origin.attempt,
-        objects=[
-            one
-            for one in origin.objects
-            if one.name in plan.objects or (one.role != "values" and base_of(one.name) in named)
-        ],
-        layout=origin.layout,
-        origin=origin.origin,
-        ranges=plan.ranges,
-        examined=bool(plan.ranges),
-        transactions=origin.transactions,
-        replays=Replays(batch=plan.origin, records=plan.records, lines=plan.lines),
-    )
-
-
 def manifest_of(lake: Lake, dataset: Dataset, batch: str) -> Manifest:
     """The manifest of a landed batch.
 
@@ -170,7 +133,7 @@ def manifest_of(lake: Lake, dataset: Dataset, batch: str) -> Manifest:
     return manifest
 
 
-def source_of(lake: Lake, dataset: Dataset, place: str | None = None, read: Read | None = None) -> Source:
+def source_of(lake: Lake, dataset: Dataset, place: str | None = None, read: Read | None = None) -> AnySource:
     """The source that a dataset names; `place` overrides where its export files lie.
 
     Raises:

@@ -31,10 +31,11 @@ from onefold.landing.epochs import Epochs, cut_since, marked, suspected
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Hole, LandedObject, in_order
-from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, taken_plans
+from onefold.landing.plan import Interval, RangesPlan, of_kind, taken_plans
 from onefold.landing.source import Landed
 from onefold.landing.standing import Standing, first_landed, standing_for
-from onefold.offsets import HoleKind, Position, Range, TopicPartition, minus, newest_of
+from onefold.offsets import Position, Range, TopicPartition, minus, newest_of
+from onefold.vocabulary import HoleKind
 
 if TYPE_CHECKING:
     from onefold.kafka.cluster import Cluster
@@ -86,7 +87,7 @@ class LiveSource:
 
     def _everything_new(self) -> RangesPlan:
         """What is in no plan yet, from the first offset on that the dataset's plans know of or the log still holds."""
-        plans = [plan for plan in taken_plans(self.lake, self.dataset.name) if isinstance(plan, RangesPlan)]
+        plans = of_kind(taken_plans(self.lake, self.dataset.name), RangesPlan)
         planned: dict[str, list[Range]] = {}
         for plan in plans:
             for one in plan.ranges:
@@ -224,7 +225,7 @@ class LiveSource:
 
     # Land.
 
-    def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
+    def land(self, plan: RangesPlan, batch: str, attempt: str) -> Landed:
         """Read what the plan names, as far as it is there: in the log, or landed by another plan of the source.
 
         Whatever offset of the plan the objects do not hold is a hole with its kind.
@@ -234,7 +235,6 @@ class LiveSource:
                 records that the read did not give.
             ClusterUnavailableError: the brokers do not answer.
         """
-        assert isinstance(plan, RangesPlan)
         assert self.read is not None, "landing a live topic needs a Spark session"
         self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is told as a hole
         readable, gone = self._still_there(plan.ranges)
@@ -316,11 +316,11 @@ class LiveSource:
         for one in ranges:
             where = one.topic_partition
             if where.key not in self._partitions:
-                holes.append(_hole(where, one.start, one.end, "deleted"))
+                holes.append(_hole(where, one.start, one.end, HoleKind.DELETED))
                 continue
             low = min(max(one.start, starts[where.key]), one.end)
             high = max(min(one.end, ends[where.topic, where.partition]), low)
-            holes += [_hole(where, one.start, low, "retention"), _hole(where, high, one.end, "truncated")]
+            holes += [_hole(where, one.start, low, HoleKind.RETENTION), _hole(where, high, one.end, HoleKind.TRUNCATED)]
             readable.append(OffsetRange(topic_partition=where, start=low, end=high))
         return [one for one in readable if one.start < one.end], [hole for hole in holes if hole.start < hole.end]
 

@@ -13,7 +13,8 @@ from onefold.dataset.layouts.layout import base_of
 from onefold.dataset.source import Origin
 from onefold.kafka.transactions import Transactions
 from onefold.landing.cuts import OffsetRange
-from onefold.offsets import HoleKind, Range, TopicPartition
+from onefold.offsets import Range, TopicPartition
+from onefold.vocabulary import HoleKind
 
 
 class LandedObject(BaseModel):

@@ -1,20 +1,26 @@
-"""A plan is one batch's input, exact and written once: offset ranges, or a pinned list of export objects."""
+"""A plan is one batch's input, exact and written once: offset ranges, pinned export objects, or a decision."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.layouts.layout import base_of
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.manifest import Accepted, Forgets, Manifest, Replays
 from onefold.offsets import Range
+
+_RECORD = 1 << 10
+"""Bytes that a record of a log is taken for, before anything was read of it."""
 
 
 class Interval(BaseModel):
@@ -47,22 +53,24 @@ class PinnedObject(BaseModel):
     role: Literal["values", "keys", "headers"] = "values"
 
 
+LandingOf = Callable[[str], Manifest | None]
+"""Finds the manifest of a batch of a source."""
+
+
 class _Plan(BaseModel):
+    """What every plan answers. A kind of plan is a class below and its place in `Plan`."""
+
     model_config = ConfigDict(frozen=True)
 
+    undated: ClassVar[str]
+    """What a batch id begins with where the plan has no interval"""
     source: str
     interval: Interval | None = None
 
     @property
     def batch(self) -> str:
-        """The batch id: the interval (or `export`, `new`) and a digest of what is planned, nothing else."""
-        name = self.interval.name if self.interval else self.undated
-        return f"{name}_{self.digest}"
-
-    @property
-    def undated(self) -> str:
-        """What stands in a batch id for an interval."""
-        return "export"
+        """The batch id: the interval (or `undated`) and a digest of what is planned, nothing else."""
+        return f"{self.interval.name if self.interval else self.undated}_{self.digest}"
 
     @property
     def landing(self) -> str:
@@ -71,35 +79,131 @@ class _Plan(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits over what the plan reads."""
-        words = as_json(self)
-        return _digest(words.get("objects") or words.get("ranges") or [])
+        """Twelve hex digits over what the plan reads or decides."""
+        raise NotImplementedError
+
+    @property
+    def estimated_bytes(self) -> int:
+        """How many landed bytes a driver has to read: a guess, before anything was read."""
+        return 0
+
+    @property
+    def topics(self) -> list[str]:
+        """The live topics that it lands."""
+        return []
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What it does in place of landing records, as an entry of `onefold batches`."""
+        return {}
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        """What it would read, as entries of a row."""
+        return {}
+
+    @property
+    def preview(self) -> dict[str, Any]:
+        """What it would do, as a row, before anything is written."""
+        interval = self.interval.model_dump(mode="json") if self.interval else None
+        return {"batch": self.batch, "interval": interval} | self.decides | self.reads
+
+    def forgets_only(self, keys: list[str]) -> bool:
+        """Whether it forgets just these keys, by their digests in hex."""
+        del keys
+        return False
+
+
+class _SourcePlan(_Plan):
+    """A plan that lands records of its own."""
+
+    decided: ClassVar[Literal[False]] = False
+    origin: ClassVar[str | None] = None
+
+
+class _DecidedPlan(_Plan):
+    """A plan that a recorded decision makes: it lands no record of its own."""
+
+    decided: ClassVar[Literal[True]] = True
+    place: ClassVar[str | None] = None
+    notes: ClassVar[list[str]] = []
+    ignored: ClassVar[list[str]] = []
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits over all that the plan says."""
+        return _digest(as_json(self))
+
+    @property
+    def empty(self) -> bool:
+        """It reads nothing, and has something to do."""
+        return False
+
+    def manifest(self, attempt: str, landing_of: LandingOf) -> Manifest:
+        """Its manifest, without objects.
+
+        Args:
+            attempt: the id of this try.
+            landing_of: finds the manifest of a batch of the same source.
+
+        Raises:
+            StepMissingError: the landing that it reads is missing.
+        """
+        del landing_of
+        return Manifest(batch=self.batch, source=self.source, attempt=attempt, objects=[])
 
 
 def _digest(words: object) -> str:
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:12]
 
 
-class RangesPlan(_Plan):
+class RangesPlan(_SourcePlan):
     """Exact half-open offset ranges of a live source."""
+
+    undated: ClassVar[str] = "new"
+    place: ClassVar[str | None] = None
+    ignored: ClassVar[list[str]] = []
 
     kind: Literal["ranges"] = "ranges"
     ranges: list[OffsetRange]
     notes: list[str] = Field(default_factory=list, description="What to know: open transactions, topics that are gone")
 
     @property
-    def undated(self) -> str:
-        """What stands in a batch id for an interval."""
-        return "new"
+    def digest(self) -> str:
+        """Twelve hex digits over the ranges."""
+        return _digest(as_json(self)["ranges"])
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to read."""
-        return all(one.start >= one.end for one in self.ranges)
+        return all(range_.start >= range_.end for range_ in self.ranges)
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets the ranges hold."""
+        return sum(range_.end - range_.start for range_ in self.ranges)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Bytes of as many records as there are offsets."""
+        return self.offsets * _RECORD
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics of the ranges."""
+        return sorted({range_.topic_partition.topic for range_ in self.ranges})
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        """Partitions and offsets."""
+        partitions = {range_.topic_partition.key for range_ in self.ranges}
+        return {"partitions": len(partitions), "offsets": self.offsets, "notes": self.notes}
 
 
-class ObjectsPlan(_Plan):
+class ObjectsPlan(_SourcePlan):
     """Pinned export objects."""
+
+    undated: ClassVar[str] = "export"
 
     kind: Literal["objects"] = "objects"
     place: str = Field(description="The export's place, where the objects' names start")
@@ -108,13 +212,35 @@ class ObjectsPlan(_Plan):
     notes: list[str] = Field(default_factory=list, description="What to know: objects that cannot be read")
 
     @property
+    def digest(self) -> str:
+        """Twelve hex digits over the objects."""
+        return _digest(as_json(self)["objects"])
+
+    @property
     def empty(self) -> bool:
         """Whether there is nothing to read."""
         return not self.objects
 
+    @property
+    def estimated_bytes(self) -> int:
+        """Bytes of the objects."""
+        return sum(pinned.size for pinned in self.objects)
 
-class ReplayPlan(_Plan):
+    @property
+    def reads(self) -> dict[str, Any]:
+        """Objects and their bytes."""
+        return {
+            "objects": len(self.objects),
+            "bytes": self.estimated_bytes,
+            "ignored": len(self.ignored),
+            "notes": self.notes,
+        }
+
+
+class ReplayPlan(_DecidedPlan):
     """Records that another batch has landed and rejected: where positions are exact their offsets, else their lines."""
+
+    undated: ClassVar[str] = "replay"
 
     kind: Literal["replay"] = "replay"
     origin: str = Field(description="The batch that landed and rejected them")
@@ -127,28 +253,64 @@ class ReplayPlan(_Plan):
     code: str = Field(description="Digest of the code and fields that shall judge them: the same say the same again")
 
     @property
-    def undated(self) -> str:
-        """What stands in a batch id for an interval."""
-        return "replay"
-
-    @property
     def landing(self) -> str:
         """The batch whose landing holds the bytes."""
         return self.origin
-
-    @property
-    def digest(self) -> str:
-        """Twelve hex digits over what is replayed, and by which code."""
-        return _digest(as_json(self))
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to replay."""
         return not self.records
 
+    @property
+    def estimated_bytes(self) -> int:
+        """Bytes of its records."""
+        return self.records * _RECORD
 
-class GapPlan(_Plan):
-    """No record at all: a person's word that the versions of a key before one will never come (guard contiguous)."""
+    @property
+    def decides(self) -> dict[str, Any]:
+        """The batch that rejected the records."""
+        return {"replays": self.origin}
+
+    @property
+    def reads(self) -> dict[str, Any]:
+        """Its records."""
+        return {"records": self.records}
+
+    def manifest(self, attempt: str, landing_of: LandingOf) -> Manifest:
+        """A manifest over objects that another batch has landed: nothing is copied, and no record is named twice.
+
+        Raises:
+            StepMissingError: the batch that rejected the records has no landing.
+        """
+        del attempt
+        origin = landing_of(self.origin)
+        if origin is None:
+            raise StepMissingError(self.batch, "a replay", f"the landing of {self.origin}")
+        bases = {base_of(name) for name in self.objects}
+        return Manifest(
+            batch=self.batch,
+            source=self.source,
+            attempt=origin.attempt,
+            objects=[
+                landed
+                for landed in origin.objects
+                if landed.name in self.objects or (landed.role != "values" and base_of(landed.name) in bases)
+            ],
+            layout=origin.layout,
+            origin=origin.origin,
+            ranges=self.ranges,
+            examined=bool(self.ranges),
+            transactions=origin.transactions,
+            replays=Replays(batch=self.origin, records=self.records, lines=self.lines),
+        )
+
+
+class GapPlan(_DecidedPlan):
+    """No record at all: a recorded decision that the versions of a key before one never come (guard contiguous)."""
+
+    undated: ClassVar[str] = "gap"
+    origin: ClassVar[str | None] = None
 
     kind: Literal["gap"] = "gap"
     dataset: str
@@ -156,23 +318,21 @@ class GapPlan(_Plan):
     version: int
 
     @property
-    def undated(self) -> str:
-        """What stands in a batch id for an interval."""
-        return "gap"
+    def decides(self) -> dict[str, Any]:
+        """The version whose predecessors are not waited for."""
+        return {"accepts": {"key": self.key, "version": self.version}}
 
-    @property
-    def digest(self) -> str:
-        """Twelve hex digits over what is accepted."""
-        return _digest(as_json(self))
-
-    @property
-    def empty(self) -> bool:
-        """It reads nothing, and has something to do."""
-        return False
+    def manifest(self, attempt: str, landing_of: LandingOf) -> Manifest:
+        """A manifest that accepts the gap."""
+        accepts = Accepted(key=self.key, version=self.version)
+        return super().manifest(attempt, landing_of).model_copy(update={"accepts": accepts})
 
 
-class ForgetPlan(_Plan):
-    """No record at all: a person's word that what the table has of some keys counts for nothing."""
+class ForgetPlan(_DecidedPlan):
+    """No record at all: a recorded decision that what the table has of some keys counts for nothing."""
+
+    undated: ClassVar[str] = "forget"
+    origin: ClassVar[str | None] = None
 
     kind: Literal["forget"] = "forget"
     dataset: str
@@ -181,32 +341,36 @@ class ForgetPlan(_Plan):
     behind: str = Field(description="The commit record that was the newest: a key may be forgotten again later")
 
     @property
-    def undated(self) -> str:
-        """What stands in a batch id for an interval."""
-        return "forget"
-
-    @property
-    def digest(self) -> str:
-        """Twelve hex digits over what is forgotten, and since when."""
-        return _digest(as_json(self))
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """What is forgotten, as it is listed."""
+    def decides(self) -> dict[str, Any]:
+        """The keys, and the instant before which keys were deleted."""
         before = self.deleted_before.isoformat() if self.deleted_before else None
-        return {"keys": self.keys, "deleted_before": before}
+        return {"forgets": {"keys": self.keys, "deleted_before": before}}
 
-    @property
-    def empty(self) -> bool:
-        """It reads nothing, and has something to do."""
-        return False
+    def manifest(self, attempt: str, landing_of: LandingOf) -> Manifest:
+        """A manifest that forgets the keys."""
+        forgets = Forgets(keys=self.keys, deleted_before=self.deleted_before)
+        return super().manifest(attempt, landing_of).model_copy(update={"forgets": forgets})
+
+    def forgets_only(self, keys: list[str]) -> bool:
+        """Whether it forgets just these keys, by their digests in hex."""
+        return self.keys == keys
 
 
+_KINDS: tuple[type[_Plan], ...] = (RangesPlan, ObjectsPlan, ReplayPlan, GapPlan, ForgetPlan)
 Plan = Annotated[RangesPlan | ObjectsPlan | ReplayPlan | GapPlan | ForgetPlan, Field(discriminator="kind")]
-DECIDED = ("replay", "gap", "forget")
-"""Kinds of plans that land nothing: a person decided them."""
 _PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
-_UNDATED = ("export", "new", *DECIDED)
+_UNDATED = {kind.undated for kind in _KINDS}
+OfKind = TypeVar("OfKind", bound=_Plan)
+
+
+def of_kind(plans: Iterable[Plan], kind: type[OfKind]) -> list[OfKind]:
+    """The plans of one kind, for a caller that knows what this kind reads."""
+    return [plan for plan in plans if isinstance(plan, kind)]
+
+
+def is_decided(batch: str) -> bool:
+    """Whether a batch lands no record of its own, as its id says."""
+    return batch.partition("_")[0] in {kind.undated for kind in _KINDS if issubclass(kind, _DecidedPlan)}
 
 
 def plan_key(source: str, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from onefold.kafka.transactions import Transactions
 from onefold.landing.cuts import OffsetRange
@@ -33,21 +33,28 @@ class Landed:
     notes: list[str] = field(default_factory=list)
 
 
-class Source(Protocol):
+SourcePlan = TypeVar("SourcePlan", RangesPlan, ObjectsPlan)
+
+
+class Source(Protocol[SourcePlan]):
     """Makes plans of what there is, and brings what a plan names into the landing."""
 
-    def plan(self, interval: Interval | None, *, dry_run: bool = False) -> RangesPlan | ObjectsPlan:
+    def plan(self, interval: Interval | None, *, dry_run: bool = False) -> SourcePlan:
         """What an interval (or, without one, everything new) would read. With `dry_run` nothing is written."""
         ...
 
-    def newest(self, count: int) -> RangesPlan | ObjectsPlan:
+    def newest(self, count: int) -> SourcePlan:
         """A plan of about the newest `count` records, to look at them. Writes nothing but incarnations."""
         ...
 
-    def land(self, plan: RangesPlan | ObjectsPlan, batch: str, attempt: str) -> Landed:
+    def land(self, plan: SourcePlan, batch: str, attempt: str) -> Landed:
         """Bring it, unchanged, below the attempt's own prefix; one entry an object."""
         ...
 
     def landed(self, landed: Landed) -> None:
         """Called once the manifest is durable."""
         ...
+
+
+AnySource = Source[Any]
+"""A source whose own plans are handed back to it."""

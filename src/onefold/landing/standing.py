@@ -14,8 +14,9 @@ from onefold.instants import millis_from
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, Manifest
-from onefold.offsets import LOST, Range, TopicPartition, meet, minus
+from onefold.offsets import Range, TopicPartition, meet, minus
 from onefold.storage.objects import Seekable
+from onefold.vocabulary import LOST
 
 _WHERE = list(TopicPartition.model_fields)
 

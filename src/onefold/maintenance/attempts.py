@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from onefold import lake_keys
-from onefold.catalog import StateTable, open_catalog
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, staged_key
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import SCRATCH, STAGING, Lake
 from onefold.landing.plan import taken_plans
 from onefold.upsert.commit_record import chain

@@ -11,18 +11,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from onefold.catalog import (
-    MainMovedError,
-    StateTable,
-    drop_table,
-    find_state,
-    generations_of,
-    open_catalog,
-    state_name,
-)
 from onefold.dataset import Dataset
 from onefold.errors import ErasureDisturbedError
 from onefold.faults import fault_point
+from onefold.iceberg.commits import MainMovedError
+from onefold.iceberg.connection import drop_table, open_catalog
+from onefold.iceberg.state_table import StateTable, find_state, generations_of, state_name
 from onefold.lake import CATALOG, SCRATCH, STAGING, Lake
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.offsets import Range, TopicPartition

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset, find_valid
 from onefold.generation import settle
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.log_segments import waiting
 from onefold.landing.manifest import Cleared, Manifest
@@ -44,7 +44,7 @@ def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timed
         plan.landing
         for name, done in published.items()
         for plan in taken_plans(lake, name)
-        if plan.kind == "replay" and plan.batch not in done
+        if plan.origin and plan.batch not in done
     }
     landed = [
         (info.modified, manifest)

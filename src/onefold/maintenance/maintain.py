@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
-from onefold.catalog import MainMovedError, StateTable, find_state, generations_of
 from onefold.dataset import Dataset
 from onefold.generation import Generation, Retired, begun_rebuild
+from onefold.iceberg.commits import MainMovedError
+from onefold.iceberg.state_table import StateTable, find_state, generations_of
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.maintenance.attempts import old_branches, old_results, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained

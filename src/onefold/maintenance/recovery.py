@@ -22,8 +22,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.table import StaticTable
 
-from onefold.catalog import UNREACHABLE, key_below_warehouse, open_catalog
 from onefold.errors import LakeUnavailableError, UsageError
+from onefold.iceberg.connection import UNREACHABLE, key_below_warehouse, open_catalog
 from onefold.lake import Lake
 
 _METADATA = re.compile(r"warehouse/(?P<namespace>[^/]+)/(?P<name>[^/]+)/metadata/(?P<number>\d+)-[^/]+\.metadata\.json")

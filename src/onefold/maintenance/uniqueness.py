@@ -9,12 +9,12 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import digest, masked_json
 from onefold.dedup.documents import Reused
 from onefold.dedup.reuse import reused_identities
 from onefold.errors import RepeatedKeysError
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.quality.facts import EXAMPLES, key_columns
 from onefold.spark.flat_structs import with_structs

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from onefold import lake_keys
-from onefold.catalog import drop_table, find_state
 from onefold.dataset import Dataset
-from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, log_of, record, standing
+from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, checked_reason, log_of, record, standing
 from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
+from onefold.iceberg.connection import drop_table
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
@@ -39,7 +40,7 @@ def release(
         ForeignCommitError: the table has a head that nobody can answer for.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
-    given = _reason(reason)
+    given = checked_reason(reason)
     found = _published(lake, dataset, batch)
     if found and isinstance(found.decision, Release) and _same(found.decision, waive):
         return found.decision
@@ -81,7 +82,7 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
         StepMissingError: it is not landed.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
-    given = _reason(reason)
+    given = checked_reason(reason)
     found = _published(lake, dataset, batch)
     if found and isinstance(found.decision, Skip):
         return found.decision
@@ -115,7 +116,7 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
         UsageError: the batch is published.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
-    given = _reason(reason)
+    given = checked_reason(reason)
     _refuse_published(dataset, batch, _published(lake, dataset, batch))
     log = log_of(lake, dataset.name, batch)
     latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
@@ -216,9 +217,3 @@ def _refuse_published(dataset: Dataset, batch: str, found: Published | None) -> 
 def _same(release: Release, waive: Sequence[str]) -> bool:
     named = {one.words for one in release.waivers}
     return named <= set(waive) <= {one.words for one in release.in_force}
-
-
-def _reason(reason: str) -> str:
-    if not reason.strip():
-        raise UsageError("a decision needs a reason (--reason), which is kept with it")
-    return reason.strip()

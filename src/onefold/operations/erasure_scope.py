@@ -15,17 +15,18 @@ from typing import Any
 from pyiceberg.expressions import In
 
 from onefold import lake_keys
-from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset, find_valid
-from onefold.decisions import Erasure, Mark
+from onefold.decisions import Erasure, Mark, checked_reason
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
 from onefold.generation import Generation, begun_rebuild, check_generation
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import STAGING, Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import GapPlan, taken_plans
+from onefold.landing.plan import GapPlan, of_kind, taken_plans
 from onefold.offsets import Position, Range, TopicPartition, meet, merged, size
 from onefold.operations.forget import digests_of
 from onefold.tables.key_digest import agree
@@ -76,7 +77,7 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
 
 
 def _accepted(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> str | None:
-    plans = (plan for plan in taken_plans(lake, dataset.name) if isinstance(plan, GapPlan))
+    plans = of_kind(taken_plans(lake, dataset.name), GapPlan)
     return next((plan.batch for plan in plans if any(agree(dataset, key, plan.key) for key in keys)), None)
 
 
@@ -86,7 +87,7 @@ def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> str 
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
     own = [one.hex() for one in digests]
     for plan in taken_plans(lake, dataset.name):
-        if plan.empty or plan.batch in published or (plan.kind == "forget" and plan.keys == own):
+        if plan.empty or plan.batch in published or plan.forgets_only(own):
             continue
         landed = lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
         begun = lake.get(staged_key(lake, dataset, plan.batch), Staged)
@@ -144,8 +145,7 @@ def decide(
     reason: str,
 ) -> Erasure:
     """Put the decision on record; one on the same keys and records that has not ended stands."""
-    if not reason.strip():
-        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    reason = checked_reason(reason)
     keys = [one.hex() for one in digests]
     known = hashlib.sha256(json.dumps([keys, positions]).encode()).hexdigest()[:12]
     number = 1
@@ -160,7 +160,7 @@ def decide(
         keys=keys,
         positions=positions,
         by=by,
-        reason=reason.strip(),
+        reason=reason,
         at=datetime.now(UTC),
     )
     return lake.put_first(_key(dataset.name, name), made)

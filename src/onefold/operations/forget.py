@@ -1,8 +1,7 @@
-"""Forget keys: a person's word that what the table has of them counts for nothing from now on.
+"""Forget keys: a recorded decision that what the table has of them counts for nothing from now on.
 
-It is a batch of its own without a record. Whatever follows is done by the ordinary steps: upsert finds the records and
-takes the keys' rows out, the gate judges it, the commit record keeps it, and every later batch, a rebuild, a proof and
-a run behind a rollback obey it.
+It is a batch of its own without a record (`own_batch`): upsert finds the records and removes the keys' rows, the gate
+judges it, the commit record keeps it, and a proof obeys it, too.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Forget, log_of, record
-from onefold.errors import DecidedMeanwhileError, UsageError
+from onefold.decisions import Forget, checked_reason
+from onefold.errors import UsageError
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
-from onefold.landing.plan import ForgetPlan, put_plan
+from onefold.landing.plan import ForgetPlan
+from onefold.operations.own_batch import record_own_batch
 from onefold.tables.key_digest import digest_of_key, digest_of_sum
 from onefold.vocabulary import RowState
 
@@ -52,8 +52,7 @@ def forget(
     Raises:
         UsageError: no reason, no key, a key that is not of the dataset's kind, or too many of them.
     """
-    if not reason.strip():
-        raise UsageError("a decision needs a reason (--reason), which is kept with it")
+    reason = checked_reason(reason)
     if not keys and deleted_before is None:
         raise UsageError("say which keys: --key, or --deleted-before")
     check_generation(lake, dataset)
@@ -76,31 +75,15 @@ def forget(
         deleted_before=deleted_before,
         behind=table.main.record,
     )
-    log = log_of(lake, dataset.name, plan.batch)
-    made = next((one for one in log if isinstance(one, Forget)), None)
-    if made is None:
-        made = Forget(
-            dataset=dataset.name,
-            batch=plan.batch,
-            number=len(log) + 1,
-            by=by,
-            reason=reason.strip(),
-            at=datetime.now(UTC),
-            keys=plan.keys,
-            deleted_before=deleted_before,
-            found=found.keys,
-            rows=sum(found.states.values()),
-        )
-        if dry_run:
-            return made, found
-        put_plan(lake, plan)
-        try:
-            record(lake, made)
-        except DecidedMeanwhileError:  # somebody else has just asked for the same
-            made = next(one for one in log_of(lake, dataset.name, plan.batch) if isinstance(one, Forget))
+
+    def details() -> dict[str, Any]:
+        rows = sum(found.states.values())
+        return {"keys": plan.keys, "deleted_before": deleted_before, "found": found.keys, "rows": rows}
+
+    decision = record_own_batch(lake, dataset, plan, Forget, by, reason, details, dry_run=dry_run)
     if not dry_run:
         land_batch(lake, dataset, plan.batch)
-    return made, found
+    return decision, found
 
 
 def digests_of(dataset: Dataset, key: dict[str, Any]) -> list[bytes]:

@@ -15,7 +15,6 @@ from onefold.dataset import Dataset
 from onefold.errors import SparkStepError
 from onefold.jvm_errors import cause_of
 from onefold.lake import Lake
-from onefold.storage import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,9 +48,7 @@ class InSession:
     @property
     def log(self) -> Path:
         """The file to which Spark writes."""
-        store = self.lake.storage
-        folder = store.root if isinstance(store, LocalStorage) else self.lake.settings.path(".onefold")
-        return folder / "logs" / "spark.log"
+        return self.lake.host_folder / "logs" / "spark.log"
 
     def run(self, step: str, dataset: Dataset, batch: str, attempt: str | None = None) -> Any:
         """Run one step of a batch; its document."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.source import LAYOUTS
 from onefold.decisions.log import pin_skips
@@ -14,6 +13,7 @@ from onefold.decisions.marks import pin_marks
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.generation import Generation, begin_rebuild, end_rebuild, is_given_up, to_rebuild
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest

@@ -10,20 +10,20 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
-from onefold.decisions import Replay, log_of, record
+from onefold.decisions import Replay
 from onefold.dedup.code_digest import judged_by
-from onefold.errors import DecidedMeanwhileError, UsageError
+from onefold.errors import UsageError
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import check_not_cleared, land_batch
-from onefold.landing.plan import ReplayPlan, find_plan, put_plan, take_plan
+from onefold.landing.plan import ReplayPlan, find_plan, of_kind, take_plan
 from onefold.offsets import Position, Range, TopicPartition, merged
+from onefold.operations.own_batch import record_own_batch
 from onefold.upsert.commit_record import CommitRecord, chain
 
 Place = tuple[Any, ...]
@@ -85,33 +85,18 @@ def plan_replay(
 
 
 def replay(lake: Lake, dataset: Dataset, plan: ReplayPlan, by: str, reason: str, *, dry_run: bool = False) -> Replay:
-    """Record that a plan's records shall be folded again, and make it a landed batch: its steps, or any run of the
-    dataset, carry it out. Recorded once, whoever asks.
+    """Record that a plan's records are to be folded again, and make it a landed batch: its steps, or any run of the
+    dataset, carry it out.
     """
-    log = log_of(lake, dataset.name, plan.batch)
-    made = next((one for one in log if isinstance(one, Replay)), None)
-    if made is None:
-        made = Replay(
-            dataset=dataset.name,
-            batch=plan.batch,
-            number=len(log) + 1,
-            by=by,
-            reason=reason.strip(),
-            at=datetime.now(UTC),
-            origin=plan.origin,
-            records=plan.records,
-        )
-        if dry_run:
-            return made
-        put_plan(lake, plan)
-        try:
-            record(lake, made)
-        except DecidedMeanwhileError:  # somebody else has just asked for the same
-            made = next(one for one in log_of(lake, dataset.name, plan.batch) if isinstance(one, Replay))
+
+    def details() -> dict[str, Any]:
+        return {"origin": plan.origin, "records": plan.records}
+
+    decision = record_own_batch(lake, dataset, plan, Replay, by, reason, details, dry_run=dry_run)
     if not dry_run:
-        take_plan(lake, dataset.name, plan)
+        take_plan(lake, dataset.name, plan)  # before it is landed: it keeps the landing that it reads
         land_batch(lake, dataset, plan.batch)
-    return made
+    return decision
 
 
 def _place(entry: dict[str, Any], exact: bool) -> Place | None:
@@ -156,7 +141,7 @@ def _tried(lake: Lake, dataset: Dataset, records: list[CommitRecord], batch: str
     """Where the records lie that published replays of a batch have named for the code that is installed now."""
     plans = (find_plan(lake, dataset, one.batch) for one in records if one.replays == batch)
     code = judged_by(dataset)
-    return {place for plan in plans if isinstance(plan, ReplayPlan) and plan.code == code for place in _places(plan)}
+    return {place for plan in of_kind(plans, ReplayPlan) if plan.code == code for place in _places(plan)}
 
 
 def _places(plan: ReplayPlan) -> Iterator[Place]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from onefold import lake_keys
-from onefold.catalog import Head, MainMovedError, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import RolledBack
 from onefold.decisions.log import pin_skips
@@ -13,6 +12,8 @@ from onefold.decisions.marks import pin_marks
 from onefold.errors import ContentionError, UsageError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
+from onefold.iceberg.commits import Head, MainMovedError
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_not_cleared
 from onefold.landing.plan import find_plan

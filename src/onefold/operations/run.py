@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import OWN_BATCH, every_decision
 from onefold.errors import GateRedError, OneBatchError, OnefoldError, StepMissingError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import land_batch
 from onefold.landing.plan import Plan, find_plan, taken_plans

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import log_of
 from onefold.errors import decide_by
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import taken_since
 from onefold.quality.documents import GateResult

@@ -17,7 +17,6 @@ from onefold.errors import InvalidDatasetError
 from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
-from onefold.landing.preview import planned as preview
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
@@ -108,10 +107,10 @@ def plan(name: str) -> str:
     named = f"{run.run_id} {run.run_after.isoformat()}"  # a run that was deleted may leave its name to another
     planned = plan_batch(lake, dataset, interval_of(context), params.get("export"), run=named, dry_run=dry_run)
     if dry_run:
-        print(f"{name}: would read {json.dumps(preview(planned))}")
+        print(f"{name}: would read {json.dumps(planned.preview)}")
         print(f"{name}: {AFTER_DRY_RUN}")
         raise AirflowSkipException(f"{name}: a dry run, nothing was written")
-    for said in getattr(planned, "notes", []):  # also where they say why there is nothing
+    for said in planned.notes:  # also where they say why there is nothing
         print(f"{name}: {said}")
     if planned.empty:
         raise AirflowSkipException(f"{name}: nothing new to read")

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 from onefold.dataset import Dataset
 from onefold.orchestration.links import dataset_link
+from onefold.vocabulary import Level
 
 _DOC = """\
 ### {name}
@@ -42,7 +43,7 @@ def doc_of(dataset: Dataset) -> str:
         mode += f"; deleted by {apply.delete_when}" if apply.delete_when not in (None, "never") else ""
     if apply.key and apply.add:
         mode += f" by {', '.join(apply.key)}: {', '.join(f'{name} + {field}' for name, field in apply.add.items())}"
-    narrower = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]
+    narrower = [level for level in (Level.POSITION, *dataset.narrow) if level != dataset.deciding]
     return _DOC.format(
         name=dataset.name,
         description=dataset.description,
@@ -65,9 +66,9 @@ def _deciding(dataset: Dataset) -> str:
     """The level that decides, and what it reads; of upsert the row of the mode says that."""
     identity = dataset.identity
     read = {
-        "producer": [identity.producer.name, identity.producer.sequence] if identity.producer else [],
-        "message_id": [identity.message_id] if identity.message_id else [],
-        "business_key": identity.business_key or [],
+        Level.PRODUCER: [identity.producer.name, identity.producer.sequence] if identity.producer else [],
+        Level.MESSAGE_ID: [identity.message_id] if identity.message_id else [],
+        Level.BUSINESS_KEY: identity.business_key or [],
     }.get(dataset.deciding, [])
     parts = [*read, *([identity.within] if identity.within else [])]
     return dataset.deciding + (f": {', '.join(f'`{_cell(part)}`' for part in parts)}" if parts else "")

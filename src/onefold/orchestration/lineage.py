@@ -22,8 +22,8 @@ from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, Sche
 from openlineage.client.generated.symlinks_dataset import Identifier, SymlinksDatasetFacet
 
 from onefold import lake_keys
-from onefold.catalog import StateTable
 from onefold.dataset import Dataset
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.plan import find_plan
 from onefold.publish import Published
@@ -84,14 +84,13 @@ def judgement(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Operato
 def sources(lake: Lake, dataset: Dataset, batch: str) -> list[InputDataset]:
     """The topics or the place that a batch was planned from; none where a person decided it."""
     plan = find_plan(lake, dataset, batch)
-    if plan.kind == "objects":
+    if plan.place:
         return [InputDataset(*_place(plan.place))]
     kafka = dataset.source.kafka
-    if plan.kind != "ranges" or kafka is None:
+    if kafka is None:
         return []
     first = str(lake.settings.kafka.get(kafka.connection, {}).get("bootstrap.servers", kafka.connection)).split(",")[0]
-    topics = sorted({one.topic_partition.topic for one in plan.ranges})
-    return [InputDataset(f"kafka://{first}", topic) for topic in topics]
+    return [InputDataset(f"kafka://{first}", topic) for topic in plan.topics]
 
 
 def _place(uri: str) -> tuple[str, str]:

@@ -6,11 +6,10 @@ from datetime import datetime
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.model import LEVELS
 from onefold.lake import Lake
 from onefold.report.document import Report, describe
 from onefold.upsert.documents import Upserted
-from onefold.vocabulary import Verdict
+from onefold.vocabulary import Level, Verdict
 
 
 def send_figures(lake: Lake, dataset: Dataset, batch: str, published: datetime | None) -> dict[str, float]:
@@ -41,9 +40,7 @@ def figures_of(report: Report, published: datetime | None, newest: int | None) -
     found: dict[str, float] = {
         "landed": report.landed or 0,
         **{name: sum(counts.get(name, {}).values()) for name in (Verdict.APPLIED, Verdict.REJECTED)},
-        **{
-            f"duplicates.{level}": counts.get(Verdict.DUPLICATE, {}).get(level, 0) for level in (*LEVELS, "key_version")
-        },
+        **{f"duplicates.{level}": counts.get(Verdict.DUPLICATE, {}).get(level, 0) for level in Level},
         "conflicts": sum(counts.get(Verdict.CONFLICT, {}).values()) + report.findings,
         "unexplained": sum(end - start for account in report.accounts for start, end in account.unexplained),
         "red": float(report.status == "red"),

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
 from onefold.errors import UsageError
 from onefold.generation import check_generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake, new_attempt
 from onefold.offsets import Position
 from onefold.proof.claims import read_claims, write_claims

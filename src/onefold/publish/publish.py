@@ -19,7 +19,6 @@ from tenacity import (
 )
 
 from onefold import lake_keys
-from onefold.catalog import UNREACHABLE, MainMovedError, StateTable
 from onefold.dataset import Dataset
 from onefold.decisions import Standing, log_of
 from onefold.dedup.code_digest import code_digest
@@ -31,6 +30,9 @@ from onefold.errors import (
 )
 from onefold.faults import fault_point
 from onefold.generation import check_generation, fix_generation
+from onefold.iceberg.commits import MainMovedError
+from onefold.iceberg.connection import UNREACHABLE
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake, new_attempt
 from onefold.quality.documents import GateResult
 from onefold.upsert.commit_record import CommitRecord, published_record

@@ -28,8 +28,7 @@ TIMESTAMP, KEY_BYTES, VALUE_BYTES, HEADERS = "_timestamp", "_key_bytes", "_value
 OBJECT, LINE, UNREADABLE = "_object", "_line", "_unreadable"
 PRODUCER_ID, PRODUCER_EPOCH, SEQUENCE = "_producer_id", "_producer_epoch", "_sequence"
 FATE = "_fate"
-ABORTED, CONTROL, OPEN = Verdict.ABORTED, Verdict.CONTROL, "open"
-"""Fates: of an aborted transaction; a transaction's marker; of a transaction that no marker known ends."""
+"""What the log says of the record (`LogStatus`), or what a recorded decision does with it; null: it counts."""
 FORGOTTEN, SKIPPED = Reason.FORGOTTEN, Verdict.SKIPPED
 """The fate of a record that a recorded decision takes out (`onefold.dedup.taken_out`)."""
 

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask
 
-from onefold.catalog import ROOT, StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import RolledBack
 from onefold.errors import ChangesUnknownError
 from onefold.generation import Retired, check_generation
+from onefold.iceberg.commits import ROOT
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
 from onefold.report.ledger import equal, plain
 from onefold.report.order import each

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.decisions import (
     OWN_BATCH,
@@ -18,6 +17,7 @@ from onefold.decisions import (
     every_decision,
     log_of,
 )
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted

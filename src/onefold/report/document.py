@@ -8,16 +8,16 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
 from onefold.decisions import AcceptGap, Decision
 from onefold.dedup.documents import Producers, Staged, staged_key
 from onefold.errors import decide_by
 from onefold.generation import Generation
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted, Forgets, Manifest
-from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, ReplayPlan, find_plan
+from onefold.landing.plan import Interval, find_plan
 from onefold.publish.publish import find_published
 from onefold.quality.documents import AUDIT, Check, GateResult
 from onefold.report.causes import Explained, causes_of
@@ -112,7 +112,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     record = lake.get(lake_keys.record(dataset, attempt), CommitRecord) if attempt else None
     records = staged.objects if staged else {}
     counted = staged.records if staged else None
-    if isinstance(plan, ReplayPlan):
+    if plan.origin:
         landed, replayed = (0, upserted.replayed) if upserted else (0 if staged else None, counted)
     else:
         landed, replayed = upserted.landed if upserted else counted, 0
@@ -131,7 +131,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         why=_why(dataset, batch, published is not None, gate, upserted, manifest),
         notes=[
             *_of_rebuild(lake, dataset),
-            *(plan.notes if isinstance(plan, RangesPlan | ObjectsPlan) else []),
+            *plan.notes,
             *(manifest.notes if manifest else []),
             *(
                 [f"Nothing of it is read nor covered: {upserted.unreadable}"]
@@ -143,7 +143,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         snapshot=published.snapshot if published else None,
         landed=landed,
         replayed=replayed or 0,
-        replays=plan.origin if isinstance(plan, ReplayPlan) else None,
+        replays=plan.origin,
         accepts=_shown(dataset, manifest.accepts) if manifest else None,
         forgets=manifest.forgets if manifest else None,
         woken=upserted.woken if upserted else 0,
@@ -153,7 +153,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
             LandedLine(name=one.name, size=one.size, records=records.get(one.name, 0) if staged else None)
             for one in (manifest.of_role("values") if manifest else [])
         ],
-        ignored=plan.ignored if isinstance(plan, ObjectsPlan) else [],
+        ignored=plan.ignored,
         counts=upserted.counts if upserted else {},
         partitions=upserted.partitions if upserted else {},
         changes=upserted.changes if upserted else {},

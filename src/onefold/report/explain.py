@@ -15,9 +15,10 @@ from typing import Any
 from pyiceberg.expressions import And, BooleanExpression
 
 from onefold import instants, lake_keys
-from onefold.catalog import find_state, order_of
 from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER, is_own
+from onefold.iceberg.scan import order_of
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
 from onefold.offsets import Position

@@ -6,9 +6,9 @@ from typing import Any
 
 from pyiceberg.expressions import And
 
-from onefold.catalog import StateTable, find_state
 from onefold.dataset import Dataset
 from onefold.decisions.accepted_gaps import gaps_between
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.report.ledger import one_of, plain, position, records_of, verdict_rows

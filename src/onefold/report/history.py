@@ -14,17 +14,18 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from onefold import lake_keys
-from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError
+from onefold.iceberg.commits import ROOT
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
-from onefold.landing.plan import DECIDED, Interval
-from onefold.offsets import LOST, Present, Range, TopicPartition, minus
+from onefold.landing.plan import Interval, is_decided
+from onefold.offsets import Present, Range, TopicPartition, minus
 from onefold.quality.documents import Check
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
-from onefold.vocabulary import Verdict
+from onefold.vocabulary import LOST, Level, Verdict
 
 KEPT = 200
 """Batches of a history: the newest, and older red ones."""
@@ -78,7 +79,7 @@ class Entry(BaseModel):
     @property
     def decided(self) -> bool:
         """Whether it brings nothing new: a replay, an accepted gap or forgotten keys, as its name says."""
-        return self.batch.partition("_")[0] in DECIDED
+        return is_decided(self.batch)
 
     @property
     def records(self) -> int:
@@ -327,7 +328,7 @@ def _summary(bare: Entry, report: Told) -> Entry:
 
 
 def _history(lake: Lake, dataset: Dataset, entries: list[Entry], batches: int) -> History:
-    levels = [level for level in ("position", *dataset.narrow) if level != dataset.deciding]
+    levels = [level for level in (Level.POSITION, *dataset.narrow) if level != dataset.deciding]
     limit = dataset.quality.freshness
     strips, objects = _coverage(lake, dataset)
     return History(

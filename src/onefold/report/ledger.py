@@ -13,12 +13,13 @@ from pyiceberg.expressions import And, BooleanExpression, EqualTo, In
 from pyiceberg.table import Table
 
 from onefold import instants, lake_keys
-from onefold.catalog import StateTable, find_state, open_catalog
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
+from onefold.iceberg.connection import open_catalog
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import STAGING, Lake
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import DECIDED, read_plan, taken_plans
+from onefold.landing.plan import read_plan, taken_plans
 from onefold.offsets import Coverage, TopicPartition, merged
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
@@ -92,7 +93,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         if plan.empty:
             continue
         manifest = lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
-        if plan.batch not in ours and (manifest or plan.interval or plan.kind in DECIDED):
+        if plan.batch not in ours and (manifest or plan.interval or plan.decided):
             continue  # another dataset's, of the same source
         record = published.get(plan.batch)
         latest = lake.get(lake_keys.latest(dataset, plan.batch), Upserted)
@@ -106,18 +107,13 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             {
                 "batch": plan.batch,
                 "interval": interval,
-                "landed": upserted.landed if upserted else (0 if manifest is None or plan.kind in DECIDED else None),
+                "landed": upserted.landed if upserted else (0 if manifest is None or plan.decided else None),
                 "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
                 "gate": None if gate is None else ("green" if gate.green else "red"),
                 "published": record is not None,
             }
-            | (
-                {"replayed": upserted.replayed if upserted else None, "replays": plan.origin}
-                if plan.kind == "replay"
-                else {}
-            )
-            | ({"accepts": {"key": plan.key, "version": plan.version}} if plan.kind == "gap" else {})
-            | ({"forgets": plan.told} if plan.kind == "forget" else {})
+            | ({"replayed": upserted.replayed if upserted else None} if plan.origin else {})
+            | plan.decides
             | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
         )
     return rows

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.catalog import find_state
 from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.errors import UsageError
+from onefold.iceberg.state_table import find_state
 from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.report.ledger import POSITION, equal, plain, records_of

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
+from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.lake import CATALOG, SCRATCH, STAGING
 from onefold.spark.flat_structs import laid_flat
 from onefold.spark.settings import PLACE

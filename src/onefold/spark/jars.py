@@ -16,6 +16,8 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
+from onefold.catalog import CATALOGS
+
 PACKAGES: dict[str, tuple[str, ...]] = {
     "spark": (
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
@@ -31,7 +33,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "software.amazon.awssdk:apache-client:2.29.52",
         "software.amazon.awssdk:sts:2.29.52",
     ),
-    "postgres": ("org.postgresql:postgresql:42.7.7",),
+    **{kind.jars.name: kind.jars.packages for kind in CATALOGS.values() if kind.jars},
     "kafka": (
         "org.apache.kafka:kafka_2.13:4.1.2",
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.3",  # without it the broker logs nothing
@@ -44,7 +46,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "org.xerial:sqlite-jdbc:3.50.3.0",
     ),
 }
-"""Jar sets by name: `spark` is what every session needs, `s3` a lake in a bucket, `postgres` a catalog there,
+"""Jar sets by name: `spark` is what every session needs, `s3` a lake in a bucket; then what the kinds of catalogs need;
 `kafka` a broker for recording and tests, `rest` the catalog server that Iceberg tests its own clients against."""
 CLASSIFIED = {
     "rest": (
@@ -78,7 +80,7 @@ UNUSED = {
         "org.apache.httpcomponents:httpcore",
         "org.slf4j:slf4j-api",
     ),
-    "postgres": ("org.checkerframework:checker-qual",),  # annotations
+    **{kind.jars.name: kind.jars.unused for kind in CATALOGS.values() if kind.jars},
 }
 """What packages of a set name and no session needs."""
 

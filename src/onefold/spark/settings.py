@@ -9,7 +9,6 @@ from pathlib import Path
 from onefold.lake import CATALOG, Lake
 from onefold.setting_origins import speaks_of_secret
 from onefold.spark.jars import jar_home, jars
-from onefold.storage import S3Storage, s3_of_spark, s3_secrets
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
 # The second compiler is for what runs once a record. By its own thresholds, a tenth of these, it takes a third of the
@@ -63,9 +62,9 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
         f"{name}.{PLACE}": lake.warehouse,
         "spark.jars": ",".join(str(jar) for name in jar_sets(lake) for jar in jars(name)),
         name: "org.apache.iceberg.spark.SparkCatalog",
-        **{f"{name}.{key}": value for key, value in lake.catalog.of_spark(lake.warehouse).items()},
+        **{f"{name}.{key}": value for key, value in lake.catalog.spark_properties(lake.warehouse).items()},
         f"{name}.cache-enabled": "false",
-        **s3_of_spark(lake.storage),
+        **lake.storage.spark_settings,
         **_trust(lake),
         **{key: value for key, value in lake.settings.spark_conf.items() if not _late(key)},
     }
@@ -87,7 +86,7 @@ def class_path(lake: Lake, more: Iterable[str] = ()) -> dict[str, str]:
 
 def _trust(lake: Lake) -> dict[str, str]:
     bundle = lake.settings.s3_ca_bundle
-    if bundle is None or not isinstance(lake.storage, S3Storage):
+    if bundle is None or lake.storage.access is None:
         return {}
     from onefold.spark.ca_bundle import trust_settings
 
@@ -107,7 +106,9 @@ def secret_settings(lake: Lake) -> dict[str, str]:
     of_catalog = {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
     given = lake.settings.spark_conf.items()
     return (
-        of_catalog | s3_secrets(lake.storage) | {key.removeprefix(_HADOOP): value for key, value in given if _late(key)}
+        of_catalog
+        | lake.storage.spark_secrets
+        | {key.removeprefix(_HADOOP): value for key, value in given if _late(key)}
     )
 
 
@@ -118,5 +119,5 @@ def _late(key: str) -> bool:
 
 def jar_sets(lake: Lake) -> list[str]:
     """The sets of jars that a lake needs."""
-    s3 = ["s3"] if isinstance(lake.storage, S3Storage) else []
-    return ["spark", *s3, *lake.catalog.jar_sets]
+    catalog = [lake.catalog.jars.name] if lake.catalog.jars else []
+    return ["spark", *lake.storage.jar_sets, *catalog]

@@ -36,6 +36,29 @@ class LocalStorage:
     def uri(self) -> str:
         return str(self.root)
 
+    @property
+    def folder(self) -> Path:
+        return self.root
+
+    @property
+    def access(self) -> None:
+        return None
+
+    @property
+    def jar_sets(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def spark_secrets(self) -> dict[str, str]:
+        return {}
+
+    def path_or_uri(self, key: str) -> str:
+        return str(self.root / key)
+
     def uri_of(self, key: str) -> str:
         return f"file://{self._path(key)}"  # unquoted: Hadoop takes a path as it is
 

@@ -7,8 +7,10 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
+
+from onefold.storage.access import S3Access
 
 CHUNK = 1 << 20
 """Bytes that are held at once."""
@@ -51,6 +53,35 @@ class Storage(Protocol):
     @property
     def uri(self) -> str:
         """The root, as people and Spark name it."""
+        ...
+
+    @property
+    def folder(self) -> Path | None:
+        """The root as a folder of this host; None: it lies elsewhere."""
+        ...
+
+    @property
+    def access(self) -> S3Access | None:
+        """How its bucket is reached; None: it is no bucket."""
+        ...
+
+    @property
+    def jar_sets(self) -> tuple[str, ...]:
+        """The sets of jars that Spark needs to reach it (`onefold.spark.jars`)."""
+        ...
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """The settings by which Spark reaches it, without secrets."""
+        ...
+
+    @property
+    def spark_secrets(self) -> dict[str, str]:
+        """Hadoop's settings that no command line may show: its keys, where a login has them."""
+        ...
+
+    def path_or_uri(self, key: str) -> str:
+        """The object as a person opens it: a path, or an s3a:// URI."""
         ...
 
     def uri_of(self, key: str) -> str:

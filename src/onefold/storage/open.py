@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onefold.catalog import Claims
 from onefold.errors import UsageError
 from onefold.storage.access import S3Access
-from onefold.storage.claims import Claims
 from onefold.storage.local import LocalStorage
 from onefold.storage.objects import Storage
 from onefold.storage.s3 import S3Storage
@@ -15,7 +15,7 @@ from onefold.storage.s3 import S3Storage
 def open_storage(place: str, access: S3Access | None = None, claims: Claims | None = None) -> Storage:
     """The store at a folder, or at s3://bucket/prefix (s3a:// is the same), which is reached by `access`.
 
-    With `claims` they tell who puts an object first, in the place of the bucket.
+    With `claims` these decide who puts an object first, in place of the bucket.
 
     Raises:
         UsageError: another kind of place.

@@ -21,10 +21,11 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
+from onefold.catalog import Claims
 from onefold.errors import LakeUnavailableError
 from onefold.faults import fault_point
+from onefold.storage import clients
 from onefold.storage.access import S3Access
-from onefold.storage.claims import Claims
 from onefold.storage.objects import (
     CHUNK,
     ObjectInfo,
@@ -76,6 +77,25 @@ class S3Storage:
     @property
     def uri(self) -> str:
         return f"s3a://{self.bucket}/{self.prefix}".rstrip("/")
+
+    @property
+    def folder(self) -> None:
+        return None
+
+    @property
+    def jar_sets(self) -> tuple[str, ...]:
+        return ("s3",)
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        return clients.spark_settings(self.access, self.endpoint, self.region)
+
+    @property
+    def spark_secrets(self) -> dict[str, str]:
+        return clients.spark_secrets(self.access)
+
+    def path_or_uri(self, key: str) -> str:
+        return self.uri_of(key)
 
     @property
     def endpoint(self) -> str | None:

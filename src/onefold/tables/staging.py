@@ -31,13 +31,17 @@ from __future__ import annotations
 
 from onefold.dataset import Dataset
 from onefold.instants import LAST
-from onefold.vocabulary import Reason, Verdict
+from onefold.vocabulary import Level, Reason, Verdict
 
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
 COMPARED = "_compared"
 WITHIN = "_within"
 PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
-LEVELS = {"producer": PRODUCER, "message_id": MESSAGE_ID, "business_key": BUSINESS_KEY}
+LEVELS: dict[str, str] = {
+    Level.PRODUCER: PRODUCER,
+    Level.MESSAGE_ID: MESSAGE_ID,
+    Level.BUSINESS_KEY: BUSINESS_KEY,
+}
 """The identity levels that have a column of their own."""
 WITNESS = "_witness"
 TIED = "_tied"

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from onefold.offsets import TopicPartition
 from onefold.report.history import Entry, Strip
 from onefold.report.page import in_order, instant, share, thin
-from onefold.ui.standing import Batch, Standing
-from onefold.vocabulary import Verdict
+from onefold.ui.dataset_status import Batch, Standing
+from onefold.vocabulary import LOST, Level, Verdict
 
 WIDE = 720.0
 """Units of a chart's width; the page scales it."""
 HIGH = 96.0
 _STEP = 24.0
-LEVELS = ("position", "producer", "message_id", "business_key", "key_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def charts_of(batches: Sequence[Batch]) -> list[Chart]:
         return lambda entry: entry.counts.get(kind, 0)
 
     levels = {kind for one in batches for kind in one.entry.duplicates}
-    ordered = [kind for kind in LEVELS if kind in levels] + sorted(levels.difference(LEVELS))
+    ordered = [kind for kind in Level if kind in levels] + sorted(levels.difference(Level))
     verdicts = in_order({kind for one in batches for kind, count in one.entry.counts.items() if count})
     return [
         _chart("records", "Records by verdict", batches, {kind: verdict(kind) for kind in verdicts}),
@@ -175,10 +174,8 @@ def _tone(kind: str) -> str:
     """The colour of a part: what it means for the reader, of several kinds."""
     if kind in ("landed", "open"):
         return kind
-    return "lost" if kind in ("retention", "truncated", "deleted") else "hole"
+    return "lost" if kind in LOST else "hole"
 
 
 def _words(kind: str) -> str:
-    return {"open": "not covered", "message_id": "message id", "business_key": "business key"}.get(
-        kind, kind.replace("_", " ")
-    )
+    return "not covered" if kind == "open" else kind.replace("_", " ")

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from onefold.lake import Lake
 from onefold.report.history import READERS, History
+from onefold.ui.dataset_status import Standing, stand
 from onefold.ui.histories import Decided, Histories, unless_broken
-from onefold.ui.standing import Standing, stand
 
 ROWS = 25
 """Datasets of a page."""

@@ -8,7 +8,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, Stric
 
 from onefold.report.page import bytes_, instant, interval, lasting, share, shown, thin, undated
 from onefold.ui.charts import trend_of
-from onefold.ui.standing import STATES
+from onefold.ui.dataset_status import STATES
+from onefold.vocabulary import LOST
 
 
 def render(template: str, **values: object) -> str:
@@ -30,5 +31,5 @@ def _environment() -> Environment:
     )
     filters = (thin, share, bytes_, instant, interval, undated, lasting)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
-    environment.globals |= {"trend_of": trend_of, "states": STATES}
+    environment.globals |= {"trend_of": trend_of, "states": STATES, "LOST": LOST}
     return environment

@@ -15,10 +15,10 @@ from onefold import lake_keys
 from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
 from onefold.ui.charts import charts_of, lines_of
+from onefold.ui.dataset_status import stand
 from onefold.ui.histories import Histories
 from onefold.ui.overview import overview_of
 from onefold.ui.rendering import render
-from onefold.ui.standing import stand
 
 READ = 100
 """Reports of a dataset that its page reads when it has no history, at most."""

@@ -10,13 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold import lake_keys
-from onefold.catalog import Head, StateTable
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.dedup.survivors import SLOT, in_slots
 from onefold.faults import fault_point
 from onefold.generation import check_generation
+from onefold.iceberg.commits import Head
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan

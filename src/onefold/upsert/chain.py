@@ -23,7 +23,7 @@ from onefold.tables import staging as C
 from onefold.upsert.gaps import Link, keys_of, mark_links
 from onefold.upsert.judge import answered, stands_above_winner
 from onefold.values.canonical import same_content
-from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
+from onefold.vocabulary import Action, Level, Reason, RowState, Scope, Verdict
 
 STANDS = (RowState.LIVE, RowState.DELETED)
 
@@ -233,7 +233,7 @@ def _same_level(level: str, other: Column, rows: DataFrame) -> Column:
     if name not in rows.columns:
         return F.lit(False)
     same = F.coalesce(F.col(name) == other[name.removeprefix("_")], F.lit(False))
-    if level == "producer":  # it counts for each partition anew
+    if level == Level.PRODUCER:  # it counts for each partition anew
         for part in E.POSITION[:-1]:
             same &= F.col(C.ORDER)[part.removeprefix("_")] == other["order"][part.removeprefix("_")]
     return same

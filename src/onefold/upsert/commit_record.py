@@ -12,10 +12,11 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
-from onefold.catalog import ROOT, find_state
 from onefold.dataset import Dataset
 from onefold.decisions import Standing
 from onefold.errors import LandedBytesMissingError
+from onefold.iceberg.commits import ROOT
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import Interval

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.landing.manifest import Manifest
-from onefold.offsets import LOST, Coverage, Present, Range, TopicPartition, meet, merged, minus, size
+from onefold.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus, size
+from onefold.vocabulary import LOST, HoleKind
 
 Hole = tuple[int, int, str]
 """`(start, end, kind)`"""
@@ -119,7 +120,7 @@ def _whole(accounts: list[PartitionAccount]) -> PartitionAccount:
 
 def _remainder(manifest: Manifest) -> str | None:
     """The kind of a live topic's missing offsets that the landing does not name."""
-    return None if manifest.examined else "log_gap"
+    return None if manifest.examined else HoleKind.LOG_GAP
 
 
 def _account(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
-from onefold.catalog import ROOT
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Reused, Session
 from onefold.errors import StepMissingError
+from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
 from onefold.upsert.commit_record import Highest

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.catalog import Head
 from onefold.dataset import Dataset
 from onefold.decisions import Mark
+from onefold.iceberg.commits import Head
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, Manifest

@@ -17,7 +17,7 @@ from onefold.dedup.survivors import INCOMPARABLE, RETRIES, before_offset, partit
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.values.canonical import same_content
-from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
+from onefold.vocabulary import Action, Level, Reason, RowState, Scope, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ def _facts(joined: DataFrame, dataset: Dataset) -> tuple[_Facts, DataFrame]:
         for level, name in C.LEVELS.items()
         if U.BASE + name in joined.columns and name in joined.columns
     }
-    if "producer" in same_levels:  # it counts for each partition anew
+    if Level.PRODUCER in same_levels:  # it counts for each partition anew
         for part in ("cluster", "topic", "incarnation", "partition"):
-            same_levels["producer"] &= order[part] == base_order[part]
+            same_levels[Level.PRODUCER] &= order[part] == base_order[part]
     asked = {
         "has": F.col(U.BASE + C.HASH).isNotNull(),
         "same": same_content(F.col(content), F.col(U.BASE + content)),

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.catalog import RECORD_PROPERTY
 from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.faults import fault_point
+from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.lake import CATALOG
 from onefold.spark.flat_structs import laid_flat, read_flat
 from onefold.spark.iceberg_tables import commits_name, view_of

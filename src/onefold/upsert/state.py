@@ -9,10 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from onefold import lake_keys
-from onefold.catalog import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError, StateTable, state_name
 from onefold.dataset import Dataset
 from onefold.errors import LakeUnavailableError
 from onefold.generation import Generation, begun_rebuild
+from onefold.iceberg.commits import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError
+from onefold.iceberg.state_table import StateTable, state_name
 from onefold.lake import CATALOG, STAGING, Lake
 from onefold.spark.flat_structs import flat_fields, with_structs
 from onefold.spark.iceberg_tables import ensure_namespace, new_table

@@ -324,7 +324,7 @@ def _move_once_per_decision(original: Any) -> Any:
 
 def _carry_no_record(original: Any) -> Any:
     def _carry(self: Any, to: Any, base: int) -> None:
-        from onefold.catalog import ROOT, Head
+        from onefold.iceberg.commits import ROOT, Head
 
         original(self, Head(to.snapshot, ROOT), base)
 
@@ -350,7 +350,7 @@ def _release_anew(original: Any) -> Any:
 
 def _drop_only_what_exists(original: Any) -> Any:
     def drop_table(lake: Any, name: str) -> None:
-        from onefold.catalog import open_catalog
+        from onefold.iceberg.connection import open_catalog
 
         open_catalog(lake).load_table(tuple(name.split(".")[1:]))
         original(lake, name)
@@ -449,7 +449,7 @@ FAULTS: dict[str, Fault] = {
         f"{LAWS}::test_L4_no_batch_moves_a_row_back[upsert, tie conflict]", _update_by_older,
     ),
     "a publication from any base": Fault(
-        "L5", "StateTable.publish", "A publication does not require the base that upsert recorded.",
+        "L5", "BranchedTable.publish", "A publication does not require the base that upsert recorded.",
         "tests/integration/test_catalog.py::test_main_moves_only_from_the_base", _publish_from_anywhere,
     ),
     "the quarantine keeps no bytes": Fault(
@@ -528,7 +528,7 @@ FAULTS: dict[str, Fault] = {
         f"{CRASHES}[amid_merge]", _displace_on_main,
     ),
     "a try goes on with a left branch": Fault(
-        "after_merge", "StateTable.cut_branch", "A new attempt begins at the branch that a killed one has left.",
+        "after_merge", "BranchedTable.cut_branch", "A new attempt begins at the branch that a killed one has left.",
         f"{CRASHES}[after_merge]", _go_on_with_a_left_branch,
     ),
     "an upserted batch waits for an operator": Fault(
@@ -565,7 +565,7 @@ FAULTS: dict[str, Fault] = {
         _move_once_per_decision,
     ),
     "a rollback loses the commit record": Fault(
-        "after_rollback", "StateTable._carry", "The snapshot of a rollback names no commit record.", ROLLBACKS,
+        "after_rollback", "BranchedTable._carry", "The snapshot of a rollback names no commit record.", ROLLBACKS,
         _carry_no_record,
     ),
     "a decision is on record before it is made": Fault(
@@ -605,7 +605,7 @@ FAULTS: dict[str, Fault] = {
         _end_no_erasure,
     ),
     "a claim is overruled": Fault(
-        "after_claim", "Claims.claim", "A driver puts its own bytes where another has claimed.",
+        "after_claim", "DatabaseClaims.claim", "A driver puts its own bytes where another has claimed.",
         f"{CLAIMS}[sqlite-after_claim]", _put_my_own_claim,
     ),
     "an object that was claimed is put again": Fault(

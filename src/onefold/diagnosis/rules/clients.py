@@ -11,6 +11,7 @@ from onefold.diagnosis.writers import writers_of
 from onefold.instants import span_text
 from onefold.kafka.condition import Activity, GroupCondition, Opener, PartitionCondition, RecordBatch, TopicCondition
 from onefold.report.causes import Change
+from onefold.vocabulary import Level
 
 LONGEST = timedelta(minutes=15)
 """transaction.max.timeout.ms where the brokers do not tell it: Kafka's default."""
@@ -164,7 +165,7 @@ def idempotence(facts: Facts) -> Iterator[Finding]:
     producer.id.expiration.ms. So if its newest record is younger than that and none of them has a batch as young, the
     record was written by one without an id.
     """
-    severity: Severity = "warning" if facts.dataset.deciding != "position" else "error"
+    severity: Severity = "warning" if facts.dataset.deciding is not Level.POSITION else "error"
     why = "A producer without an id writes a record a second time when it retries after a lost acknowledgement."
     if severity == "error":
         why += " By its position this dataset cannot tell."

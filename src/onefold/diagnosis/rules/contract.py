@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding
 from onefold.report.causes import Change
+from onefold.vocabulary import Level
 
 _FILE = "dataset file"
 
 
 def position_decides(facts: Facts) -> Iterator[Finding]:
     """An append whose records are the same only at the same position."""
-    if facts.dataset.apply.mode == "append" and facts.dataset.deciding == "position":
+    if facts.dataset.apply.mode == "append" and facts.dataset.deciding is Level.POSITION:
         why = "Only the position decides: a message that a producer wrote twice has two, and both become rows."
         change = Change("identity.message_id", note="an id that the producer sets, or a business_key")
         yield Finding("warning", _FILE, "identity: no message_id, no business_key", why, change)

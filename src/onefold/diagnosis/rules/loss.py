@@ -10,18 +10,21 @@ from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, lasting, millis
 from onefold.diagnosis.rules.retention import enough
 from onefold.instants import span_text
-from onefold.offsets import LOST
 from onefold.report.causes import Change
+from onefold.vocabulary import LOST, HoleKind
 
 NOTABLE = 0.01
 """The share of duplicates from which they are a warning."""
 MENDS = {
-    "retention": ("they had expired", None),
-    "truncated": (
+    HoleKind.RETENTION: ("they had expired", None),
+    HoleKind.TRUNCATED: (
         "the log was cut off",
         Change("unclean.leader.election.enable", "false", "and min.insync.replicas=2"),
     ),
-    "deleted": ("the topic was deleted", Change("delete.topic.enable", "false", "or withdraw the right to DELETE")),
+    HoleKind.DELETED: (
+        "the topic was deleted",
+        Change("delete.topic.enable", "false", "or withdraw the right to DELETE"),
+    ),
 }
 
 

@@ -24,6 +24,7 @@ from onefold.kafka.segment_index import SegmentIndex
 from onefold.kafka.transactions import OfProducer, Transactions
 from onefold.records import envelope as E
 from onefold.storage import S3Access, open_storage
+from onefold.vocabulary import LogStatus
 
 CUT = 64 << 10
 """Bytes of damage that are kept with the row that tells of it."""
@@ -83,7 +84,7 @@ def chunks_of(one: PlacedSegment, transactions: list[Transactions], origin: Orig
     for chunk in index.chunks:
         fates = {
             kind: [span for each in of for span in spans(each) if span[1] < chunk.last and span[2] > chunk.first]
-            for kind, spans in ((E.ABORTED, _aborted), (E.OPEN, _open))
+            for kind, spans in ((LogStatus.ABORTED, _aborted), (LogStatus.OPEN, _open))
         }
         yield (*where, chunk.start, chunk.end, None, json.dumps(fates))
     for damage in index.damage:
@@ -176,7 +177,7 @@ def _fates(columns: dict[str, pa.Array], fates: dict[str, dict[int, Any]], rows:
     if not control.any() and not (transactional.any() and any(fates.values())):
         return pa.nulls(rows, pa.string())
     names = np.full(rows, None, dtype=object)
-    names[control] = E.CONTROL
+    names[control] = LogStatus.CONTROL
     if transactional.any():
         bases = columns["base"].to_numpy()
         producers = columns["producer_id"].fill_null(-1).to_numpy()

@@ -15,7 +15,6 @@ from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.dataset.advice import notes_of
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
-from onefold.landing.preview import planned
 from onefold.settings import load_settings
 
 
@@ -109,10 +108,10 @@ def run(
     plans = [*begun, *(plan_batch(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)]
     wanted = [plan for plan in plans if not plan.empty]
     if dry_run:
-        rows = [planned(plan) for plan in plans]
+        rows = [plan.preview for plan in plans]
         answer(f"{name}: would read", rows, as_json, _would_read)
         return
-    for said in dict.fromkeys(one for plan in plans if plan not in begun for one in getattr(plan, "notes", [])):
+    for said in dict.fromkeys(one for plan in plans if plan not in begun for one in plan.notes):
         note(f"{name}: {said}")
     if not wanted:
         note(f"{name}: nothing new")

@@ -1,9 +1,9 @@
-"""Who is first, for a store without conditional puts: a row of the catalog's database says it.
+"""Who is first to put an object, for a store without conditional puts: a row of the catalog's database decides.
 
-Whoever wants to put an object that is not there claims its place with the bytes that it would put. Of several the
-database takes one, and all of them put that one's bytes: so a put that comes late, of a process that had stopped or of
-a network that kept it, changes nothing. A lock would have to end before such a put. Rows go when the object is there;
-one that a killed process leaves is carried out by whoever comes next.
+A writer that wants to put a new object claims its place with the bytes that it would put. Of several claims the
+database takes one, and all writers put that one's bytes: so a late put, of a stopped process or a slow network,
+changes nothing. A lock would have to end before such a put. A row is removed when the object exists; the claim of a
+killed process is carried out by the next writer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     Column,
@@ -29,8 +30,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from onefold.database import Database
 from onefold.errors import LakeUnavailableError
+
+if TYPE_CHECKING:
+    from onefold.catalog.database import DatabaseCatalog
 
 CLAIMS = Table(
     "onefold_claims",
@@ -41,28 +44,28 @@ CLAIMS = Table(
 _INSERT = text("INSERT INTO onefold_claims (place, data) VALUES (:place, :data) ON CONFLICT DO NOTHING")
 
 
-class Claims:
-    """The claims of all who write with one catalog."""
+class DatabaseClaims:
+    """The claims of all writers with one catalog."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: DatabaseCatalog) -> None:
         self._database = database
 
     def claim(self, place: str, data: bytes) -> bytes:
-        """The bytes that are to be put at a place: these, or those of who was first."""
+        """The bytes to put at a place: these, or those of the writer that was first."""
         while True:
             with self._transaction() as connection:
                 connection.execute(_INSERT, {"place": place, "data": data})
-                standing = connection.execute(select(CLAIMS.c.data).where(CLAIMS.c.place == place)).scalar()
-            if standing is not None:  # else the other's went between the two questions
-                return bytes(standing)
+                claimed = connection.execute(select(CLAIMS.c.data).where(CLAIMS.c.place == place)).scalar()
+            if claimed is not None:  # else the other's row was removed between the two statements
+                return bytes(claimed)
 
     def drop(self, place: str) -> None:
-        """Nothing is claimed at a place any more: an object is there."""
+        """Remove the claim on a place: an object is there."""
         with self._transaction() as connection:
             connection.execute(delete(CLAIMS).where(CLAIMS.c.place == place))
 
     def drop_below(self, folder: str) -> None:
-        """Nothing is claimed below a folder any more."""
+        """Remove the claims on all places below a folder."""
         with self._transaction() as connection:
             connection.execute(delete(CLAIMS).where(func.substr(CLAIMS.c.place, 1, len(folder)) == folder))
 
@@ -79,6 +82,6 @@ class Claims:
         engine = create_engine(self._database.sqlalchemy, poolclass=NullPool)
         try:
             CLAIMS.create(engine, checkfirst=True)
-        except DBAPIError:  # another has just made it
+        except DBAPIError:  # another process has just created it
             CLAIMS.create(engine, checkfirst=True)
         return engine

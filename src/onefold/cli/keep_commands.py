@@ -12,11 +12,10 @@ from onefold import lake_keys
 from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
 from onefold.cli.batches import ended, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
-from onefold.cli.decide import Who, user
+from onefold.cli.decide_commands import Who, user
 from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
-from onefold.landing.preview import planned
 from onefold.operations.launcher import Say
 from onefold.settings import load_settings
 
@@ -66,7 +65,7 @@ def rebuild(
     lake, dataset = open_dataset(name)
     plans = landed_plans(lake, dataset)
     if dry_run:
-        answer(f"{name}: would fold", [planned(plan) for plan in plans], as_json)
+        answer(f"{name}: would fold", [plan.preview for plan in plans], as_json)
         return
     with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
         done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
@@ -175,8 +174,8 @@ def recover(
     as_json: AsJson = False,
 ) -> None:
     """Give the catalog back the tables it has lost, from what lies in the lake. Nothing may be running."""
-    from onefold.catalog import find_state
     from onefold.generation import open_dataset as find
+    from onefold.iceberg.state_table import find_state
     from onefold.maintenance.recovery import find_lost, register
 
     lake = Lake(load_settings())

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from onefold.offsets import LOST
 from onefold.report.history import Entry, History
 from onefold.ui.histories import Decided
-from onefold.vocabulary import Verdict
+from onefold.vocabulary import LOST, Verdict
 
 TREND = 30
 """Batches that the overview's chart shows, and over which it counts."""

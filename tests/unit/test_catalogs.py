@@ -1,27 +1,40 @@
-"""The catalog's database: one URI for two clients, and a password that neither arguments nor messages show."""
+"""Kinds of catalogs: one URI for two clients, a password that nothing shows, and one place that knows each kind."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections.abc import Callable
+from inspect import isabstract
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from pydantic import ValidationError
 
-from onefold.catalog import find_state
+import onefold
+from onefold.catalog import CATALOGS, CatalogKind, JarSet, catalog_at, kind_at
+from onefold.catalog.kind import Release
+from onefold.catalog.postgres import PostgresCatalog
+from onefold.catalog.sqlite import SqliteCatalog
 from onefold.cli.config import rows_of
-from onefold.database import Database
 from onefold.dataset import Dataset
 from onefold.errors import LakeUnavailableError, UsageError
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
+from onefold.publish.lease import lease
 from onefold.setting_origins import origins_in
 from onefold.settings import Settings
+from onefold.spark.jars import locked
 from onefold.spark.settings import jar_sets, secret_settings, session_settings
 from tests.support.certificates import certificate_in
 
 POSTGRES = "postgresql+psycopg2://me:s3cr3t@db.example:5433/catalog?sslmode=require"
 NAME = "spark.sql.catalog.onefold"
+SOURCE = Path(onefold.__file__).parent
+JARS_OF_REST = ("spark/jars.py", "rest")
+"""The set of jars of Iceberg's own test server."""
 
 
 @pytest.mark.parametrize(
@@ -33,16 +46,19 @@ NAME = "spark.sql.catalog.onefold"
     ],
 )
 def test_spark_opens_the_same_server(uri: str, jdbc: str) -> None:
-    assert Database(uri).jdbc == jdbc
-    assert Database(uri).user == "me"
-    assert Database(uri).sqlalchemy == uri.replace("postgresql://", "postgresql+psycopg2://")
+    catalog = catalog_at(uri, {})
+    assert isinstance(catalog, PostgresCatalog)
+    assert catalog.jdbc == jdbc
+    assert catalog.spark_properties("w")["jdbc.user"] == "me"
+    assert catalog.sqlalchemy == uri.replace("postgresql://", "postgresql+psycopg2://")
 
 
 def test_sqlite_waits_for_the_other_client(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'new' / 'catalog.db'}")
-    assert database.jdbc == f"jdbc:sqlite:{tmp_path / 'new' / 'catalog.db'}?busy_timeout=60000"
-    assert database.sqlalchemy.endswith("/new/catalog.db?timeout=60")
-    assert (database.user, database.password) == (None, None)
+    catalog = catalog_at(f"sqlite:///{tmp_path / 'new' / 'catalog.db'}", {})
+    assert isinstance(catalog, SqliteCatalog)
+    assert catalog.jdbc == f"jdbc:sqlite:{tmp_path / 'new' / 'catalog.db'}?busy_timeout=60000"
+    assert catalog.sqlalchemy.endswith("/new/catalog.db?timeout=60")
+    assert (catalog.secrets, "jdbc.user" in catalog.spark_properties("w")) == ({}, False)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +70,12 @@ def test_sqlite_waits_for_the_other_client(tmp_path: Path) -> None:
         ("postgresql://me:s3cr3t@/catalog", "user, host and database must be named"),
         ("postgresql://db/catalog", "user, host and database must be named"),
         ("postgresql://me:s3cr3t@db", "user, host and database must be named"),
-        ("postgresql://me@db/catalog?password=s3cr3t", "stands before the host"),
+        ("postgresql://me@db/catalog?password=s3cr3t", "belongs before the host"),
     ],
 )
 def test_what_not_both_can_open_is_refused_without_its_password(uri: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
-        _ = Database(uri).url
+        catalog_at(uri, {}).pyiceberg_properties("w")
     assert "s3cr3t" not in str(raised.value)
 
 
@@ -170,7 +186,11 @@ def test_a_rest_catalog_is_an_address_with_properties_of_which_no_secret_is_show
         *("org.apache.iceberg.rest.RESTCatalog", "https://catalog.example/api", "shop", "all")
     ]
     assert jar_sets(lake) == ["spark", "s3"]
-    assert lake.catalog.of_pyiceberg(lake.warehouse) == {"type": "rest", "uri": "https://catalog.example/api", **own}
+    assert lake.catalog.pyiceberg_properties(lake.warehouse) == {
+        "type": "rest",
+        "uri": "https://catalog.example/api",
+        **own,
+    }
     assert "s3cr3t" not in repr(lake)
     shown = {row["setting"]: row["value"] for row in rows_of(lake.settings, origins_in(Path(), os.environ))}
     assert (shown["catalog"], shown["catalog_properties.scope"]) == ("https://catalog.example/api", "all")
@@ -196,3 +216,112 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(
     with pytest.raises(LakeUnavailableError, match=r"postgresql://me:\*\*\*@127.0.0.1:9/catalog") as raised:
         find_state(lake, dataset())
     assert "s3cr3t" not in str(raised.value)
+
+
+def test_each_kind_has_a_file_and_a_row() -> None:
+    files = {file.stem for file in (SOURCE / "catalog").glob("*.py")}
+    assert files - {"__init__", "kind", "database", "claims", "file_lock"} == set(CATALOGS)
+    for name, kind in CATALOGS.items():
+        assert kind.__module__ == f"onefold.catalog.{name}"
+        assert not isabstract(kind)
+
+
+def test_each_kind_answers_only_to_its_own_addresses() -> None:
+    schemes = [scheme for kind in CATALOGS.values() for scheme in kind.schemes]
+    assert len(schemes) == len(set(schemes))
+    assert all(kind_at(kind.address) is kind for kind in CATALOGS.values())
+    assert kind_at("catalog.db") is None
+
+
+def test_the_jars_of_each_kind_are_locked() -> None:
+    for kind in CATALOGS.values():
+        for package in kind.jars.packages if kind.jars else ():
+            _, artifact, version = package.split(":")
+            assert any(
+                name.endswith(f"{artifact}-{version}.jar") for name in locked(kind.jars.name if kind.jars else "")
+            )
+
+
+def test_no_file_names_a_kind_of_catalog_or_a_class_of_store_by_itself() -> None:
+    """A kind is asked through its class, and a store through `Storage`; `rest` is a set of jars, too."""
+    classes = {kind.__name__ for kind in CATALOGS.values()}
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        place = file.relative_to(SOURCE).as_posix()
+        if place.startswith("catalog/"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            literal = isinstance(node, ast.Constant) and node.value in CATALOGS and (place, node.value) != JARS_OF_REST
+            if literal or (isinstance(node, ast.Name) and node.id in classes) or is_test_of_a_store(node, place):
+                found.append((place, node.lineno))
+    assert found == []
+
+
+def is_test_of_a_store(node: ast.AST, place: str) -> bool:
+    """`isinstance(…, LocalStorage)` and the like; only a copy on the server asks for a bucket of the same endpoint."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "isinstance" or place == "storage/s3.py":
+        return False
+    return bool({"LocalStorage", "S3Storage"} & {getattr(part, "id", "") for part in ast.walk(node)})
+
+
+class Toy(CatalogKind):
+    """A kind of catalog as one adds it: answers, and no word about it elsewhere."""
+
+    title = "a toy"
+    schemes = ("toy",)
+    address = "toy://box"
+    has_claims = True
+    jars = JarSet("toys", ("org.example:toy:1",))
+    taken: ClassVar[list[str]] = []
+
+    def pyiceberg_properties(self, warehouse: str) -> dict[str, str]:
+        return {"type": "in-memory", "warehouse": warehouse}
+
+    def spark_properties(self, warehouse: str) -> dict[str, str]:
+        return {"catalog-impl": "org.example.Toy", "warehouse": warehouse}
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        return {"toy.key": "s3cr3t"}
+
+    def take_lease(self, name: str, wait: float, folder: Path) -> Release | None:
+        self.taken.append(f"{name}, {wait:g} s")
+        return (lambda: self.taken.append(f"{name} given back")) if wait else None
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> type[Toy]:
+    monkeypatch.setitem(CATALOGS, "toy", Toy)
+    monkeypatch.setattr(Toy, "taken", [])
+    return Toy
+
+
+def test_a_new_kind_is_asked_for_all_that_depends_on_it(
+    toy: type[Toy], monkeypatch: pytest.MonkeyPatch, dataset: Callable[..., Dataset]
+) -> None:
+    lake = remote(monkeypatch, "toy://box")
+    started = session_settings(lake)
+    assert started[f"{NAME}.catalog-impl"] == "org.example.Toy"
+    assert started["spark.jars"] == "/jars/spark.jar,/jars/s3.jar,/jars/toys.jar"
+    assert secret_settings(lake) == {f"{NAME}.toy.key": "s3cr3t"}
+    with lease(lake, dataset()) as got:
+        assert got
+    assert toy.taken == ["tests.things, 0 s", "tests.things, 900 s", "tests.things given back"]
+    assert Settings(catalog="toy://box", s3_put_if_absent="catalog").s3_put_if_absent == "catalog"
+
+
+def test_messages_name_a_new_kind(toy: type[Toy], monkeypatch: pytest.MonkeyPatch) -> None:
+    del toy
+    with pytest.raises(
+        UsageError, match=r"it takes sqlite:\S+, postgresql\S+, a REST catalog's https://… or toy://box$"
+    ):
+        catalog_at("box://toy", {})
+    for name in ("AWS_PROFILE", "ONEFOLD_CATALOG"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match=r"to its catalog, postgresql\S+, a REST catalog's https://… or toy://box \."):
+        _ = Lake(Settings(lake="s3a://bucket/lake")).catalog
+    with pytest.raises(ValidationError, match=r"=postgresql\S+ or toy://box, or for drivers on one host sqlite"):
+        Settings(s3_put_if_absent="catalog")
