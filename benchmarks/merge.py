@@ -122,15 +122,15 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
 
     from onefold.dataset import load_dataset
     from onefold.dedup.identity import identify
-    from onefold.dedup.survivors import in_slots
     from onefold.iceberg.commits import RECORD_PROPERTY, ROOT
     from onefold.landing.land import land_batch, plan_batch
     from onefold.records import envelope as E
     from onefold.spark.flat_structs import laid_flat, read_flat
+    from onefold.spark.slots import in_slots
     from onefold.tables import actions as U
     from onefold.upsert.state import branch_table, ensure_state, state_table
     from onefold.values.decode import DELETED, FILTERED, REJECTED, TOMBSTONE
-    from onefold.values.json import REJECTED_TYPE
+    from onefold.values.rejection import REJECTED_TYPE
     from onefold.vocabulary import RowState
     from spark_jobs import dedup, upsert
 

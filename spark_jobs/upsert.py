@@ -19,7 +19,7 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.job import main_of
-from onefold.upsert.apply import apply_batch
+from onefold.upsert.apply import Attempt, apply_batch
 from onefold.upsert.commit_record import CommitRecord, find_record
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import find_mark
@@ -59,7 +59,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     )
     if taken := taken_out_of(staged, manifest, obeyed):
         staged = dedup.run(session, lake, dataset, batch, taken=taken)
-    upserted = apply_batch(session, lake, dataset, staged, table, attempt, record, obeyed)
+    upserted = apply_batch(Attempt(session, lake, dataset, staged, table, attempt, record, obeyed))
     lake.put(lake_keys.attempt(dataset, batch, attempt, "upsert"), upserted)
     lake.put(lake_keys.latest(dataset, batch), upserted)
     fault_point("after_upsert")

@@ -21,7 +21,7 @@ from tests.support.project import THINGS, Project, line, thing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefixtures("airflow_database")]
 STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")
-RATE = "duplicate rate=0.5"
+RATE = "duplicate_rate=0.5"
 STEPS = ("dedup", "upsert", "gate", "publish", "report")
 NOTHING_RUN = dict.fromkeys(STEPS, "skipped")
 
@@ -100,7 +100,7 @@ def test_rejected_nothing_is_decided(decide: Callable[..., Any], project: Projec
     [shown] = found["shown"]
     assert shown["subject"] == f"Release batch {red} of things?"
     assert (shown["options"], shown["defaults"]) == (["Approve", "Reject"], ["Reject"])
-    assert "- `duplicate rate`: found `0.5`, wanted `at most 0.4` (waived)" in shown["body"]
+    assert "- `duplicate rate` (`duplicate_rate`): found `0.5`, wanted `at most 0.4` (waived)" in shown["body"]
     assert "**Reason given**, by `dag_test`\n\n> `a known retry`\n> `**Red checks**: 'none'`" in shown["body"], (
         "a reason cannot pass for a check"
     )
@@ -131,7 +131,7 @@ def test_approved_it_is_published_under_the_name_of_whoever_approved(
     [made] = decisions_of(project.lake, project.dataset())
     assert (made["decision"], made["by"], made["state"]) == ("release", "ada", "published")
     assert made["reason"].startswith("a known retry")
-    assert made["waived"] == [{"check": "duplicate rate", "value": "0.5", "carried": False}]
+    assert made["waived"] == [{"check": "duplicate_rate", "value": "0.5", "carried": False}]
     [event] = found["events"]
     assert (event["asset"], event["task"]) == ("shop.things", "publish")
     assert (event["extra"]["batch"], event["extra"]["already"]) == (red, False)

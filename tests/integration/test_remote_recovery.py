@@ -118,7 +118,7 @@ def test_a_lost_database_is_made_anew_from_the_bucket(project: Project, postgres
     assert proved(project)
     (again,) = arrive(project, str(project.home / "exports/accounts/1"))
     assert (again["already"], again["main"]) == (True, second["main"])
-    reasons = ["--reason", "seen", "--waive", "rejected rate=0.5"]
+    reasons = ["--reason", "seen", "--waive", "rejected_rate=0.5"]
     assert project.onefold("release", "accounts", red["batch"], *reasons).code == 0, "what waited can be decided"
     assert rows(project) == before | {"k-1": 99}
 

@@ -30,6 +30,7 @@ from onefold.operations.run import run_batch
 from onefold.records import envelope as E
 from onefold.records.read import count_landed, read_records
 from onefold.report.ledger import offsets_of, rows_of
+from onefold.vocabulary import LogStatus
 from sample.broker import Broker
 
 pytestmark = pytest.mark.kafka
@@ -174,28 +175,30 @@ def test_every_offset_is_read_with_its_fate(
         headers = [(pair.key, None if pair.value is None else bytes(pair.value)) for pair in row[E.HEADERS]]
         key, value = (None if one is None else bytes(one) for one in (row[E.KEY_BYTES], row[E.VALUE_BYTES]))
         by_fate.setdefault(row[E.FATE], {})[row[E.OFFSET]] = (key, value, row[E.TIMESTAMP], headers)
-    assert set(by_fate) == {None, E.ABORTED, E.CONTROL, E.OPEN}
-    everything = {offset: row for fate, found in by_fate.items() if fate != E.CONTROL for offset, row in found.items()}
+    assert set(by_fate) == {None, LogStatus.ABORTED, LogStatus.CONTROL, LogStatus.OPEN}
+    everything = {
+        offset: row for fate, found in by_fate.items() if fate != LogStatus.CONTROL for offset, row in found.items()
+    }
     assert everything == log.read("read_uncommitted")
     committed = log.read("read_committed")
-    stable = min(by_fate[E.OPEN])
+    stable = min(by_fate[LogStatus.OPEN])
     assert committed == {offset: row for offset, row in by_fate[None].items() if offset < stable}
     assert max(committed) < stable < log.end()
     [told] = manifest.transactions
-    aborted = {row[E.OFFSET] for row in rows if row[E.FATE] == E.ABORTED}
+    aborted = {row[E.OFFSET] for row in rows if row[E.FATE] == LogStatus.ABORTED}
     entries = aborted_by_the_broker(segments)
     of_the_broker = {
         row[E.OFFSET]
         for row in rows
         for producer, first, last in entries
-        if row[E.PRODUCER_ID] == producer and first <= row[E.OFFSET] <= last and row[E.FATE] != E.CONTROL
+        if row[E.PRODUCER_ID] == producer and first <= row[E.OFFSET] <= last and row[E.FATE] != LogStatus.CONTROL
     }
     assert len(entries) >= 5
     assert aborted == of_the_broker
-    assert size((start, end) for _, start, end in told.open) >= len(by_fate[E.OPEN])
+    assert size((start, end) for _, start, end in told.open) >= len(by_fate[LogStatus.OPEN])
     sequences: dict[Any, list[int]] = {}
     for row in sorted(rows, key=lambda row: row[E.OFFSET]):
-        if row[E.PRODUCER_ID] is not None and row[E.FATE] != E.CONTROL:
+        if row[E.PRODUCER_ID] is not None and row[E.FATE] != LogStatus.CONTROL:
             sequences.setdefault((row[E.PRODUCER_ID], row[E.PRODUCER_EPOCH]), []).append(row[E.SEQUENCE])
     assert all(found == list(range(len(found))) for found in sequences.values()), "the broker lets no other in"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")
-RATE = "duplicate rate=0.5"
+RATE = "duplicate_rate=0.5"
 POINTS = at_night(
     (
         *(("release", point) for point in (*DECISION_POINTS, "after_merge", "after_gate", "after_commit")),

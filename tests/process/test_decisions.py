@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 STRICT = THINGS.replace("max_conflicts: 1000", "max_conflicts: 0").replace(
     "max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4"
 )
-RATE = "duplicate rate=0.5"
+RATE = "duplicate_rate=0.5"
 Never: Any = None
 
 
@@ -110,13 +110,14 @@ def test_released_it_is_published_and_says_by_whom(strict: Project, session: Spa
     assert row_of(strict, batch)["decision"] == {"kind": "release", "by": "mia", "reason": "a known retry"}
     report = describe(lake, dataset, batch)
     assert (report.status, report.decision) == ("published", made)
-    assert [check.waived != "" for check in report.checks if check.name == "duplicate rate"] == [True]
+    assert [check.waived != "" for check in report.checks if check.id == "duplicate_rate"] == [True]
     page = Path(end.report).read_text()
     assert "Released\n      by mia" in page
-    assert "duplicate rate = <code>0.5</code>" in page
+    assert "<code>duplicate_rate</code> = <code>0.5</code>" in page
 
     main = main_of(strict)
     assert decide.release(lake, dataset, batch, [RATE], "mia", "a known retry") == made
+    assert decide.release(lake, dataset, batch, ["duplicate rate=0.5"], "mia", "by its title") == made
     assert carry_out(strict, session, batch).published.already  # type: ignore[union-attr]
     assert (main_of(strict), len(log_of(lake, "things", batch))) == (main, 1)
     for refused in (
@@ -144,9 +145,9 @@ def test_another_value_behind_a_rebase_stays_red(strict: Project, session: Spark
         publish_batch(lake, dataset, batch, upserted.attempt, here)
     assert main_of(strict) == main
     assert unfinished(lake, dataset) == [], "it was judged under the decision: only another one helps"
-    with pytest.raises(UsageError, match=r"duplicate rate found 1\."):
-        decide.release(lake, dataset, batch, ["duplicate rate=0.7"], "mia", "look again")
-    decide.release(lake, dataset, batch, ["duplicate rate=1"], "mia", "look again")
+    with pytest.raises(UsageError, match=r"duplicate_rate found 1\."):
+        decide.release(lake, dataset, batch, ["duplicate_rate=0.7"], "mia", "look again")
+    decide.release(lake, dataset, batch, ["duplicate_rate=1"], "mia", "look again")
     assert carry_out(strict, session, batch).published
     assert [row["state"] for row in decisions_of(lake, dataset)] == ["overruled", "published"]
 
@@ -161,25 +162,25 @@ def test_a_release_keeps_the_waivers_of_the_one_before_that_still_hold(strict: P
     assert other.published
     moved = carry_out(strict, session, batch).red
     assert moved
-    assert moved.failed == ("duplicate rate: found 0.75, wanted at most 0.4",)
+    assert moved.failed == ("duplicate rate: found 0.75, wanted at most 0.4 [duplicate_rate]",)
 
-    words = ["release", batch, "--waive", "duplicate rate=0.75", "--reason", "look again", "--who", "noa", "--json"]
+    words = ["release", batch, "--waive", "duplicate_rate=0.75", "--reason", "look again", "--who", "noa", "--json"]
     said = strict.onefold(*words[:-1], "--dry-run")
     assert "waived by the release before, and still: conflicts = 1" in " ".join(said.err.split()), said
-    made = decide.release(lake, dataset, batch, ["duplicate rate=0.75"], "noa", "look again")
+    made = decide.release(lake, dataset, batch, ["duplicate_rate=0.75"], "noa", "look again")
     assert [one.words for one in made.carried] == [conflicts]
-    assert [one.words for one in made.waivers] == ["duplicate rate=0.75"]
-    both = ["duplicate rate=0.75", conflicts]
+    assert [one.words for one in made.waivers] == ["duplicate_rate=0.75"]
+    both = ["duplicate_rate=0.75", conflicts]
     assert decide.release(lake, dataset, batch, both, "noa", "look again") == made, "all of it named: the same"
     assert decide.release(lake, dataset, batch, both[:1], "noa", "look again") == made
     end = carry_out(strict, session, batch)
     assert end.published
     assert end.published.decision == made
     page = Path(end.report).read_text()
-    assert "conflicts = <code>1</code> (of the release before)" in page
+    assert "<code>conflicts</code> = <code>1</code> (of the release before)" in page
     listed = decisions_of(lake, dataset)[-1]["waived"]
     assert listed == [
-        {"check": "duplicate rate", "value": "0.75", "carried": False},
+        {"check": "duplicate_rate", "value": "0.75", "carried": False},
         {"check": "conflicts", "value": "1", "carried": True},
     ]
 
@@ -206,7 +207,7 @@ def test_another_check_that_turns_red_is_not_waived_with_it(strict: Project, ses
 def test_a_law_cannot_be_waived(strict: Project, session: SparkSession, lines: list[bytes], law: str) -> None:
     batch = red(strict, session, "1", *lines)
     with pytest.raises(NotWaivableError, match=law):
-        decide.release(strict.lake, strict.dataset(), batch, ["duplicate rate=0.5"], "mia", "please")
+        decide.release(strict.lake, strict.dataset(), batch, ["duplicate_rate=0.5"], "mia", "please")
     assert log_of(strict.lake, "things", batch) == []
 
 
@@ -218,7 +219,7 @@ def test_discarded_it_is_landed_and_the_next_run_does_it_anew(strict: Project, s
     before = {one for (_, one) in open_catalog(lake).list_tables(STAGING)}
     made = decide.discard(lake, dataset, batch, "mia", "limits were wrong")
     assert made
-    assert made.failures == ["duplicate rate"]
+    assert made.failures == ["duplicate_rate"]
     told = row_of(strict, batch)
     assert (told["gate"], told["landed"], told["verdicts"], told["published"]) == (None, None, {}, False)
     assert told["decision"] == {"kind": "discard", "by": "mia", "reason": "limits were wrong"}
@@ -461,7 +462,7 @@ def test_the_commands_say_what_they_did(strict: Project, session: SparkSession) 
     done = strict.onefold("release", batch, "--waive", RATE, "--reason", "known", "--json")
     assert (done.code, done.json["state"], done.json["decision"]["kind"]) == (0, "published", "release"), done
     [row] = strict.onefold("decisions", "--json").json
-    assert (row["batch"], row["waived"]) == (batch, [{"check": "duplicate rate", "value": "0.5", "carried": False}])
+    assert (row["batch"], row["waived"]) == (batch, [{"check": "duplicate_rate", "value": "0.5", "carried": False}])
     assert "known" in strict.onefold("decisions", "things").out
     red_again = strict.onefold(
         "run", "things", "--export", str(strict.put("more/1.jsonl", [thing(4, "z"), thing(5, "z")]))

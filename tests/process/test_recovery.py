@@ -106,7 +106,7 @@ def test_a_lost_catalog_is_given_back_with_rows_and_what_waits(
     assert session.table("onefold.shop.accounts").count() == len(before)
     assert session.table("onefold.shop.accounts__quarantine").count() == 0, "it is there, and the red batch is not"
     assert project.onefold("recover", "--json").json == []
-    released = project.onefold("release", "accounts", red.batch, "--reason", "seen", "--waive", "rejected rate=0.5")
+    released = project.onefold("release", "accounts", red.batch, "--reason", "seen", "--waive", "rejected_rate=0.5")
     assert released.code == 0, released.err
     assert records_of(project.lake, project.dataset("accounts"))[0].batch == red.batch
 

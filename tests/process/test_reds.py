@@ -15,7 +15,7 @@ from onefold.iceberg.commits import MAIN
 from onefold.iceberg.state_table import find_state
 from onefold.operations.run import BatchRun
 from onefold.publish import publish_batch
-from onefold.quality.documents import Check, GateResult
+from onefold.quality.documents import CheckResult, GateResult
 from onefold.report.ledger import batches_of, rows_of, verdicts_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import verdict_table
@@ -47,14 +47,14 @@ def begun(project: Project, session: SparkSession) -> Project:
     return project
 
 
-def check_of(project: Project, batch: str, name: str) -> Check:
-    """The newest gate's check of that name."""
+def check_of(project: Project, batch: str, check: str) -> CheckResult:
+    """The newest gate's result of a check."""
     dataset = project.dataset()
     latest = project.lake.get(lake_keys.latest(dataset, batch), Upserted)
     assert latest is not None
     gate = project.lake.get(lake_keys.attempt(dataset, batch, latest.attempt, "gate"), GateResult)
     assert gate is not None
-    [found] = [one for one in gate.checks if one.name.startswith(name)]
+    [found] = [one for one in gate.checks if one.id.partition("(")[0] == check]
     return found
 
 
@@ -94,8 +94,8 @@ OPEN = {"max_duplicate_rate": 1.0, "max_rejected_rate": 1.0, "max_conflicts": 10
     [
         ({"max_conflicts": 0}, [thing(10, "a", 99)], "conflicts", "1", "at most 0"),
         ({"max_conflicts": 0}, [thing(10, "c", 1), thing(11, "c", 2)], "conflicts", "1", "at most 0"),
-        ({"max_rejected_rate": 0.3}, [thing(10, "c"), line(11, "{}")], "rejected rate", "0.5", "at most 0.3"),
-        ({"max_duplicate_rate": 0.3}, [thing(10, "c"), thing(11, "c")], "duplicate rate", "0.5", "at most 0.3"),
+        ({"max_rejected_rate": 0.3}, [thing(10, "c"), line(11, "{}")], "rejected_rate", "0.5", "at most 0.3"),
+        ({"max_duplicate_rate": 0.3}, [thing(10, "c"), thing(11, "c")], "duplicate_rate", "0.5", "at most 0.3"),
     ],
     ids=["conflict-stored", "conflict-in-batch", "rejected", "duplicate"],
 )
@@ -122,7 +122,7 @@ def test_below_min_records_a_rate_only_warns(begun: Project, session: SparkSessi
     begun.put("things/few.jsonl", [thing(1000, "few"), line(1001, "{}")])
     [ended] = begun.run(session)
     assert ended.published
-    check = check_of(begun, ended.batch, "rejected rate")
+    check = check_of(begun, ended.batch, "rejected_rate")
     assert (check.status, check.severity, check.red) == ("failed", "warning", False)
 
 
@@ -130,7 +130,7 @@ def test_an_unexplained_hole_is_data_loss(begun: Project, session: SparkSession)
     ended = red_run(begun, session, [thing(10, "c"), thing(13, "d")])
     assert isinstance(ended.red, DataLossError)
     assert ended.red.exit_code == 4
-    check = check_of(begun, ended.batch, "no unexplained offset")
+    check = check_of(begun, ended.batch, "unexplained_offsets")
     assert (check.observed, check.law, check.waivable) == ("2", "L2", False)
     assert check.first == ["things, partition 0: [11, 13)"]
     dataset, attempt = begun.dataset(), begun.lake.get(lake_keys.latest(begun.dataset(), ended.batch), Upserted)
@@ -141,7 +141,7 @@ def test_an_unexplained_hole_is_data_loss(begun: Project, session: SparkSession)
 
 def test_two_contents_at_one_position_block_and_cannot_be_waived(begun: Project, session: SparkSession) -> None:
     ended = red_run(begun, session, [thing(10, "c", 1), thing(10, "c", 2)])
-    check = check_of(begun, ended.batch, "no position with two contents")
+    check = check_of(begun, ended.batch, "consistent_positions")
     assert (check.status, check.waivable) == ("failed", False)
     rows = verdicts_of(begun.lake, begun.dataset(), ended.batch)[0]
     assert [row["reason"] for row in rows].count("inconsistent_position") == 1

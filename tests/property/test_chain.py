@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup.positions import INCONSISTENT
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.vocabulary import Reason
 from tests.support import oracle
 from tests.support.fold import Table, fold, key_of, order_of
 from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
@@ -87,7 +87,7 @@ def test_a_position_that_comes_again_is_never_told_to_have_had_another_record(ch
     """The logs have one content a position: whatever the table has made of it, its copies do not clash."""
     wrong = []
     for arrival, table in chained.pairs:
-        clashes = [row for judged in table.judged for row in judged if row[C.REASON] == INCONSISTENT]
+        clashes = [row for judged in table.judged for row in judged if row[C.REASON] == Reason.INCONSISTENT_POSITION]
         if clashes:
             wrong.append((arrival, "one content a position", clashes))
     _none_wrong(wrong)

@@ -16,11 +16,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dedup.positions import INCONSISTENT, fold_positions
+from onefold.dedup.positions import fold_positions
 from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.vocabulary import Reason
 from tests.support import oracle
 from tests.support.fold import CASE, CONTENT, Row, Table, fold, identified, key_of, multiset, order_of
 from tests.support.generate import (
@@ -103,7 +104,7 @@ def test_a_position_that_comes_again_is_never_told_to_have_had_another_record(fo
     """The logs have one content a position: whatever the table has made of it, its copies do not clash."""
     wrong = []
     for arrival, table in folded.pairs:
-        clashes = [row for judged in table.judged for row in judged if row[C.REASON] == INCONSISTENT]
+        clashes = [row for judged in table.judged for row in judged if row[C.REASON] == Reason.INCONSISTENT_POSITION]
         if clashes:
             wrong.append((arrival, "one content a position", clashes))
     _none_wrong(wrong)

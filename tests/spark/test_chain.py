@@ -285,7 +285,7 @@ def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
         if green:
             assert here.run("gate", made, plan.batch, "cafe01").green
             continue
-        with pytest.raises(GateRedError, match="every action stands on the branch"):
+        with pytest.raises(GateRedError, match="every action is on the branch"):
             here.run("gate", made, plan.batch, "cafe01")
 
 
@@ -320,10 +320,10 @@ def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
     red = run(session, lake, made, export(tmp_path / "1", [*more, first[0]]))
     assert red.red
     told = ", ".join(f'version {n} of {{"id":"{key}"}}' for key, n in (("a", 2), ("b", 3), ("b", 6)))
-    assert red.red.failed == (f"records held: found 3 (first: {told}), wanted at most 1",)
+    assert red.red.failed == (f"records held: found 3 (first: {told}), wanted at most 1 [held_records]",)
     assert [row["version"] for row in held_of(lake, made)] == [2], "what is published"
 
-    release(lake, made, red.batch, ["records held=3"], "mia", "known")
+    release(lake, made, red.batch, ["held_records=3"], "mia", "known")
     assert run_batch(lake, made, find_plan(lake, made, red.batch), InSession(lake, session)).published
     since = {one.batch: {"batch": one.batch, "at": one.written.isoformat()} for one in records_of(lake, made)}
     place = {"topic": "t", "partition": 0}

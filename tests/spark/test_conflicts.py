@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.lake import Lake
-from onefold.quality.gate import examples_of
+from onefold.quality.examples import examples_of
 from onefold.report.document import describe
 from onefold.report.ledger import equal, verdict_rows, verdicts_of
 from onefold.tables import staging as C

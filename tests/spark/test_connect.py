@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset.source import Origin
 from onefold.errors import ObjectTooLargeError
+from onefold.formats.connect import LARGEST
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.layouts.connect import LARGEST, read_connect
+from onefold.records.layouts.connect import read_connect
 
 UNEVEN = "keys or headers do not have one line a value"
 NAME = "topics/t/partition=0/t+0+%010d%s.json"

@@ -264,7 +264,7 @@ def test_L5_a_mark_is_one_batch_that_is_told_everywhere_and_cannot_be_skipped(
     assert "Forgotten" in report
     gate = lake.get(lake_keys.attempt(made, first.batch, done.published.attempt, "gate"), GateResult)
     assert gate
-    assert ("no row of a forgotten key is left", "0") in {(one.name, one.observed) for one in gate.checks}
+    assert ("nothing_forgotten_left", "0") in {(check.id, check.observed) for check in gate.checks}
     assert forget(lake, made, [{"id": "a"}], None, "mia", "once more") == (None, Found(0, {}))
 
 

@@ -266,7 +266,7 @@ class History(RuleBasedStateMachine):
             decide.skip(self.lake, judged, batch.plan.batch, "ada", "not wanted")
             batch = Batch(batch.plan, batch.records, skips=True)
         elif decision == "release":
-            waived = [f"{check.name}={check.value}" for check in _checks(self.lake, judged, batch) if check.red]
+            waived = [f"{check.id}={check.value}" for check in _checks(self.lake, judged, batch) if check.red]
             decide.release(self.lake, judged, batch.plan.batch, waived, "ada", "known")
         elif decision == "discard":
             decide.discard(self.lake, judged, batch.plan.batch, "ada", "to be looked at")
@@ -407,7 +407,7 @@ class History(RuleBasedStateMachine):
     def _of_key(self, key: str) -> frozenset[int]:
         """The offsets of a key's records that the table uses; of a sum's, those of the messages that it is made of."""
         usable = self._usable()
-        if self.dataset.sums:
+        if self.dataset.apply.KEEPS_ENTRIES:
             messages = {name for name, one in self._entries(usable).items() if self.log[one.position[-1]].id == key}
             return frozenset(one.position[-1] for one in usable if one.message_id in messages)
         return frozenset(one.position[-1] for one in usable if one.key == key)
@@ -415,14 +415,14 @@ class History(RuleBasedStateMachine):
     @property
     def held(self) -> set[tuple[Any, int]]:
         """The versions that wait for another one, by key."""
-        return set(self._chain(self._usable())[1]) if self.dataset.chained else set()
+        return set(self._chain(self._usable())[1]) if self.dataset.apply.HOLDS else set()
 
     def _chain(self, usable: list[oracle.Decoded]) -> tuple[dict[Any, oracle.Decoded], dict[Any, oracle.Decoded]]:
         rules = oracle.Rules(mode="upsert", tie=self._tie)
         return oracle.chain(usable, rules, accepted=[one.gap for one in self.published if one.gap])
 
     def _wanted(self, usable: list[oracle.Decoded]) -> dict[str, Any]:
-        if self.dataset.sums:
+        if self.dataset.apply.KEEPS_ENTRIES:
             sums: dict[str, Decimal] = {}
             for one in self._entries(usable).values():
                 sent = self._sent(one.position[-1])
@@ -435,7 +435,7 @@ class History(RuleBasedStateMachine):
     def _heads(self, usable: list[oracle.Decoded]) -> dict[Any, oracle.Decoded]:
         """What stands for each key, deleted or not."""
         rules = oracle.Rules(mode=self.dataset.apply.mode, tie=self._tie)
-        return self._chain(usable)[0] if self.dataset.chained else oracle.rows(usable, rules)
+        return self._chain(usable)[0] if self.dataset.apply.HOLDS else oracle.rows(usable, rules)
 
     @staticmethod
     def _entries(usable: list[oracle.Decoded]) -> dict[Any, oracle.Decoded]:
@@ -445,13 +445,13 @@ class History(RuleBasedStateMachine):
     def _states(self, usable: list[oracle.Decoded]) -> Counter[tuple[str, str]]:
         """How many rows of each state the table has by id; deleted and held ones, and entries of sums, too."""
         found: Counter[tuple[str, str]] = Counter()
-        if self.dataset.sums:
+        if self.dataset.apply.KEEPS_ENTRIES:
             ids = [self.log[one.position[-1]].id for one in self._entries(usable).values()]
             found.update(("entry", one) for one in ids)
             found.update(("live", one) for one in set(ids))
             return found
         found.update(("deleted" if one.deleted else "live", one.key) for one in self._heads(usable).values())
-        found.update(("held", key) for key, _ in (self._chain(usable)[1] if self.dataset.chained else ()))
+        found.update(("held", key) for key, _ in (self._chain(usable)[1] if self.dataset.apply.HOLDS else ()))
         return found
 
     @property

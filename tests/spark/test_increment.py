@@ -22,7 +22,7 @@ from onefold.maintenance.tables import expire
 from onefold.operations.forget import forget
 from onefold.operations.in_process import InSession
 from onefold.operations.run import BatchRun, run_batch
-from onefold.quality.sums import sum_faults
+from onefold.quality.branch_facts import unequal_sums
 from onefold.report.changes import changes_of
 from onefold.report.explain import explain_sum
 from onefold.report.ledger import rows_of
@@ -73,7 +73,7 @@ def test_a_sum_with_a_piece_missing_is_red_unless_that_is_declared(
     records = [moved(10, "a", "m1", 5), Sent(0, 11, 11, "a", 0, "m2", {"delta": None, "worth": "0"})]
     done = run(session, lake, strict, export(tmp_path / "one", records))
     assert done.red
-    assert done.red.failed == ("rejected rate: found 0.5, wanted at most 0",)
+    assert done.red.failed == ("rejected rate: found 0.5, wanted at most 0 [rejected_rate]",)
 
 
 def test_a_message_is_added_once_and_a_smaller_one_takes_its_place(
@@ -241,8 +241,8 @@ def test_the_gate_sees_a_sum_that_is_not_that_of_its_entries(
     done = run_batch(lake, stock, plan, InSession(lake, session))
     upserted = lake.get(lake_keys.latest(stock, done.batch), Upserted)
     assert upserted
-    assert sum_faults(session, stock, upserted) == 0
+    assert unequal_sums(session, stock, upserted) == 0
     for wrong in ("stock = stock + 1", "_entries = _entries + 1", "worth_in_all = worth_in_all - 0.01"):
         session.sql(f"UPDATE {state_table(stock)} SET {wrong} WHERE _state = 'live' AND id = 'a'")
         [(head,)] = session.sql(f"SELECT snapshot_id FROM {state_table(stock)}.refs WHERE name = 'main'").collect()
-        assert sum_faults(session, stock, upserted.model_copy(update={"head": head})) == 1
+        assert unequal_sums(session, stock, upserted.model_copy(update={"head": head})) == 1

@@ -13,11 +13,10 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.survivors import judge_batch
+from onefold.folding.strategy import folding_of
 from onefold.spark.key_filter import LARGE, MOST, worthwhile
 from onefold.tables import actions as U
 from onefold.tables import staging as C
-from onefold.upsert.chain import chain_columns, judge_chain
-from onefold.upsert.judge import base_columns, judge
 from tests.support.fold import CASE, CONTENT, identified, state
 from tests.support.generate import CHAINS
 from tests.support.literal import append, rec, upsert
@@ -34,11 +33,16 @@ def found(
     """What the look-up says of each record of the batch, in the order of offsets."""
     table = [_row(one) for one in base]
     staged = judge_batch(_identified(session, batch, made, covered), made, within=(CASE,))
-    return _told(judge(staged, base_columns(state(session, table, made), made), made))
+    return _judged(staged, state(session, table, made), made)
 
 
 def _identified(session: SparkSession, batch: list[Decoded], made: Dataset, covered: tuple[int, ...]) -> DataFrame:
     return identified(session, [("", one, one.position[-1] in covered) for one in batch], made)
+
+
+def _judged(staged: DataFrame, table: DataFrame, made: Dataset) -> list[Any]:
+    folding = folding_of(made)
+    return _told(folding.judge(staged, folding.base_columns(table)))
 
 
 def _told(judged: DataFrame) -> list[Any]:
@@ -143,7 +147,7 @@ def test_who_lost_to_its_own_version_answers_to_the_row_that_beats_both(
         made = dataset(**CHAINS[f"contiguous, tie {tie}"])
         rows = judge_batch(_identified(spark, batch, made, ()), made, within=(CASE,))
         stood = state(spark, [_row(one) | {U.STATE: "held", C.PRODUCER: None} for one in base], made)
-        told = _told(judge_chain(rows, chain_columns(stood, made), made))
+        told = _judged(rows, stood, made)
     else:
         told = found(spark, base, batch, upsert(dataset, tie))
     assert sorted(told, key=str) == sorted(wanted(table), key=str)
@@ -259,7 +263,7 @@ def test_a_covered_link_of_a_chain_that_the_table_knows_nothing_of_held_another_
     batch = [one for one, *_ in table]
     stood = state(spark, [_row(one) | {U.STATE: states[one.position[-1]], C.PRODUCER: None} for one in base], made)
     rows = judge_batch(_identified(spark, batch, made, (3, 10, 51, 52, 60)), made, within=(CASE,))
-    assert _told(judge_chain(rows, chain_columns(stood, made), made)) == wanted(table)
+    assert _judged(rows, stood, made) == wanted(table)
 
 
 def test_a_content_that_was_beaten_at_its_position_names_the_one_that_stands_in_every_look_up(
@@ -271,10 +275,7 @@ def test_a_content_that_was_beaten_at_its_position_names_the_one_that_stands_in_
     for made in (append(dataset), upsert(dataset), dataset(**CHAINS["contiguous, tie conflict"])):
         rows = judge_batch(fold_positions(_identified(spark, batch, made, (60,))), made, within=(CASE,))
         stood = state(spark, [_row(one) | {C.PRODUCER: None} for one in base], made)
-        if made.chained:
-            told = _told(judge_chain(rows, chain_columns(stood, made), made))
-        else:
-            told = _told(judge(rows, base_columns(stood, made), made))
+        told = _judged(rows, stood, made)
         beaten: list[Expected] = [(batch[1], "conflict", "inconsistent_position", "in_batch", 60, False, None)]
         assert [one for one in told if one[:2] == (60, "y")] == wanted(beaten), made.apply
 

@@ -98,7 +98,7 @@ LINES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "no payload": (NO_PAYLOAD, not_bytes(NO_PAYLOAD)),
     "a number as payload": (LINE.replace(b'"p"', b"1.10"), not_bytes(LINE.replace(b'"p"', b"1.10"))),
     "an object as payload": (LINE.replace(b'"p"', b'{"a":1}'), not_bytes(LINE.replace(b'"p"', b'{"a":1}'))),
-    "a payload of 999 levels": (DEEP, not_bytes(DEEP)),  # erasing reads as many (`onefold.landing.erase`)
+    "a payload of 999 levels": (DEEP, not_bytes(DEEP)),  # erasing reads as many (`onefold.landing.rewrite`)
     "a payload of 1,000 levels": (TOO_DEEP, unreadable(TOO_DEEP)),
     "a number as key": (LINE.replace(b'"k"', b"1"), not_bytes(LINE.replace(b'"k"', b"1"))),
     "a payload that was not decoded": (

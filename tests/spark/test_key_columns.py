@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.lake import Lake
-from onefold.quality.facts import key_columns
 from onefold.report.ledger import rows_of
 from onefold.tables import staging as C
 from tests.support.pipeline import Sent, export, run
@@ -37,18 +36,18 @@ def test_the_parts_of_a_key_that_are_columns(
     dataset: MakeDataset, identity: dict[str, Any], columns: list[str]
 ) -> None:
     made = dataset(key={"format": "json"}, value={"fields": FIELDS}, identity=identity)
-    assert key_columns(made) == columns
+    assert made.row_key_columns == columns
 
 
 def test_in_upsert_and_increment_every_part_is_a_column(dataset: MakeDataset) -> None:
     apply = {"mode": "upsert", "key": ["key.k", "of.id", "m"], "version": {"from": "offset"}}
     made = dataset(key={"format": "json"}, value={"fields": FIELDS}, identity={}, apply=apply)
-    assert key_columns(made) == ["k", "of_id", "m"]
+    assert made.row_key_columns == ["k", "of_id", "m"]
     fields = {"sku": "string", "delta": "long"}
     apply = {"mode": "increment", "key": ["key.shop", "sku"], "add": {"stock": "delta"}}
     identity = {"message_id": "header.sku"}
     made = dataset(key={"format": "json"}, value={"fields": fields}, identity=identity, apply=apply)
-    assert key_columns(made) == ["shop", "sku"]
+    assert made.row_key_columns == ["shop", "sku"]
 
 
 @pytest.mark.parametrize(

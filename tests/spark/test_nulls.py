@@ -66,7 +66,7 @@ def red(done: BatchRun) -> tuple[str, ...]:
 
 def deletes(*found: str) -> tuple[str, ...]:
     """The one check that is red, with the records that it names."""
-    return (f"rejected deletes: found {len(found)} (first: {', '.join(found)}), wanted at most 0",)
+    return (f"rejected deletes: found {len(found)} (first: {', '.join(found)}), wanted at most 0 [rejected_deletes]",)
 
 
 def counts(done: BatchRun) -> dict[str, dict[str, int]]:

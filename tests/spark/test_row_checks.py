@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from itertools import chain
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.quality.gate import row_checks
+from onefold.quality.expectations import check_rows
 from onefold.vocabulary import RowState
 from tests.support.pipeline import accounts, entries
 
@@ -62,8 +63,8 @@ def test_L3_a_key_that_stands_twice_is_found(
     shape = ", ".join(filter(None, ["_key binary, _state string", columns]))
 
     def checks(*rows: tuple[Any, ...]) -> dict[str, tuple[str, str, bool]]:
-        found = row_checks(made(dataset), spark.createDataFrame(rows, shape))
-        return {check.name: (check.status, check.law, check.waivable) for check in found}
+        found = chain.from_iterable(check_rows(made(dataset), spark.createDataFrame(rows, shape)).values())
+        return {check.title: (check.status, check.law, check.waivable) for check in found}
 
     live, deleted = (b"1", RowState.LIVE, *row), (b"1", RowState.DELETED, *row)
     fine = {name: ("passed", "L3", False) if "unique" in name else ("passed", "", True) for name in others}

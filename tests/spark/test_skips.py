@@ -20,6 +20,7 @@ from onefold.operations.run import run_batch
 from onefold.publish.publish import Published
 from onefold.records import envelope as E
 from onefold.report.ledger import records_of, rows_of
+from onefold.vocabulary import LogStatus
 from tests.support import layouts as L
 from tests.support.envelopes import envelope, record
 from tests.support.pipeline import Sent, accounts, export, run
@@ -44,7 +45,7 @@ def test_what_is_taken_out_has_that_fate_and_nothing_else_changes(
         record("0", b"1", 0),
         record("1", b"2", 1),
         record("2", b"3", 1, partition=1),
-        record("3", b"4", 3, fate=E.ABORTED),
+        record("3", b"4", 3, fate=LogStatus.ABORTED),
         record("4", b"5", topic=None, partition=None, object="p"),
     ]
     rows[-1][E.OFFSET] = None

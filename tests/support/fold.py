@@ -11,13 +11,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
+from onefold.decisions.accepted_gaps import Link
 from onefold.dedup.survivors import judge_batch
+from onefold.folding.strategy import folding_of
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
-from onefold.upsert.chain import chain_columns, judge_chain
-from onefold.upsert.gaps import Link
-from onefold.upsert.judge import base_columns, judge
 from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import Action
 from tests.support.generate import Arrival
@@ -69,22 +68,22 @@ def fold(
         base = [row for table in tables.values() for row in table.rows.values()]
         rows = judge_batch(identified(session, staged, dataset), dataset, within=(CASE,))
         stood = state(session, base, dataset)
-        if dataset.chained:
+        links = []
+        if dataset.apply.HOLDS:
             links = [
                 Link(f"{name}|{key}".encode(), version, own=at == number)
                 for (name, at), (key, version) in gaps.items()
                 if at <= number
             ]
-            judged = judge_chain(rows, chain_columns(stood, dataset), dataset, links=links)
-        else:
-            judged = judge(rows, base_columns(stood, dataset), dataset)
+        folding = folding_of(dataset)
+        judged = folding.judge(rows, folding.base_columns(stood), links=links)
         found = judged.toArrow().to_pylist()
         by_case: dict[str, list[Row]] = {}
         for row in found:
             by_case.setdefault(row[CASE] or row[C.KEY].decode().rpartition("|")[0], []).append(row)
         for arrival in arrivals:
             if number < len(arrival.batches):
-                (_link if dataset.chained else _apply)(tables[arrival.name], by_case.get(arrival.name, []))
+                (_link if dataset.apply.HOLDS else _apply)(tables[arrival.name], by_case.get(arrival.name, []))
     return [tables[arrival.name] for arrival in arrivals]
 
 
@@ -146,7 +145,7 @@ def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataF
     """State tables of all cases, as one."""
     levels = _levels(dataset)
     own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), U.STATE: pa.string(), CONTENT: pa.string()}
-    chained = {C.DELETED: pa.bool_()} if dataset.chained else {}
+    chained = {C.DELETED: pa.bool_()} if dataset.apply.HOLDS else {}
     return _frame(session, rows, own | _compared(dataset) | levels | chained)
 
 

@@ -23,6 +23,8 @@ _LAWS = (
     "spark/test_odd_streams.py",
 )
 _LAYOUTS = (
+    "unit/test_layouts.py",
+    "spark/test_added_layout.py",
     "spark/test_kcat.py", "spark/test_connect.py", "spark/test_layouts.py", "spark/test_layout_batches.py",
     "spark/test_segments.py", "spark/test_fuzzed_segments.py", "integration/test_segments.py",
 )  # fmt: skip
@@ -51,7 +53,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
-        "unit/test_tree.py", "unit/test_pinned_generations.py",
+        "unit/test_tree.py", "unit/test_pinned_generations.py", "unit/test_layouts.py",
         "unit/test_schema_changes.py", "unit/test_columns.py", "unit/test_masks.py", "unit/test_periods.py",
         "spark/test_schema_changes.py", "spark/test_key_columns.py", "spark/test_versions.py",
         "process/test_schema_changes.py",
@@ -68,7 +70,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "diagnosis": ("unit/test_diagnosis.py", "process/test_doctor.py", "integration/test_doctor.py"),
     "draft": (
-        "unit/test_draft*.py", "unit/test_foreign_exports.py", "unit/test_newest.py", "property/test_drafts.py",
+        "unit/test_draft*.py", "unit/test_foreign_exports.py", "unit/test_newest.py", "unit/test_layouts.py",
+        "property/test_drafts.py",
         "process/test_init.py",
         "integration/test_init_live.py",
     ),
@@ -76,6 +79,11 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "faults": (
         "unit/test_faults.py", "unit/test_planted_faults.py", "process/test_crashes.py",
         "process/test_decision_crashes.py", "dags/test_killed.py",
+    ),
+    "folding": (
+        *_LAWS, "spark/test_survivors.py", "spark/test_judge.py", "spark/test_chain.py", "spark/test_increment.py",
+        "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_compare.py", "spark/test_reuse.py",
+        "spark/test_situations.py", "spark/test_plans.py", "unit/test_modes.py",
     ),
     "formats": ("unit/test_formats.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py", *_LAYOUTS),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
@@ -119,7 +127,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_lost_commits.py", "spark/test_overtaken.py",
     ),
     "quality": (
-        "process/test_reds.py", "process/test_tampering.py", "unit/test_suites.py", "unit/test_account.py",
+        "process/test_reds.py", "process/test_tampering.py", "unit/test_checks.py", "unit/test_suites.py",
+        "unit/test_account.py", "unit/test_decisions.py", "unit/test_compare.py",
         "spark/test_row_checks.py", "spark/test_plans.py", "spark/test_increment.py",
     ),
     "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),

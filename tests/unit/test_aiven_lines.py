@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onefold.dataset.source import Encoding
+from onefold.dataset.layouts.aiven import Encoding
 from onefold.formats.aiven import Line, read_line
 
 PLAIN = Encoding()

@@ -12,10 +12,12 @@ from onefold.dataset import Dataset
 from onefold.decisions import Decision, Release, Skip, Waiver
 from onefold.operations.decision_requests import Request
 from onefold.orchestration.approval import SIDES, body_of
-from onefold.quality.documents import Check, GateResult
+from onefold.quality.documents import CheckResult, GateResult
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
-RED = Check(name="conflicts", by="great_expectations", status="failed", observed="1", expected="at most 0")
+RED = CheckResult(
+    id="conflicts", title="conflicts", by="great_expectations", status="failed", observed="1", expected="at most 0"
+)
 STORED = {"topic": "accounts", "partition": 0, "offset": 2, "fields": {"id": "a", "balance": 5}}
 JUDGED = {"topic": "accounts", "partition": 0, "offset": 7, "fields": {"id": "a", "balance": 3}}
 
@@ -80,3 +82,21 @@ def test_what_an_earlier_release_waived_is_shown_too(shown: Callable[..., str]) 
 
 def test_of_a_skip_no_check_is_said_to_be_waived_or_not(shown: Callable[..., str]) -> None:
     assert "- `conflicts`: found `1`, wanted `at most 0`\n" in shown(kind=Skip)
+
+
+@pytest.mark.parametrize("word", ["duplicate_rate=0.5", "duplicate rate=0.5"], ids=["id", "title"])
+def test_a_red_check_is_shown_by_title_and_id_and_waived_by_either(
+    dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.setattr("onefold.orchestration.approval.report_link", lambda *_: "/report")
+    rate = RED.model_copy(update={"id": "duplicate_rate", "title": "duplicate rate", "observed": "0.5"})
+    gate: dict[str, Any] = {"branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "judged": NOON}
+    judged = GateResult(batch="1", attempt="cafe", green=False, checks=[rate, RED], **gate)
+    waiver = Waiver(check="duplicate_rate", value="0.5")
+    made = Release(
+        dataset="accounts", batch="1", number=1, by="x", reason="seen", at=NOON, waivers=[waiver], attempt="cafe"
+    )
+    request = Request(batch="1", decision="release", reason="seen", waivers=(word,))
+    body = body_of(dataset(), request, made, judged)
+    assert "- `duplicate rate` (`duplicate_rate`): found `0.5`, wanted `at most 0` (waived)\n" in body
+    assert "- `conflicts`: found `1`, wanted `at most 0` (not waived)" in body

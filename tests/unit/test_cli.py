@@ -387,7 +387,7 @@ def test_where_nobody_has_a_name_who_decides_must_be_said(
     monkeypatch.setattr(os, "getuid", lambda: 3_999_999_999)
     words = (*command.split(), "--reason", "no", "--dry-run")
     done = onefold(*words)
-    assert (done.code, "nobody knows who you are here: say --who" in done.err) == (2, True), done
+    assert (done.code, "the system has no name for this user: say --who" in done.err) == (2, True), done
     assert "nobody knows" not in onefold(*words, "--who", "mia").err
 
 

@@ -11,8 +11,8 @@ from onefold.dedup.code_digest import JUDGING
 
 SOURCE = Path(onefold.__file__).parent
 SESSIONS = (
-    "__init__", "ca_bundle", "codegen", "concurrently", "iceberg_tables", "jars", "job", "package", "result",
-    "session", "settings",
+    "__init__", "ca_bundle", "codegen", "concurrently", "iceberg_tables", "jars", "job", "key_filter", "package",
+    "result", "session", "settings",
 )  # fmt: skip
 """Of the package `spark`: what a session is, not what its rows are."""
 DECIDES_NOTHING = {
@@ -25,7 +25,9 @@ DECIDES_NOTHING = {
     "decisions": "part of where staging lies", "upsert": "reads what was published",
     **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "record")},
     **{f"kafka/{name}.py": "explains offsets without records" for name in ("missing_offsets", "raw_log")},
-    "landing": "which bytes are judged, which are part of where staging lies",
+    **{f"landing/{name}.py": "which bytes are judged, which are part of where staging lies" for name in (
+        "cuts", "epochs", "exports", "holes", "incarnations", "land", "live", "manifest", "plan", "source", "standing",
+    )},
 }  # fmt: skip
 """What the step imports and the digest leaves out, and why."""
 
@@ -47,9 +49,9 @@ def imported(file: Path) -> Iterator[str]:
 
 
 def files_of_the_step() -> set[Path]:
-    """Every file that the dedup step imports, from file to file."""
-    found: set[Path] = set()
-    left = [SOURCE.parents[1] / "spark_jobs" / "dedup.py"]
+    """Every file that the dedup step imports, from file to file; readers of layouts are imported by their names."""
+    found = {*(SOURCE / "records" / "layouts").glob("*.py")}
+    left = [SOURCE.parents[1] / "spark_jobs" / "dedup.py", *found]
     while left:
         for module in imported(left.pop()):
             file = file_of(module) if module.startswith("onefold") else None

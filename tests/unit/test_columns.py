@@ -15,7 +15,7 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 
 SOURCE = Path(__file__).parents[2] / "src" / "onefold"
-ROOMS = ("spark", "tables", "records", "values", "dedup", "upsert", "quality", "proof")
+ROOMS = ("spark", "tables", "records", "values", "folding", "dedup", "upsert", "quality", "proof")
 NO_COLUMNS = {
     "_base", "_move_",  # prefixes
     "_kind", "_read", "_text", "_digits", "_array", "_new", "_given",  # ends of names

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from onefold.dataset import Dataset, load_dataset
 from onefold.errors import InvalidDatasetError
-from onefold.quality.gate import compare_proposal
+from onefold.quality.checks.rates import compare_proposal
 
 MakeDataset = Callable[..., Dataset]
 FIELDS = {"id": "string", "op": "string", "n": "long", "booked_at": "date", "sent_at": "timestamp?", "host": "string?"}

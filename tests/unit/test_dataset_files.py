@@ -159,7 +159,7 @@ def test_an_increment_publishes_its_key_and_what_is_added_to_it(write: Write) ->
     dataset = load_dataset(write(INCREMENT))
     assert (dataset.deciding, dataset.key_names, dataset.narrow) == ("message_id", ["message-id"], ())
     assert (dataset.row_key_names, dataset.published_columns) == (["id", "account"], ["id", "account", "balance"])
-    assert {name: (field, str(kind)) for name, (field, kind) in dataset.sums.items()} == {
+    assert {name: (field, str(kind)) for name, (field, kind) in dataset.apply.sums(dataset).items()} == {
         "balance": ("amount", "decimal(28,2)")
     }
 
@@ -608,7 +608,7 @@ def test_what_a_check_does_not_know_is_told_with_the_file(write: Write, monkeypa
     def unforeseen(_: object) -> None:
         raise KeyError("a")
 
-    monkeypatch.setattr("onefold.dataset.model.check_dataset", unforeseen)
+    monkeypatch.setattr("onefold.dataset.model.check_declaration", unforeseen)
     with pytest.raises(InvalidDatasetError, match=r"entries\.yaml: cannot be checked: KeyError: 'a'"):
         load_dataset(write(ENTRIES))
 

@@ -18,19 +18,43 @@ from onefold.landing.manifest import LandedObject, Manifest
 from onefold.offsets import Coverage, Present, merged
 from onefold.operations.decide import check_carried_out
 from onefold.publish import Published
-from onefold.quality.documents import Check
-from onefold.quality.waivers import under, waivers_of, why_not
+from onefold.quality.documents import CheckResult, GateResult
+from onefold.quality.waivers import still_waived, under, waivers_of, why_not, with_id
+from onefold.report.decisions import row_of
 from onefold.upsert.skips import Obeyed, cover, taken_out_of
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
-RATE = Check(name="duplicate rate", by="great_expectations", status="failed", observed="0.5", expected="at most 0.3")
-SUITE = Check(name='expect_x(column="n=1")', by="suite", status="failed", detail="11")
-PASSED = Check(name="conflicts", by="great_expectations", status="passed", observed="0")
-WARNED = Check(name="rejected rate", by="great_expectations", status="failed", severity="warning", observed="0.9")
-LAW = Check(
-    name="every key at most once", by="spark", law="L3", status="failed", observed="2", expected="0", waivable=False
+RATE = CheckResult(
+    id="duplicate_rate",
+    title="duplicate rate",
+    by="great_expectations",
+    status="failed",
+    observed="0.5",
+    expected="at most 0.3",
 )
-ERRORED = Check(name="expect_y", by="suite", status="errored", detail="no such column")
+SUITE = CheckResult(
+    id='expect_x(column="n=1")', title='expect_x(column="n=1")', by="suite", status="failed", detail="11"
+)
+PASSED = CheckResult(id="conflicts", title="conflicts", by="great_expectations", status="passed", observed="0")
+WARNED = CheckResult(
+    id="rejected_rate",
+    title="rejected rate",
+    by="great_expectations",
+    status="failed",
+    severity="warning",
+    observed="0.9",
+)
+LAW = CheckResult(
+    id="unique_keys",
+    title="every key at most once (plain Spark)",
+    by="spark",
+    law="L3",
+    status="failed",
+    observed="2",
+    expected="0",
+    waivable=False,
+)
+ERRORED = CheckResult(id="expect_y", title="expect_y", by="suite", status="errored", detail="no such column")
 
 
 def released(*waivers: tuple[str, str], number: int = 1) -> Release:
@@ -59,50 +83,104 @@ def test_a_check_that_failed_and_may_be_judged_can_be_waived() -> None:
 def test_a_law_cannot(law: str) -> None:
     check = LAW.model_copy(update={"law": law})
     assert why_not(check) == f"it guards law {law}"
-    assert under([check], released((LAW.name, "2"))) == [check]
-    with pytest.raises(NotWaivableError, match=f"every key at most once: it guards law {law}"):
-        waivers_of("d", "b", [RATE, check], ["duplicate rate=0.5", "every key at most once=2"])
+    assert under([check], released((LAW.id, "2"))) == [check]
+    with pytest.raises(NotWaivableError, match=f"every key at most once \\(plain Spark\\): it guards law {law}"):
+        waivers_of("d", "b", [RATE, check], ["duplicate_rate=0.5", "unique_keys=2"])
 
 
 def test_a_check_that_could_not_be_made_cannot() -> None:
     assert "could not be made" in (why_not(ERRORED) or "")
-    assert under([ERRORED], released((ERRORED.name, ERRORED.detail))) == [ERRORED]
+    assert under([ERRORED], released((ERRORED.id, ERRORED.detail))) == [ERRORED]
     with pytest.raises(NotWaivableError, match="expect_y: it could not be made"):
         waivers_of("d", "b", [ERRORED], [f"expect_y={ERRORED.detail}"])
 
 
 def test_waivers_name_every_red_check_with_what_it_found() -> None:
     """The name of a user's check may hold the sign between name and value."""
-    words = ["duplicate rate=0.5", 'expect_x(column="n=1")=11']
+    words = ["duplicate_rate=0.5", 'expect_x(column="n=1")=11']
     assert [one.words for one in waivers_of("d", "b", [RATE, PASSED, WARNED, SUITE], words)] == words
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], 'add --waive "duplicate rate=0.5"'),
-        (["duplicate rate"], "duplicate rate found 0.5. A waiver names the value"),
-        (["duplicate rate=0.4"], "duplicate rate found 0.5. A waiver names the value"),
-        (["dupliate rate=0.5"], "no check is named as"),
-        (["duplicate rate=0.5", "conflicts=0"], "conflicts is not red"),
-        (["duplicate rate=0.5", "rejected rate=0.9"], "rejected rate is not red"),
+        ([], 'add --waive "duplicate_rate=0.5"'),
+        (["duplicate_rate"], "duplicate_rate found 0.5. A waiver names the value"),
+        (["duplicate_rate=0.4"], "duplicate_rate found 0.5. A waiver names the value"),
+        (["dupliate_rate=0.5"], "there is no check 'dupliate_rate' here (did you mean duplicate_rate?)"),
+        (["duplicate_rate=0.5", "conflicts=0"], "conflicts is not red"),
+        (["duplicate_rate=0.5", "rejected_rate=0.9"], "rejected_rate is not red"),
     ],
 )
 def test_other_words_are_refused_and_say_which_to_use(words: list[str], said: str) -> None:
     with pytest.raises(UsageError) as raised:
         waivers_of("d", "b", [RATE, PASSED, WARNED], words)
     assert said in str(raised.value)
-    assert '--waive "duplicate rate=0.5"' in str(raised.value)
+    assert '--waive "duplicate_rate=0.5"' in str(raised.value)
 
 
 def test_a_release_waives_its_checks_with_its_values_and_no_other() -> None:
-    decision = released((RATE.name, "0.5"), (LAW.name, "2"))
+    decision = released((RATE.id, "0.5"), (LAW.id, "2"))
     other = RATE.model_copy(update={"observed": "0.6"})
     [rate, worse, suite, law] = under([RATE, other, SUITE, LAW], decision)
     assert (rate.red, rate.waived) == (False, decision.sentence)
     assert [one.red for one in (worse, suite, law)] == [True, True, True]
     assert under([RATE], None) == [RATE]
     assert under([PASSED, WARNED], decision) == [PASSED, WARNED], "what is not red needs no waiver"
+
+
+EARLIER_RELEASE = b"""{
+ "dataset": "d", "batch": "b", "number": 1, "by": "mia", "reason": "known retries", "at": "2026-03-09T12:00:00Z",
+ "kind": "release",
+ "waivers": [
+  {"check": "duplicate rate", "value": "0.5"},
+  {"check": "id not null", "value": "1 of 57 unexpected"},
+  {"check": "expect_x(column=\\"n=1\\")", "value": "11"}
+ ],
+ "carried": [{"check": "conflicts, reused identities included", "value": "1,234"}],
+ "attempt": "cafe"
+}"""
+"""As a release recorded it when a waiver named a check by its title."""
+EARLIER_GATE = b"""{
+ "batch": "b", "attempt": "cafe", "branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "green": false,
+ "judged": "2026-03-09T12:00:00Z",
+ "checks": [
+  {"name": "duplicate rate", "by": "great_expectations", "status": "failed", "observed": "0.5"},
+  {"name": "id not null", "by": "great_expectations", "status": "failed", "observed": "1 of 57 unexpected"},
+  {"name": "expect_x(column=\\"n=1\\")", "by": "suite", "status": "failed", "detail": "11"},
+  {"name": "conflicts, reused identities included", "by": "great_expectations", "status": "failed", "observed":
+   "1,234"},
+  {"name": "rejected rate", "by": "great_expectations", "status": "failed", "observed": "0.5"},
+  {"name": "every action stands on the branch", "by": "spark", "law": "L5", "status": "failed", "observed": "1",
+   "waivable": false}
+ ]
+}"""
+"""As a gate left it when checks had no id."""
+
+
+def test_waivers_that_were_recorded_by_title_hold(lake: Lake) -> None:
+    lake.storage.put_if_absent("datasets/d/decisions/b/0001.json", EARLIER_RELEASE)
+    [decision] = log_of(lake, "d", "b")
+    assert isinstance(decision, Release)
+    checks = GateResult.model_validate_json(EARLIER_GATE).checks
+    assert [check.id for check in checks] == [
+        "duplicate_rate", "key_not_null(id)", SUITE.id, "conflicts", "rejected_rate", "actions_applied",
+    ]  # fmt: skip
+    obeyed = under(checks, decision)
+    assert [check.title for check in obeyed if check.red] == ["rejected rate", "every action stands on the branch"]
+    assert [waiver.words for waiver in still_waived(obeyed, decision.in_force)] == [
+        "duplicate_rate=0.5", "key_not_null(id)=1 of 57 unexpected", 'expect_x(column="n=1")=11', "conflicts=1,234",
+    ]  # fmt: skip
+    listed = [waived["check"] for waived in row_of(decision, "waiting")["waived"]]
+    assert listed == ["duplicate_rate", "key_not_null(id)", SUITE.id, "conflicts"], "by id, as new ones are"
+
+
+def test_a_title_can_be_typed_where_an_id_can() -> None:
+    words = ["duplicate rate=0.5", 'expect_x(column="n=1")=11']
+    by_title = waivers_of("d", "b", [RATE, PASSED, WARNED, SUITE], words)
+    assert [waiver.words for waiver in by_title] == ["duplicate_rate=0.5", words[1]]
+    assert with_id("records landed = verdicts given=19") == "verdicts_given=19"
+    assert with_id("duplicate_rate=0.5") == "duplicate_rate=0.5"
 
 
 def test_a_skip_waives_what_speaks_of_content_and_no_law() -> None:

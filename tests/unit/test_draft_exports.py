@@ -20,8 +20,7 @@ import pytest
 from onefold.dataset import load_dataset
 from onefold.draft import Export, Sample, draft_dataset, exports, text_of
 from onefold.draft.exports import newest_of_export
-from onefold.draft.readers import lines, segments
-from onefold.draft.readers import reader as layouts
+from onefold.draft.readers import connect, lines, segments
 from onefold.errors import NoDraftError
 from onefold.formats import kafka_columns
 from onefold.storage import LocalStorage
@@ -404,7 +403,7 @@ def test_of_connect_the_last_records_are_taken_and_their_offsets_counted_from_th
 
 def test_an_object_that_the_fold_does_not_take_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "t+0+0.avro", as_avro(ONE, [{"a": n} for n in range(100)]))
-    monkeypatch.setattr(layouts, "LARGEST", 200)
+    monkeypatch.setattr(connect, "LARGEST", 200)
     why = r"it has \d+ bytes, and `onefold run` takes at most 200, too"
     with pytest.raises(NoDraftError, match=rf"t\+0\+0\.avro: {why}\. No dataset"):
         newest(tmp_path)
@@ -448,8 +447,7 @@ def test_of_a_segment_the_last_records_are_taken_as_far_as_it_is_read(
     made = [values(start, *('{"a": 1}' for _ in range(10))) for start in range(0, 300, 10)]
     Segments(tmp_path).write(0, *made)
     assert offsets(newest(tmp_path, 15)[1]) == list(range(285, 300))
-    for module in (layouts, segments):
-        monkeypatch.setattr(module, "SCANNED", len(b"".join(made[:20])) + 30)
+    monkeypatch.setattr(segments, "SCANNED", len(b"".join(made[:20])) + 30)
     sample = newest(tmp_path, 15)[1]
     assert (offsets(sample), sample.unreadable) == (list(range(185, 200)), 0), "a batch that is cut is not damaged"
     [(key, why)] = sample.unread

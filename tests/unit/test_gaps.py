@@ -15,6 +15,7 @@ from onefold import lake_keys
 from onefold.cli import app
 from onefold.dataset import Dataset
 from onefold.decisions import AcceptGap, log_of, standing
+from onefold.decisions.accepted_gaps import Link, links_of
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -25,13 +26,12 @@ from onefold.maintenance.landings import old_landings
 from onefold.operations import decide
 from onefold.operations.accept_gap import accept_gap
 from onefold.operations.run import land_decided, unfinished
-from onefold.quality.documents import Check
+from onefold.quality.documents import CheckResult
 from onefold.quality.waivers import under
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of
 from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.commit_record import CommitRecord
-from onefold.upsert.gaps import Link, links_of
 from tests.support.held_versions import VERSION, chained, publish
 
 MakeDataset = Callable[..., Dataset]
@@ -141,7 +141,7 @@ def test_killed_anywhere_the_same_command_ends_it_once(
 
 def test_it_waives_nothing_and_cannot_be_skipped(lake: Lake, made: Dataset) -> None:
     found = accept(lake, made)
-    rate = Check(name="conflicts", by="great_expectations", status="failed", observed="1")
+    rate = CheckResult(id="conflicts", title="conflicts", by="great_expectations", status="failed", observed="1")
     assert under([rate], found) == [rate]
     with pytest.raises(UsageError, match="accepts a gap and holds no record"):
         decide.skip(lake, made, found.batch, "mia", "no")

@@ -20,7 +20,7 @@ from onefold.iceberg.state_table import state_name
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.offsets import Coverage, Present
-from onefold.quality.documents import Check
+from onefold.quality.documents import CheckResult
 from onefold.report import report_batch
 from onefold.report.document import Report
 from onefold.report.history import CELLS, KEPT, History, gather, keep_history, read_history, strip_of
@@ -31,7 +31,7 @@ from onefold.upsert.coverage import PartitionAccount
 
 MakeDataset = Callable[..., Dataset]
 WRITTEN = datetime(2026, 3, 9, 6, 12, 44, tzinfo=UTC)
-STOPS = Check(name="conflicts", by="spark", status="failed", observed="1", expected="at most 0")
+STOPS = CheckResult(id="conflicts", title="conflicts", by="spark", status="failed", observed="1", expected="at most 0")
 
 
 class Watched(LocalStorage):

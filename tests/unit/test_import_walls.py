@@ -16,7 +16,7 @@ LIGHT = (
     "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.operations.run", "onefold.operations.step",
     "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
     "onefold.diagnosis", "onefold.kafka.inspection", "onefold.decisions", "onefold.operations.decide",
-    "onefold.quality.waivers", "onefold.upsert.skips", "onefold.report.decisions",
+    "onefold.quality.waivers", "onefold.quality.checks", "onefold.upsert.skips", "onefold.report.decisions",
     "onefold.operations.decision_requests", "onefold.operations.stuck_batches", "onefold.maintenance.keep",
 )  # fmt: skip
 
@@ -46,9 +46,22 @@ def test_the_settings_know_each_kind_of_catalog_and_import_no_driver() -> None:
         (r"confluent_kafka|kafka", {"kafka"}),
         (r"airflow", {"orchestration", "ui"}),
         (r"great_expectations", {"quality"}),
+        (r"sqlalchemy|psycopg2|filelock", {"catalog", "iceberg", "orchestration"}),  # Airflow's own database, too
+        (r"pyiceberg", {"iceberg", "report", "maintenance", "operations"}),
         (
             r"pyspark",
-            {"records", "values", "dedup", "upsert", "quality", "maintenance", "proof", "spark", "operations"},
+            {
+                "records",
+                "values",
+                "folding",
+                "dedup",
+                "upsert",
+                "quality",
+                "maintenance",
+                "proof",
+                "spark",
+                "operations",
+            },
         ),
     ],
 )

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from onefold.dataset import Dataset
-from onefold.dataset.layouts.layout import base_of, position_of, role_of
 from onefold.errors import ExportChangedError, LandedBytesMissingError, NothingToReadError, StepMissingError
 from onefold.lake import Lake
 from onefold.landing.land import check_bytes, land_batch, manifest_of, plan_batch
@@ -288,47 +287,6 @@ def test_what_is_not_of_the_layout_is_named(lake: Lake, exports: Path, dataset: 
     assert isinstance(plan, ObjectsPlan)
     assert names(plan) == ["a.jsonl", "sub/b.json.gz"]
     assert plan.ignored == ["README.md", "sub/_SUCCESS"]
-
-
-@pytest.mark.parametrize(
-    ("layout", "name", "role"),
-    [
-        ("kcat", "a/b.jsonl", "values"), ("kcat", "b.ndjson.gz", "values"), ("kcat", "b.kcat", "values"),
-        ("kcat", "b.parquet", None), ("connect", "t+0+0000000012.json", "values"),
-        ("connect", "x/t.a-b+12+0.keys.json", "keys"), ("connect", "t+0+7.headers.json.gz", "headers"),
-        ("connect", "t+0+7.avro", "values"), ("connect", "t+0+7.keys.avro", "keys"),
-        ("connect", "topics/t/tombstone/t+0+7.keys.avro", "values"),
-        ("connect", "topics/t/tombstone/t+0+7.headers.json", "headers"),
-        ("connect", "a.tombstone/t+0+7.keys.json", "keys"),
-        ("connect", "t+0+7.snappy.parquet", "values"), ("connect", "t+0+7.headers.gz.parquet", "headers"),
-        ("connect", "t+0+7.avro.gz", None), ("connect", "t+0+7.snappy.avro", None),
-        ("aiven", "a/t-0-12", "values"), ("aiven", "t-a-0-12.gz", "values"), ("aiven", "t-0-12.jsonl.gz", "values"),
-        ("aiven", "t-0-12.zst", None), ("aiven", "t-0.gz", None), ("aiven", "12.gz", None),
-        ("parquet", "x/part-0.snappy.parquet", "values"), ("parquet", "_SUCCESS", None),
-        ("parquet", "a.parquet.crc", None),
-        ("connect", "t+0+7.other.json", None), ("connect", "t.json", None), ("connect", "t+x+7.json", None),
-    ],
-)  # fmt: skip
-def test_the_role_of_an_object_is_told_by_its_name(layout: str, name: str, role: str | None) -> None:
-    assert role_of(layout, name) == role
-
-
-@pytest.mark.parametrize(
-    ("layout", "name", "position"),
-    [
-        ("connect", "x/t.a-b+12+0000000007.keys.snappy.parquet", ("t.a-b", 12, 7)),
-        ("aiven", "2026-03-01/t-1-2-3-0000000045.gz", ("t-1-2", 3, 45)),
-        ("parquet", "t+0+7.parquet", None), ("kcat", "t-0-7.jsonl", None), ("aiven", "t.gz", None),
-    ],
-)  # fmt: skip
-def test_a_position_is_told_by_the_names_of_layouts_that_have_it(layout: str, name: str, position: Any) -> None:
-    assert position_of(name, layout) == position
-
-
-def test_an_object_shares_its_base_with_companions_of_any_format() -> None:
-    names = ["t+0+7.avro", "t+0+7.keys.json", "t+0+7.headers.json.gz", "t+0+7.keys.snappy.parquet"]
-    assert {base_of(f"a/{name}") for name in names} == {"a/t+0+7"}
-    assert base_of("b/t+0+7.avro") != base_of("a/t+0+7.avro") != base_of("a/t+0+8.avro")
 
 
 @pytest.mark.parametrize("kind", ["absent", "empty", "nothing of the layout"])

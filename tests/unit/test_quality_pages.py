@@ -19,13 +19,13 @@ from onefold.decisions import Decision, Discard, Release, RolledBack, Skip, Waiv
 from onefold.lake import Lake
 from onefold.landing.plan import Interval
 from onefold.offsets import Present
-from onefold.quality.documents import Check
+from onefold.quality.documents import CheckResult
 from onefold.report.document import Report
 from onefold.report.history import Entry, History, gather, strip_of
 from onefold.settings import load_settings
 from onefold.storage import LocalStorage, ObjectInfo
 from onefold.ui.charts import HIGH, charts_of, lines_of, trend_of
-from onefold.ui.dataset_status import stand
+from onefold.ui.dataset_status import status_of
 from onefold.ui.histories import UNKEPT
 from onefold.ui.overview import ROWS
 from onefold.ui.reports import page_of, reports_app
@@ -36,7 +36,9 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 PROJECT = Path(__file__).parents[2]
 EVIL = "<script>alert(1)</script>"
-CONFLICTS = Check(name="conflicts", by="spark", status="failed", observed="1", expected="at most 0")
+CONFLICTS = CheckResult(
+    id="conflicts", title="conflicts", by="spark", status="failed", observed="1", expected="at most 0"
+)
 
 
 class Watched(LocalStorage):
@@ -178,8 +180,16 @@ def test_the_pages_run_no_scripts_and_only_the_overview_sends_a_form_to_itself(l
     assert forms == {"/": True, "/datasets/accounts": False, "/reports/accounts/export_a": False}
 
 
+@pytest.mark.parametrize("name", ["duplicate_rate", "duplicate rate"], ids=["id", "title of an earlier history"])
+def test_a_red_batch_shows_the_title_of_its_first_red_check(lake: Lake, client: Client, name: str) -> None:
+    rates = [CONFLICTS.model_copy(update={"id": id_, "title": "as it was"}) for id_ in (name, "held_age")]
+    report(lake, "accounts", "export_a", status="red", checks=rates)
+    keep(lake, "accounts")
+    assert "red: waits for a decision duplicate rate and 1 more" in words(client("accounts").get("/").text)
+
+
 def test_what_reports_and_people_wrote_is_escaped(lake: Lake, client: Client) -> None:
-    named = CONFLICTS.model_copy(update={"name": EVIL})
+    named = CONFLICTS.model_copy(update={"id": EVIL, "title": EVIL})
     report(lake, "accounts", "export_a", status="red", checks=[named])
     keep(lake, "accounts", description=EVIL, owner=EVIL)
     decide(lake, Discard(dataset="accounts", batch="export_a", number=1, by=EVIL, reason=EVIL, at=NINE))
@@ -523,7 +533,7 @@ def test_an_instant_without_a_zone_is_damage_and_no_more(lake: Lake, client: Cli
         assert browser.get(f"/datasets/{name}").status_code == 200
 
 
-@pytest.mark.parametrize("place", ["onefold.ui.histories.gather", "onefold.ui.overview.stand"])
+@pytest.mark.parametrize("place", ["onefold.ui.histories.gather", "onefold.ui.overview.status_of"])
 def test_what_nobody_thought_of_in_one_dataset_costs_no_other_its_row(
     lake: Lake, client: Client, monkeypatch: pytest.MonkeyPatch, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -649,19 +659,19 @@ def test_complete_through_ends_at_the_first_interval_that_is_not_published(
 ) -> None:
     entries = [entry(hour, "red" if hour in red_ones else "published") for hour in hours]
 
-    standing = stand(history(*entries), [], 0, NINE)
+    status = status_of(history(*entries), [], 0, NINE)
 
-    assert standing.complete_through == (None if through is None else NINE + through * HOUR)
+    assert status.complete_through == (None if through is None else NINE + through * HOUR)
 
 
 @pytest.mark.parametrize(("minutes", "late"), [(119, False), (120, False), (121, True)])
 def test_a_dataset_is_late_when_its_newest_published_batch_is_older_than_it_may_be(minutes: int, late: bool) -> None:
     batches = history(entry(0), entry(1, "red"), freshness=7200.0)
 
-    standing = stand(batches, [], 0, NINE + timedelta(minutes=minutes))
+    status = status_of(batches, [], 0, NINE + timedelta(minutes=minutes))
 
-    assert standing.late is late
-    assert not stand(history(entry(0)), [], 0, NINE + 999 * HOUR).late, "nothing is declared"
+    assert status.late is late
+    assert not status_of(history(entry(0)), [], 0, NINE + 999 * HOUR).late, "nothing is declared"
 
 
 def dateless(batch: str, days: int, **more: Any) -> Entry:
@@ -674,30 +684,30 @@ def test_a_report_that_is_written_again_makes_no_batch_newer_and_no_dataset_fres
     again = older.model_copy(update={"written": NINE})
 
     for entries in ((older, newer), (again, newer)):
-        standing = stand(history(*entries, freshness=2 * DAY.total_seconds()), [], 0, NINE)
-        assert standing.late
-        assert standing.age == 20 * DAY.total_seconds()
-        assert standing.last
-        assert standing.last.entry.batch == "export_20"
+        status = status_of(history(*entries, freshness=2 * DAY.total_seconds()), [], 0, NINE)
+        assert status.late
+        assert status.age == 20 * DAY.total_seconds()
+        assert status.last
+        assert status.last.entry.batch == "export_20"
 
 
 @pytest.mark.parametrize("batch", ["forget_0f3b", "gap_0f3b", "replay_0f3b"])
 def test_what_people_decide_of_earlier_batches_makes_no_dataset_fresh(batch: str) -> None:
     silent, decided = entry(-30 * 24, held=7), dateless(batch, 0, committed=NINE, held=5)
 
-    standing = stand(history(silent, decided, freshness=2 * DAY.total_seconds()), [], 0, NINE)
+    status = status_of(history(silent, decided, freshness=2 * DAY.total_seconds()), [], 0, NINE)
 
-    assert standing.late
-    assert standing.newest == silent
-    assert standing.held == 5, "the table holds what the last batch left in it, whichever that was"
-    assert stand(history(decided), [], 0, NINE).newest is None
+    assert status.late
+    assert status.newest == silent
+    assert status.held == 5, "the table holds what the last batch left in it, whichever that was"
+    assert status_of(history(decided), [], 0, NINE).newest is None
 
 
 def test_what_the_table_holds_is_what_the_batch_left_that_was_published_last() -> None:
     """A backfill of an earlier interval may bring what the later one waited for."""
     later, earlier = entry(24, held=5, committed=NINE), entry(0, held=0, committed=NINE + HOUR)
 
-    assert stand(history(later, earlier), [], 0, NINE).held == 0
+    assert status_of(history(later, earlier), [], 0, NINE).held == 0
 
 
 def test_the_pages_say_when_a_batch_was_published_not_when_its_report_was_written(lake: Lake, client: Client) -> None:
@@ -717,7 +727,7 @@ def test_the_bars_of_a_chart_are_as_high_as_their_counts() -> None:
     old = entry(0, counts={"applied": 30, "duplicate": 10}, duplicates={"position": 4, "message_id": 6})
     new = entry(1, counts={"applied": 20}, unexplained=5)
 
-    records, duplicates, conflicts, rejected, unexplained = charts_of(stand(history(old, new), [], 0, NINE).batches)
+    records, duplicates, conflicts, rejected, unexplained = charts_of(status_of(history(old, new), [], 0, NINE).batches)
 
     heights = [[(part.kind, round(part.height / HIGH, 6)) for part in bar.parts] for bar in records.bars]
     assert heights == [[("applied", 0.75), ("duplicate", 0.25)], [("applied", 0.5)]]
@@ -733,27 +743,27 @@ def test_the_bars_of_a_chart_are_as_high_as_their_counts() -> None:
 def test_a_trend_leaves_a_place_to_a_batch_that_was_not_judged() -> None:
     judged, begun = entry(0, counts={"applied": 3, "duplicate": 1}), entry(1, "unpublished")
 
-    trend = trend_of(stand(history(judged, begun), [], 0, NINE))
+    trend = trend_of(status_of(history(judged, begun), [], 0, NINE))
 
     assert trend
     assert [bar.left for bar in trend.bars] == [0, 4]
     assert [bar.parts[0].height > 0 for bar in trend.bars] == [True, False]
-    assert trend_of(stand(history(begun), [], 0, NINE)) is None
+    assert trend_of(status_of(history(begun), [], 0, NINE)) is None
 
 
 def test_offsets_that_nothing_accounts_for_are_drawn_over_what_is_covered() -> None:
     strip = strip_of("prod/t/1/0", Present(present=[(0, 1000)]))
     lost = entry(0, "red", unexplained=20, missing=[("prod/t/1/0", 980, 1000)])
 
-    (line,) = lines_of(stand(history(lost, coverage=[strip]), [], 0, NINE))
+    (line,) = lines_of(status_of(history(lost, coverage=[strip]), [], 0, NINE))
 
     assert line.unexplained == 20
     assert [(one.kind, one.left, one.width) for one in line.pieces] == [("landed", 0, 1000), ("unexplained", 980, 20)]
     mended = entry(0, missing=[("prod/t/1/0", 980, 1000)])
-    (line,) = lines_of(stand(history(mended, coverage=[strip]), [], 0, NINE))
+    (line,) = lines_of(status_of(history(mended, coverage=[strip]), [], 0, NINE))
     assert line.unexplained == 0
 
 
 def test_offsets_that_nothing_accounted_for_are_no_alarm_once_their_batch_was_settled() -> None:
-    assert stand(history(entry(0, "red", unexplained=5)), [], 0, NINE).unexplained == 5
-    assert stand(history(entry(0, "unpublished", unexplained=5)), [], 0, NINE).unexplained == 0
+    assert status_of(history(entry(0, "red", unexplained=5)), [], 0, NINE).unexplained == 5
+    assert status_of(history(entry(0, "unpublished", unexplained=5)), [], 0, NINE).unexplained == 0

@@ -36,7 +36,7 @@ from onefold.operations import decide
 from onefold.operations.erasure_scope import quarantined_positions
 from onefold.operations.replay import Replayable, plan_replay, replay
 from onefold.operations.run import unfinished
-from onefold.quality.documents import Check
+from onefold.quality.documents import CheckResult
 from onefold.quality.waivers import under
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of
@@ -320,7 +320,7 @@ def test_what_this_code_has_rejected_again_is_not_tried_again(exact: Table, monk
 
 def test_a_replay_stands_and_waives_nothing(lake: Lake) -> None:
     made = Replay(dataset="d", batch="r", number=1, by="mia", reason="", at=NOON, origin="b", records=2)
-    red = Check(name="duplicate rate", by="spark", status="failed", observed="0.5")
+    red = CheckResult(id="duplicate_rate", title="duplicate rate", by="spark", status="failed", observed="0.5")
     assert standing([made]) == made
     assert under([red], made) == [red]
     assert made.sentence == "2 quarantined records of b replayed by mia"
@@ -414,7 +414,8 @@ def test_companions_of_the_objects_it_reads_come_along(lake: Lake, dataset: Make
     for one in objects:
         lake.storage.write(one.key, b"x")
     source = made.source_id
-    lake.put_first(lake_keys.manifest(source, "b"), Manifest(batch="b", source=source, attempt="a", objects=objects))
+    landed = Manifest(batch="b", source=source, attempt="a", objects=objects, layout=made.source.layout)
+    lake.put_first(lake_keys.manifest(source, "b"), landed)
     plan = ReplayPlan(
         source=source, origin="b", objects=["t+0+0.json"], lines={"t+0+0.json": [(2, 3)]}, records=1, code="c"
     )

@@ -17,16 +17,15 @@ from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
 from onefold.lake import Lake
 from onefold.landing.plan import GapPlan, Interval, put_plan, take_plan
-from onefold.quality.documents import Check
+from onefold.quality.documents import CheckResult
 from onefold.report import causes as report_causes
 from onefold.report import report_batch
 from onefold.report.causes import Cause, causes_of
 from onefold.report.document import LandedLine, Report
 from onefold.report.page import by_partition, bytes_, grouped, instant, interval, render, share, steps_of, thin
 from onefold.report.samples import remove_samples
-from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
-from onefold.upsert.documents import CameAgain, Duplicates
+from onefold.upsert.documents import CameAgain, Duplicates, Highest
 from onefold.visible import visible
 from onefold.vocabulary import LOST, OUTCOMES, HoleKind
 
@@ -36,24 +35,26 @@ FIVE = Interval(start=datetime(2026, 3, 9, 5, tzinfo=UTC), end=datetime(2026, 3,
 NIGHT = Interval(start=datetime(2026, 3, 9, 23, tzinfo=UTC), end=datetime(2026, 3, 10, tzinfo=UTC))
 EVIL = "<script>alert(1)</script>"
 OVERLAPPING = {"transactional": 4, "covered by another batch": 1}
-UNIQUE = Check(
-    name="account_id unique", by="great_expectations", law="L3", status="passed",
+UNIQUE = CheckResult(
+    id="unique_key_columns(account_id)", title="account_id unique", by="great_expectations", law="L3", status="passed",
     observed="0 of 57 unexpected", waivable=False,
 )  # fmt: skip
-VERDICTS = Check(
-    name="records landed = verdicts given", by="great_expectations", law="L2", status="passed",
+VERDICTS = CheckResult(
+    id="verdicts_given", title="records landed = verdicts given", by="great_expectations", law="L2", status="passed",
     observed="80", expected="80", waivable=False,
 )  # fmt: skip
-STATUSES = Check(
-    name='expect_column_values_to_be_in_set(column="status")', by="suite", severity="warning",
+STATUSES = CheckResult(
+    id='expect_column_values_to_be_in_set(column="status")',
+    title='expect_column_values_to_be_in_set(column="status")', by="suite", severity="warning",
     status="failed", observed="9 of 57 unexpected", expected="over changed rows",
     detail="review, review, seized",
 )  # fmt: skip
-CONFLICTS = Check(
-    name="conflicts", by="great_expectations", status="failed", observed="1", expected="at most 0",
+CONFLICTS = CheckResult(
+    id="conflicts", title="conflicts", by="great_expectations", status="failed", observed="1", expected="at most 0",
 )  # fmt: skip
-BROKEN = Check(
-    name='expect_column_values_to_match_regex(column="acount_id")', by="suite", status="errored",
+BROKEN = CheckResult(
+    id='expect_column_values_to_match_regex(column="acount_id")',
+    title='expect_column_values_to_match_regex(column="acount_id")', by="suite", status="errored",
     detail='column "acount_id" is not in the table',
 )  # fmt: skip
 
@@ -134,7 +135,7 @@ def red(**changed: Any) -> Report:
             "status": "red",
             "why": [
                 "conflicts: found 1, wanted at most 0",
-                f"{BROKEN.name}: found {BROKEN.detail}",
+                f"{BROKEN.title}: found {BROKEN.detail}",
                 "The published table is untouched; the batch is kept on its branch.",
             ],
             "snapshot": None,
@@ -462,7 +463,10 @@ def test_checks_stand_red_first_and_an_errored_one_did_not_fail() -> None:
     places = [section.index(part) for part in parts]
     assert places == sorted(places)
     assert "It could not be made: neither passed nor failed. That stops the batch." in section
-    assert "passed account_id unique 0 of 57 unexpected – L3 uniqueness Great Expectations" in section
+    assert (
+        "passed account_id unique unique_key_columns(account_id) 0 of 57 unexpected – L3 uniqueness Great Expectations"
+        in section
+    )
 
 
 def test_a_red_check_that_cannot_be_waived_says_so() -> None:
@@ -520,7 +524,7 @@ def test_failing_keys_are_listed() -> None:
 def test_no_value_becomes_markup() -> None:
     names = ("dataset", "description", "owner", "table", "mode", "deciding", "batch", "attempt")
     side = {"topic": EVIL, "partition": 0, "offset": 1, "fields": {EVIL: EVIL}}
-    failed = dict.fromkeys(("name", "by", "law", "observed", "expected", "detail"), EVIL)
+    failed = dict.fromkeys(("id", "title", "by", "law", "observed", "expected", "detail"), EVIL)
     of_partition = {
         "partition": "<script>alert(1)/<script>alert(1)/1/0",
         "explained": {EVIL: 2},
@@ -534,7 +538,7 @@ def test_no_value_becomes_markup() -> None:
             ignored=[EVIL],
             counts={EVIL: {EVIL: 267}, 'a"onclick="x': {}, "duplicate": {EVIL: 1}},
             accounts=[account(0, 0, 9, 1).model_copy(update=of_partition)],
-            checks=[Check(**failed, status="failed"), Check(**failed, status="errored")],
+            checks=[CheckResult(**failed, status="failed"), CheckResult(**failed, status="errored")],
             examples={
                 "rejected": [dict.fromkeys(REJECTED, EVIL)],
                 "conflicts": [CONFLICT | {"record": side, "reason": EVIL}],
@@ -607,12 +611,19 @@ def test_numbers_and_times_are_written_for_people(shown: str, wanted: str) -> No
 def test_a_decision_is_shown_with_who_why_and_what_it_waives() -> None:
     waivers = [Waiver(check="duplicate rate", value="0.5")]
     said = {"dataset": "accounts", "batch": "b", "number": 1, "by": EVIL, "reason": "a known retry", "at": WRITTEN}
-    rate = Check(name="duplicate rate", by="great_expectations", status="failed", observed="0.5", waived="by mia")
+    rate = CheckResult(
+        id="duplicate_rate",
+        title="duplicate rate",
+        by="great_expectations",
+        status="failed",
+        observed="0.5",
+        waived="by mia",
+    )
     page = render(published(decision=Release(**said, waivers=waivers, attempt="cafe"), checks=[rate, UNIQUE]))
     assert EVIL not in page
     words = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert "Released by &lt;script&gt;alert(1)&lt;/script&gt; on 2026-03-09 06:12:44 UTC: a known retry" in words
-    assert "waived: duplicate rate = 0.5" in words
+    assert "waived: duplicate_rate = 0.5" in words
     assert "Red, and waived by a recorded decision 1" in words
     assert "2 checks, none stops the batch" in words
     discarded = published(status="unpublished", attempt=None, decision=Discard(**said))

@@ -10,19 +10,21 @@ import pytest
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import Skip, log_of, record
+from onefold.decisions import Release, Skip, log_of, record
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import ObjectsPlan, PinnedObject, put_plan, take_plan
 from onefold.operations.decision_requests import Request, Shown, carry, foresee
 from onefold.operations.stuck_batches import judged, stuck_batches
-from onefold.quality.documents import Check, GateResult
+from onefold.quality.documents import CheckResult, GateResult
 from onefold.upsert.documents import Upserted
 
 MakeDataset = Callable[..., Dataset]
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
-RED = Check(name="duplicate rate", by="spark", status="failed", observed="0.5", expected="at most 0.4")
+RED = CheckResult(
+    id="duplicate_rate", title="duplicate rate", by="spark", status="failed", observed="0.5", expected="at most 0.4"
+)
 
 
 @pytest.fixture
@@ -85,6 +87,31 @@ def test_waivers_are_of_releases(lake: Lake, dataset: Dataset) -> None:
         foresee(lake, dataset, request, "nobody yet")
 
 
+@pytest.mark.parametrize("word", ["duplicate_rate=0.5", "duplicate rate=0.5"], ids=["id", "title"])
+def test_a_waiver_names_a_check_by_id_or_title(lake: Lake, dataset: Dataset, word: str) -> None:
+    batch = landed(lake, dataset)
+    judge(lake, dataset, batch, green=False)
+    request = Request(batch=batch, decision="release", reason="known", waivers=(word,))
+    made = foresee(lake, dataset, request, "ada")
+    assert isinstance(made, Release)
+    assert [waiver.words for waiver in made.waivers] == ["duplicate_rate=0.5"]
+    record(lake, made)
+    again = request.model_copy(update={"waivers": ("duplicate rate=0.5",)})
+    assert foresee(lake, dataset, again, "noa") == made, "the same decision, whichever name it is asked for by"
+
+
+def test_a_waiver_of_no_check_is_refused_with_the_nearest_id(lake: Lake, dataset: Dataset) -> None:
+    batch = landed(lake, dataset)
+    judge(lake, dataset, batch, green=False)
+    request = Request(batch=batch, decision="release", reason="known", waivers=("duplicates rate=0.5",))
+    with pytest.raises(
+        UsageError, match=r"no check 'duplicates rate' here \(did you mean duplicate_rate\?\)"
+    ) as raised:
+        foresee(lake, dataset, request, "ada")
+    assert raised.value.exit_code == 2
+    assert log_of(lake, dataset.name, batch) == []
+
+
 def test_a_batch_without_anything_to_discard_comes_to_nothing(lake: Lake, dataset: Dataset) -> None:
     assert foresee(lake, dataset, Request(batch=landed(lake, dataset), decision="discard", reason="no"), "x") is None
 
@@ -95,7 +122,11 @@ def test_red_batches_wait_at_once_and_unfinished_ones_after_a_while(lake: Lake, 
     judge(lake, dataset, green, green=True)
 
     [waits] = stuck_batches(lake, dataset, timedelta(days=1))
-    assert (waits.batch, waits.since, waits.red) == (red, NOON, ["duplicate rate: found 0.5, wanted at most 0.4"])
+    assert (waits.batch, waits.since, waits.red) == (
+        red,
+        NOON,
+        ["duplicate rate: found 0.5, wanted at most 0.4 [duplicate_rate]"],
+    )
     assert "is red and undecided since 2026-03-09 12:00 UTC" in waits.sentence
     old = {one.batch: one for one in stuck_batches(lake, dataset, timedelta(0))}
     assert sorted(old) == sorted([red, green, begun])

@@ -11,7 +11,6 @@ import pytest
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.layouts.layout import is_ignored, position_of
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import NothingToReadError
 from onefold.generation import Target
@@ -66,18 +65,6 @@ def fates(manifest: Manifest) -> tuple[list[tuple[int, int, int]], list[tuple[in
 
 def names(manifest: Manifest) -> list[tuple[str, bool]]:
     return [(one.name[-8:], bool(one.woken)) for one in manifest.objects]
-
-
-def test_a_brokers_folder_and_tiered_names_tell_topic_partition_and_offset() -> None:
-    assert position_of("a.b-c-12/00000000000000012345.log", "segments") == ("a.b-c", 12, 12345)
-    assert position_of("broker-1/x/orders-0/00000000000000000000.log", "segments") == ("orders", 0, 0)
-    tiered = "orders-LWgrMmVrT0a__7a4SasuPA/3/00000000000000000007-bCqX9U--S-6U8XUM9II25Q.log"
-    assert position_of(tiered, "segments") == ("orders", 3, 7)
-    for other in ("orders-0/1.log", "orders/00000000000000000000.log", "orders-0.abc-delete/00000000000000000000.log"):
-        assert position_of(other, "segments") is None
-        assert is_ignored("segments", other)
-    for beside in ("00000000000000000000.txnindex", "leader-epoch-checkpoint", "00000000000000000012.snapshot"):
-        assert not is_ignored("segments", f"orders-0/{beside}")
 
 
 def test_only_segments_are_planned_and_what_is_strange_is_named(lake: Lake, things: Make, export: Export) -> None:

@@ -1,4 +1,4 @@
-"""The commands by which a person decides a red gate: release, discard, skip; and what was decided."""
+"""The commands by which an operator decides a red batch: release, discard, skip; and the list of decisions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find_batch(words: list[str]) -> tuple[Lake, Dataset, str]:
     [batch] = words
     lake = Lake(load_settings())
     names = [file.stem for file in dataset_files(lake.settings.datasets_folder)]
-    # Whatever the other files say, and whether they can be read.
+    # Found by the marks in the lake: a dataset file that cannot be read hides no batch.
     having = [name for name in names if any(plan.batch == batch for plan in taken_plans(lake, name))]
     if len(having) == 1:
         return *open_dataset(having[0]), batch
@@ -62,7 +62,7 @@ def user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
-        raise UsageError("nobody knows who you are here: say --who. Nothing was decided.") from None
+        raise UsageError("the system has no name for this user: say --who. Nothing was decided.") from None
 
 
 @app.command()
@@ -70,21 +70,22 @@ def release(
     words: Words,
     reason: Reason,
     waive: Annotated[
-        list[str] | None, typer.Option("--waive", metavar="CHECK=VALUE", help="A red check, with what it found")
+        list[str] | None,
+        typer.Option("--waive", metavar="CHECK=VALUE", help="A red check by its id, with what it found"),
     ] = None,
     who: Who = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a red batch all the same: its red checks are waived by name and value, and audited again."""
+    """Publish a red batch: its red checks are waived by id and value, and audited again."""
     from onefold.operations import decide
 
     lake, dataset, batch = find_batch(words)
     by = who or user()
     made = decide.release(lake, dataset, batch, waive or [], by, reason, dry_run=dry_run)
     if made.carried:
-        told = ", ".join(f"{one.check} = {one.value}" for one in made.carried)
-        note(f"{dataset.name}: waived by the release before, and still: {told}")
+        waivers = ", ".join(f"{waiver.check} = {waiver.value}" for waiver in made.carried)
+        note(f"{dataset.name}: waived by the release before, and still: {waivers}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 
@@ -100,7 +101,7 @@ def skip(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False,
 
 @app.command()
 def discard(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Return a batch to landed: its attempts go, and the next run does it anew."""
+    """Return a batch to landed: its attempts are removed, and the next run processes it again."""
     from onefold.operations import decide
     from onefold.report import report_batch
 
@@ -112,13 +113,13 @@ def discard(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = Fal
         note(f"{dataset.name}: batch {batch} is landed and nothing more: there is nothing to discard")
     rows = [decided(made, "recorded")] if made else []
     title = f"{dataset.name}: {'would discard' if dry_run else 'discarded'}"
-    answer(title, rows, as_json, _shown, "nothing")
+    answer(title, rows, as_json, _cells, "nothing")
 
 
 def carry_out(lake: Lake, dataset: Dataset, made: Decision, *, dry_run: bool, as_json: bool) -> None:
     """Run the batch's steps under the decision that is on record, and say how it ended."""
     if dry_run:
-        answer(f"{dataset.name}: would decide", [decided(made, "not recorded")], as_json, _shown)
+        answer(f"{dataset.name}: would decide", [decided(made, "not recorded")], as_json, _cells)
         return
     from onefold.landing.plan import find_plan
     from onefold.operations.decide import check_carried_out
@@ -145,14 +146,14 @@ def decisions(
     name: Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Default: all")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What people decided: releases, discards, skips, replays, gaps accepted, keys forgotten or erased, rollbacks."""
+    """Recorded decisions: releases, discards, skips, replays, gaps accepted, keys forgotten or erased, rollbacks."""
     from onefold.report.decisions import decisions_of
 
     lake = Lake(load_settings())
     found, wrong = ([open_published(name, rebuilding=True)[1]], []) if name else find_settled(lake)
     rows = [row for dataset in found for row in decisions_of(lake, dataset)]
     rows.sort(key=lambda row: row["at"])
-    answer(name or "decisions", rows, as_json, _shown, "nothing was decided")
+    answer(name or "decisions", rows, as_json, _cells, "nothing was decided")
     leave_out(wrong)
 
 
@@ -163,9 +164,11 @@ def decided(made: Decision, state: str) -> dict[str, Any]:
     return row_of(made, state)
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    waived = "; ".join(f"{one['check']} = {one['value']}" for one in row["waived"])
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    waived = "; ".join(f"{waiver['check']} = {waiver['value']}" for waiver in row["waived"])
     accepts = row.get("accepts")
-    told = f"{row['decision']}: {json.dumps(accepts['key'])} to {accepts['version']}" if accepts else row["decision"]
-    plain = {name: value for name, value in row.items() if name != "accepts"}
-    return {**plain, "decision": told, "at": row["at"][:19], "waived": waived}
+    decision = row["decision"]
+    if accepts:
+        decision += f": {json.dumps(accepts['key'])} to {accepts['version']}"
+    others = {name: value for name, value in row.items() if name != "accepts"}
+    return {**others, "decision": decision, "at": row["at"][:19], "waived": waived}

@@ -13,13 +13,15 @@ from pydantic import TypeAdapter, ValidationError
 from onefold.cli.app import AsJson, app
 from onefold.cli.console import NOTES, note, print_json, print_rows
 from onefold.dataset import read_dataset
-from onefold.dataset.model import DatasetName
+from onefold.dataset.declaration import DatasetName
+from onefold.dataset.layouts import export_layouts
 from onefold.dataset.sections import Target
-from onefold.dataset.source import LAYOUTS, Kafka, Origin
+from onefold.dataset.source import Kafka, Origin
 from onefold.errors import DatasetExistsError, InvalidDatasetError, UsageError
 from onefold.settings import Settings, load_settings
 
 _SAMPLE = "About so many records: the newest of a topic; of an export, those at the end of the objects written last"
+_LAYOUT = f"One of {', '.join(export_layouts())}; else told by the objects"
 _OPTIONS = {
     "name": "DATASET",
     "source.kafka.connection": "--connection",
@@ -43,7 +45,7 @@ def init(
     export: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Read this folder or s3://bucket/prefix/ instead")
     ] = None,
-    layout: Annotated[str | None, typer.Option(help=f"One of {', '.join(LAYOUTS)}; else told by the objects")] = None,
+    layout: Annotated[str | None, typer.Option(help=_LAYOUT)] = None,
     cluster: Annotated[str | None, typer.Option(help="The name of the export's cluster, in positions")] = None,
     table: Annotated[str | None, typer.Option(metavar="NAMESPACE.NAME", help="The table that readers see")] = None,
     sample: Annotated[int, typer.Option(metavar="N", min=1, help=_SAMPLE)] = 1000,
@@ -90,8 +92,8 @@ def _check_usage(
         raise UsageError("with --export, --topic names the one topic of the export that is wanted")
     if layout and not export:
         raise UsageError("--layout belongs to --export")
-    if layout and layout not in LAYOUTS:
-        raise UsageError(f"no layout {layout!r} ({', '.join(LAYOUTS)})")
+    if layout and layout not in export_layouts():
+        raise UsageError(f"no layout {layout!r} ({', '.join(export_layouts())})")
     if table and not re.fullmatch(r"[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*", table):
         raise UsageError(f"--table {table!r} is not namespace.name, in small letters")
 

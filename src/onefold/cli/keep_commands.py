@@ -1,4 +1,4 @@
-"""The commands that tend what is published: prove, rebuild, rollback, maintain, recover."""
+"""The commands that look after what is published: prove, rebuild, rollback, maintain, recover."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prove(
     ] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Fold the landed bytes of all published batches once more, another way, and compare the table row by row."""
+    """Fold the landed bytes of all published batches again, in another way, and compare the table row by row."""
     from onefold.proof.documents import KINDS
 
     lake, dataset = open_dataset(name)
@@ -58,7 +58,7 @@ def rebuild(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be folded; write nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fold all landed bytes anew, as a changed dataset file says, beside the published table; then swap."""
+    """Fold all landed bytes again, as a changed dataset file says, into a new table; then swap."""
     from onefold.operations.rebuild import landed_plans
     from onefold.operations.rebuild import rebuild as run_rebuild
 
@@ -101,7 +101,7 @@ def rollback(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Lead readers back to an earlier batch. Later batches stay landed: the next run takes them up again."""
+    """Roll the published table back to an earlier batch. Later batches stay landed: the next run folds them again."""
     from onefold.operations.rollback import roll_back
 
     lake, dataset = open_dataset(name)
@@ -116,7 +116,7 @@ def rollback(
 @app.command()
 def maintain(
     names: Annotated[list[str] | None, typer.Argument(metavar="[DATASET]...", help="Default: all")] = None,
-    attempts: Annotated[str, typer.Option(metavar="AGE", help="Keep what attempts left that are over")] = "1d",
+    attempts: Annotated[str, typer.Option(metavar="AGE", help="Keep what finished attempts left")] = "1d",
     snapshots: Annotated[str, typer.Option(metavar="AGE", help="Keep snapshots, for rollback and `show --at`")] = "7d",
     generations: Annotated[str, typer.Option(metavar="AGE", help="Keep a table after its rebuild")] = "7d",
     landing: Annotated[
@@ -124,13 +124,13 @@ def maintain(
         typer.Option(
             metavar="AGE",
             help="Clear landed bytes that every dataset of their source has published [default: keep them for ever: "
-            "without them there is no rebuild, and no rollback behind them]",
+            "without them there is no rebuild, and no rollback to before them]",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that no key stands twice, clear away what is over, compact, expire; safe beside running batches."""
+    """Prove that no key has two rows, remove what has expired, compact; safe while batches run."""
     from onefold.maintenance.keep import keep_of
 
     lake = Lake(load_settings())
@@ -156,7 +156,7 @@ def maintain(
             note(f"{row['dataset']}: and {more} more identities (--json has them)")
     unread = sorted({file for row in done for file in row["unread"]})
     if unread:
-        note(f"landed bytes were kept: nobody can tell what these dataset files read: {', '.join(unread)}")
+        note(f"landed bytes were kept: it is unknown what these dataset files read: {', '.join(unread)}")
     if failed:
         raise typer.Exit(failed[0].exit_code)
     leave_out(wrong)
@@ -173,7 +173,7 @@ def recover(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be registered; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give the catalog back the tables it has lost, from what lies in the lake. Nothing may be running."""
+    """Register again the tables that the catalog has lost, from the files in the lake. Nothing may be running."""
     from onefold.generation import open_dataset as find
     from onefold.iceberg.state_table import find_state
     from onefold.maintenance.recovery import find_lost, register
@@ -184,10 +184,10 @@ def recover(
     whole = [one for one in lost if one.metadata or one.gone]
     told = [asdict(one) | {"table": ".".join(one.table)} for one in lost]
     if whole and not dry_run:
-        # Before anything is registered: what is not lost any more has no views made again.
+        # A dataset file that cannot be read stops here, while all is lost yet: only lost tables get views again.
         datasets = [find(lake, file.stem) for file in dataset_files(lake.settings.datasets_folder)]
         with launching(lake) as spark:
-            if lake.claims:  # what killed drivers claimed before the bucket was brought back
+            if lake.claims:  # those of killed drivers, from before the bucket was restored
                 lake.claims.drop_below(lake.storage.uri_of(""))
             for one in whole:
                 register(lake, one)

@@ -1,4 +1,4 @@
-"""The commands that only look: show, changes, batches, verdicts, quarantine, explain, offsets. They start no JVM."""
+"""The commands that only read: show, changes, batches, verdicts, quarantine, explain, offsets. They start no JVM."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ def show(
 def changes(
     name: Name,
     since: Annotated[
-        str | None, typer.Option(metavar="BATCH", help="The batch or the snapshot that was read last; default: nothing")
+        str | None, typer.Option(metavar="BATCH", help="The batch or the snapshot that was read last; default: none")
     ] = None,
     limit: Annotated[int | None, typer.Option(help="At most so many rows in the table (default: 50)")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rows inserted, updated and deleted since a batch, and the mark from which to go on."""
+    """Rows inserted, updated and deleted since a batch, and the mark to continue from."""
     from onefold.report.changes import difference
 
     lake, dataset = open_published(name)
-    found = difference(lake, dataset, since)
-    start, until = (mark and mark.plain() for mark in (found.since, found.until))
+    rows = difference(lake, dataset, since)
+    start, until = (mark and mark.plain() for mark in (rows.since, rows.until))
     if as_json:
-        print_json_rows(found.rows(), {"since": start, "until": until})
+        print_json_rows(rows.rows(), {"since": start, "until": until})
         return
-    told = found.first(limit or 50)
-    print_rows(f"{dataset.target.table}: {told.count} changes", (_change(one) for one in told.rows), "no rows")
+    first = rows.first(limit or 50)
+    print_rows(f"{dataset.target.table}: {first.count} changes", map(_change_cells, first.rows), "no rows")
     if until:
         note(f"up to batch {until['batch']}, snapshot {until['snapshot']}: go on with --since {until['snapshot']}")
 
 
-def _change(one: dict[str, Any]) -> dict[str, Any]:
-    """A change as a line; where the rows have a column of that name, no column's begins with _."""
-    row = one["row"]
-    return {"_change" if "change" in row else "change": one["change"], **row}
+def _change_cells(change: dict[str, Any]) -> dict[str, Any]:
+    """A change as a line; no column's name begins with _, so `_change` is free where the rows have a `change`."""
+    row = change["row"]
+    return {"_change" if "change" in row else "change": change["change"], **row}
 
 
 @app.command()
@@ -67,10 +67,10 @@ def batches(name: Name, as_json: AsJson = False) -> None:
     from onefold.report.ledger import batches_of
 
     lake, dataset = open_published(name)
-    answer(name, batches_of(lake, dataset), as_json, _batch)
+    answer(name, batches_of(lake, dataset), as_json, _batch_cells)
 
 
-def _batch(row: dict[str, Any]) -> dict[str, Any]:
+def _batch_cells(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "batch": row["batch"],
         "landed": _landed(row),
@@ -97,21 +97,21 @@ def verdicts(
     limit: Annotated[int | None, typer.Option(help="At most so many (default: 50 in a table, all in JSON)")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What became of each record of a batch."""
+    """The verdict of each record of a batch."""
     from onefold.report.explain import red_batch
     from onefold.report.ledger import VERDICT, each_verdict
 
     _check_reason(reason, Reason)
     lake, dataset = open_published(name, rebuilding=True)
-    told = ("verdict", "reason", "scope", "survivor") if as_json else VERDICT
-    rows, published = each_verdict(lake, dataset, batch, reason, limit or (None if as_json else 50), told)
+    columns = ("verdict", "reason", "scope", "survivor") if as_json else VERDICT
+    rows, published = each_verdict(lake, dataset, batch, reason, limit or (None if as_json else 50), columns)
     if not published:
         red = red_batch(lake, dataset, batch)
         note(red.sentence if red else f"not published: batch {batch}. Its verdicts are what its last attempt found.")
     if as_json:
-        names = ("topic", "partition", "offset", *told)
+        names = ("topic", "partition", "offset", *columns)
         rows = ({key: row[key] for key in names} for row in rows)
-    answer(f"{name} {batch}", rows, as_json, _verdict, "no such verdicts")
+    answer(f"{name} {batch}", rows, as_json, _verdict_cells, "no such verdicts")
 
 
 def _check_reason(reason: str | None, known: Iterable[Reason]) -> None:
@@ -119,9 +119,9 @@ def _check_reason(reason: str | None, known: Iterable[Reason]) -> None:
         raise UsageError(f"--reason: there is no reason {reason!r} here{nearest(reason, known)}")
 
 
-def _verdict(row: dict[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in row.items() if name not in ("cluster", "incarnation")}
-    return told | {"survivor": _place(row["survivor"])}
+def _verdict_cells(row: dict[str, Any]) -> dict[str, Any]:
+    cells = {name: value for name, value in row.items() if name not in ("cluster", "incarnation")}
+    return cells | {"survivor": _place(row["survivor"])}
 
 
 def _place(survivor: dict[str, Any] | None) -> str:
@@ -143,25 +143,25 @@ def quarantine(
     """Rejected records of published batches, with their bytes."""
     from onefold.report.quarantine import each_quarantined
 
-    _check_reason(reason, [one.reason for one in OUTCOMES.values() if one.quarantined])
+    _check_reason(reason, [outcome.reason for outcome in OUTCOMES.values() if outcome.quarantined])
     lake, dataset = open_published(name)
     rows = each_quarantined(lake, dataset, batch, reason, limit or (None if as_json else 50))
     if as_json:
         print_json_rows(rows)
         return
     shown = list(rows)
-    answer(f"{dataset.target.table}__quarantine", shown, False, _refused(shown), "nothing is quarantined")
+    answer(f"{dataset.target.table}__quarantine", shown, False, _quarantine_cells(shown), "nothing is quarantined")
 
 
-def _refused(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def _quarantine_cells(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What is shown of each row; cluster and incarnation where the answer has several."""
     several = _several(rows)
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
         place = str(Position.of(row) or "")
         log = {name: row[name] for name in several}
-        told = {"batch": row["batch"], **log, "position": place, "reason": row["reason"], "detail": row["detail"]}
-        return {**told, "value": (row["value_text"] or row["value"] or "")[:200], "object": row["object"]}
+        cells = {"batch": row["batch"], **log, "position": place, "reason": row["reason"], "detail": row["detail"]}
+        return {**cells, "value": (row["value_text"] or row["value"] or "")[:200], "object": row["object"]}
 
     return shown
 
@@ -192,7 +192,7 @@ def explain_key(
     else:
         assert key is not None
         parts = key_of(key, dataset)
-        if dataset.sums and set(parts) == set(dataset.row_key_names):
+        if dataset.apply.names_a_group(dataset, parts):
             rows = explain_sum(lake, dataset, parts, red)
         else:
             rows = explain(lake, dataset, digest_of_key(dataset, parts), period_of_key(dataset, parts), red)
@@ -215,16 +215,16 @@ def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str,
     def shown(row: dict[str, Any]) -> dict[str, Any]:
         at = {name: row[name] for name in ("topic", "partition", "offset")} if row["topic"] is not None else None
         place = {name: row[name] for name in several} | {"position": _place(at)}
-        told = _verdict({name: value for name, value in row.items() if name not in hidden})
-        stands = row["row"]
-        told["batch"] += "" if row["published"] else " (not published)"
-        return {**place, **told, "won": "won" if row["won"] else "", "stands": stands["_state"] if stands else ""}
+        cells = _verdict_cells({name: value for name, value in row.items() if name not in hidden})
+        left = row["row"]
+        cells["batch"] += "" if row["published"] else " (not published)"
+        return {**place, **cells, "won": "won" if row["won"] else "", "stands": left["_state"] if left else ""}
 
     return shown
 
 
 def _several(rows: list[dict[str, Any]]) -> list[str]:
-    """What of their logs some rows do not share."""
+    """Those parts of their logs that differ between the rows."""
     return [name for name in ("cluster", "incarnation") if len({row[name] for row in rows} - {None}) > 1]
 
 

@@ -57,8 +57,8 @@ def validate(
         shown = [{name: cell for name, cell in row.items() if name != "notes"} for row in rows]
         print_rows("datasets", [{**row, "ok": "yes" if row["ok"] else "NO"} for row in shown])
         for row in rows:
-            for said in row["notes"]:
-                note(f"{row['dataset']}: {said}")
+            for text in row["notes"]:
+                note(f"{row['dataset']}: {text}")
         for name, found in samples.items():
             print_rows(f"{name}: the newest records", found, "no records")
     if not all(row["ok"] for row in rows):
@@ -111,8 +111,8 @@ def run(
         rows = [plan.preview for plan in plans]
         answer(f"{name}: would read", rows, as_json, _would_read)
         return
-    for said in dict.fromkeys(one for plan in plans if plan not in begun for one in plan.notes):
-        note(f"{name}: {said}")
+    for text in dict.fromkeys(text for plan in plans if plan not in begun for text in plan.notes):
+        note(f"{name}: {text}")
     if not wanted:
         note(f"{name}: nothing new")
         if as_json:
@@ -127,9 +127,9 @@ def run(
 
 
 def _would_read(row: dict[str, Any]) -> dict[str, Any]:
-    """The row of a table: an interval as its two ends, notes as lines."""
-    told = row | {"interval": " to ".join(row["interval"].values()) if row["interval"] else ""}
-    return told | ({"notes": "\n".join(row["notes"])} if "notes" in row else {})
+    """A plan as cells: an interval as its two ends, notes as lines."""
+    cells = row | {"interval": " to ".join(row["interval"].values()) if row["interval"] else ""}
+    return cells | ({"notes": "\n".join(row["notes"])} if "notes" in row else {})
 
 
 def _run_all(lake: Lake, dataset: Dataset, plans: list[Any]) -> list[Any]:

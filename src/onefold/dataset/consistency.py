@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onefold.dataset.base import not_built
 from onefold.dataset.expressions import (
     CASTS,
     LOG_POSITIONS,
@@ -34,7 +33,7 @@ from onefold.errors import nearest
 from onefold.vocabulary import Level
 
 if TYPE_CHECKING:
-    from onefold.dataset.model import Dataset
+    from onefold.dataset.declaration import Declaration
 
 _IDENTIFYING = (
     "identity.producer.name",
@@ -47,11 +46,8 @@ _IDENTIFYING = (
 _TELLING = (*_IDENTIFYING[1:], "identity.within")
 """Places of what tells records apart; a topic may have one producer, whose name no record holds."""
 
-_ADDED_DIGITS = 27
-"""Of a decimal that is added up: with ten more, Spark still adds without rounding."""
 
-
-def check_dataset(dataset: Dataset) -> None:
+def check_declaration(dataset: Declaration) -> None:
     """Refuse what no section is wrong about alone.
 
     Raises:
@@ -79,25 +75,16 @@ def check_dataset(dataset: Dataset) -> None:
             raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
     for place, text in dataset.expressions():
         _check_kinds(dataset, place, text)
-    if dataset.apply.mode == "append" and len(dataset.levels) == 1 and not dataset.source.exact:
-        raise ValueError(
-            f"identity: positions of layout {dataset.source.layout} are inferred and cannot decide; "
-            "declare message_id or business_key"
-        )
-    if dataset.apply.delete_when == "tombstone":
-        _check_tombstones(dataset)
-    _check_version(dataset)
+    dataset.apply.check(dataset)
     _check_periods(dataset)
-    _check_chain(dataset)
-    _check_deletes(dataset)
-    _check_sums(dataset)
+    _check_limits(dataset)
     _check_compare(dataset)
     _check_key_columns(dataset)
     _check_column_names(dataset)
     _check_masks(dataset)
 
 
-def _check_kinds(dataset: Dataset, place: str, text: str) -> None:
+def _check_kinds(dataset: Declaration, place: str, text: str) -> None:
     """Refuses what Spark would refuse, or try to cast by itself, record by record."""
     tree = parse(text)
     conditions = [tree] if place in ("source.filter", "apply.delete_when") else []
@@ -121,7 +108,7 @@ def _check_kinds(dataset: Dataset, place: str, text: str) -> None:
             raise ValueError(f"{place}: {text!r} takes a {kind} for a condition; compare it with something")
 
 
-def _check_call(dataset: Dataset, said: str, call: Call | Fallback) -> None:
+def _check_call(dataset: Declaration, said: str, call: Call | Fallback) -> None:
     if isinstance(call, Fallback):
         kinds = [_kind_of(dataset, one) for one in call.terms]
         if odd := next((kind for kind in kinds if _plain(kind) != _plain(kinds[0])), None):
@@ -138,7 +125,7 @@ def _plain(kind: FieldType) -> str:
     return str(kind).removesuffix("?")
 
 
-def _check_pair(dataset: Dataset, said: str, left: Expression, right: Expression) -> None:
+def _check_pair(dataset: Declaration, said: str, left: Expression, right: Expression) -> None:
     one, other = _kind_of(dataset, left), _kind_of(dataset, right)
     if one.family != other.family:
         wanted = other.name if one.name == "string" else one.name
@@ -148,24 +135,7 @@ def _check_pair(dataset: Dataset, said: str, left: Expression, right: Expression
         raise ValueError(f"{said} compares a {one} with a {other}, of which Spark would round one; cast with double(…)")
 
 
-def _check_version(dataset: Dataset) -> None:
-    for place, text in dataset.apply.version.expressions if dataset.apply.version and not dataset.chained else ():
-        tree = parse(text)
-        if isinstance(tree, Path) and tree.root == "header":
-            raise ValueError(
-                f"apply.version.{place}: {text!r}: header values are text, in which 9 is greater than 23; "
-                f"write long({text}), timestamp({text}) or, if it is text, string({text})"
-            )
-    if dataset.apply.version and dataset.apply.version.parts == ["offset"]:
-        kafka = dataset.source.kafka
-        if kafka and (len(kafka.topics) > 1 or kafka.topics[0].startswith("^")):
-            raise ValueError(
-                "apply.version.from: an offset orders the records of one topic partition, and there are several "
-                "topics; declare a version of the value, or [timestamp, offset], which trusts clocks"
-            )
-
-
-def _check_periods(dataset: Dataset) -> None:
+def _check_periods(dataset: Declaration) -> None:
     for place, text in dataset.expressions():
         period = next((one.function for one in calls(parse(text)) if one.function in PERIODS), None)
         if period and place != "identity.within":
@@ -178,54 +148,17 @@ def _check_periods(dataset: Dataset) -> None:
         raise ValueError(f"{place}: it takes {', '.join(PERIODS)} of a date or a timestamp, such as day(booked_at)")
     if given.argument == Path("timestamp"):
         raise ValueError(f"{place}: the record's own timestamp changes when a message is sent again; name a field")
-    if dataset.apply.mode == "append" and dataset.deciding is Level.POSITION:
-        raise ValueError(f"{place}: only the position decides, and it needs no bound; declare a wider identity")
 
 
-def _check_chain(dataset: Dataset) -> None:
+def _check_limits(dataset: Declaration) -> None:
     for name in ("max_held_age", "max_held"):
-        if getattr(dataset.quality, name) is not None and not dataset.chained:
+        if getattr(dataset.quality, name) is not None and not dataset.apply.HOLDS:
             raise ValueError(f"quality.{name}: only guard contiguous holds records")
-    if dataset.chained:
-        assert dataset.apply.version
-        for place, text in dataset.apply.version.expressions:
-            kind = dataset.type_of(parse(text))
-            if not kind or kind.name not in ("int", "long"):
-                raise ValueError(
-                    f"apply.version.{place}: {text!r}: guard contiguous counts whole numbers; "
-                    "cast with long(…) or int(…)"
-                )
-
-
-def _check_deletes(dataset: Dataset) -> None:
-    if dataset.quality.max_rejected_deletes is not None and dataset.apply.mode != "upsert":
+    if dataset.quality.max_rejected_deletes is not None and not dataset.apply.DELETES:
         raise ValueError("quality.max_rejected_deletes: only mode upsert deletes")
 
 
-def _check_sums(dataset: Dataset) -> None:
-    if dataset.apply.mode != "increment":
-        return
-    if not dataset.identity.message_id or dataset.identity.business_key:
-        raise ValueError(
-            "identity: in mode increment the message id decides what is added once; "
-            "declare message_id, and no business_key"
-        )
-    if dataset.within:
-        raise not_built("identity.within in mode increment")
-    for name, text in (dataset.apply.add or {}).items():
-        tree = parse(text)
-        plain = isinstance(tree, Path) and tree.root == "value" and not tree.inner
-        kind = dataset.type_of(tree) if plain else None
-        if not kind or kind.name not in ("int", "long", "decimal") or kind.precision > _ADDED_DIGITS:
-            raise ValueError(
-                f"apply.add.{name}: {text!r}: what is added is a field of type int, long or decimal(p,s), "
-                f"p at most {_ADDED_DIGITS}"
-            )
-        if name.startswith("_"):
-            raise ValueError(f"apply.add.{name}: names that start with _ are Onefold's own")
-
-
-def _check_compare(dataset: Dataset) -> None:
+def _check_compare(dataset: Declaration) -> None:
     for name in sorted(dataset.excepted):
         if name not in dataset.fields:
             raise ValueError(f"apply.compare.except: value.fields has no {name}{nearest(name, dataset.fields)}")
@@ -236,7 +169,7 @@ def _check_compare(dataset: Dataset) -> None:
             )
 
 
-def _check_key_columns(dataset: Dataset) -> None:
+def _check_key_columns(dataset: Declaration) -> None:
     for name, _ in dataset.key_columns:
         if is_own(name):
             raise ValueError(
@@ -251,11 +184,9 @@ def _check_key_columns(dataset: Dataset) -> None:
     for name in dataset.keyed_fields:
         if dataset.fields[name].name in ("list", "struct", "double"):
             raise ValueError(f"apply.key: {name} is a {dataset.fields[name]} and cannot be a part of the key, too")
-        if dataset.sums:
-            raise ValueError(f"apply.key: value.fields has {name}, too; in mode increment key by the field: [{name}]")
 
 
-def _check_column_names(dataset: Dataset) -> None:
+def _check_column_names(dataset: Declaration) -> None:
     """Names that differ only in case, or not at all, would be one column."""
     seen: dict[str, str] = {}
     former = [one for some in dataset.value.renamed.values() for one in some]
@@ -263,15 +194,15 @@ def _check_column_names(dataset: Dataset) -> None:
         *dataset.value.fields,
         *former,
         *(name for name, _ in dataset.key_columns),
-        *(dataset.apply.add or ()),
+        *dataset.apply.made_columns(),
     ):
         if other := seen.get(name.lower()):
-            place = "apply.add" if name in (dataset.apply.add or ()) else "value.fields"
+            place = dataset.apply.made_columns().get(name, "value.fields")
             raise ValueError(f"{place}: {other} and {name} would be one column of the table")
         seen[name.lower()] = name
 
 
-def _check_masks(dataset: Dataset) -> None:
+def _check_masks(dataset: Declaration) -> None:
     columns = list(dict.fromkeys([*dataset.published_columns, *dataset.fields]))
     for name in dataset.mask:
         if name not in columns:
@@ -280,7 +211,7 @@ def _check_masks(dataset: Dataset) -> None:
         raise ValueError("mask: identity.producer.name reads a masked column, and producers are told by their names")
 
 
-def _kind_of(dataset: Dataset, expression: Expression) -> FieldType:
+def _kind_of(dataset: Declaration, expression: Expression) -> FieldType:
     """The type as which an expression is compared."""
     match expression:
         case Compare() | Junction() | Negation() | NullTest() | Member() | LiteralValue(bool()):
@@ -293,7 +224,7 @@ def _kind_of(dataset: Dataset, expression: Expression) -> FieldType:
             return dataset.type_of(expression) or FieldType("string")
 
 
-def _check_path(dataset: Dataset, place: str, text: str, path: Path) -> None:
+def _check_path(dataset: Declaration, place: str, text: str, path: Path) -> None:
     if path.root == "value" and path.name not in dataset.value.fields:
         known = ", ".join(dataset.value.fields)
         roots = f"; {path.name!r} is none of {', '.join(ROOTS)}" if path.inner else ""
@@ -306,18 +237,3 @@ def _check_path(dataset: Dataset, place: str, text: str, path: Path) -> None:
         raise ValueError(f"{place}: {text!r}: a key of {dataset.key.format} cannot be used in an expression")
     if path.root in ("offset", "timestamp") and not dataset.source.exact:
         raise ValueError(f"{place}: {text!r}: layout {dataset.source.layout} carries no {path.root}")
-
-
-def _check_tombstones(dataset: Dataset) -> None:
-    assert dataset.apply.key
-    assert dataset.apply.version
-    if any(path.root != "key" for text in dataset.apply.key for path in paths(parse(text))):
-        raise ValueError("apply.delete_when: tombstone needs every key part from key.* (a null value holds none)")
-    if dataset.within and any(path.root == "value" for path in paths(dataset.within)):
-        raise ValueError("apply.delete_when: tombstone needs identity.within from key.* or header.*, too")
-    parts = [path for _, text in dataset.apply.version.expressions for path in paths(parse(text))]
-    if any(path.root in ("value", "key") for path in parts):
-        raise ValueError(
-            "apply.delete_when: tombstone needs the version from header.*, timestamp or offset "
-            "(a null value holds none)"
-        )

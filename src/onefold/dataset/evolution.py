@@ -64,9 +64,9 @@ class FieldChange:
 
     @property
     def sentence(self) -> str:
-        """What changed, and what stands against it."""
-        told = f"{self.field} was {self.was}, and is {self.now}"
-        return f"{told}: {self.problem}" if self.problem else told
+        """What changed, and why it is not made in place."""
+        change = f"{self.field} was {self.was}, and is {self.now}"
+        return f"{change}: {self.problem}" if self.problem else change
 
 
 NONE = "none"
@@ -75,17 +75,17 @@ NONE = "none"
 
 def field_changes(before: Shape, now: Shape, used: Mapping[str, str]) -> list[FieldChange]:
     """What is different in the fields. `used` names the key of the file whose expression uses a field."""
-    types, found = now.types, []
+    types, changes = now.types, []
     kept: dict[str, str] = {}
     for name, kind in types.items():
         former = name if name in before.fields else _former(before, now, name)
         if former is None:
             required = "" if kind.nullable else f"what is folded already has none; declare it as {kind}?"
-            found.append(FieldChange(name, NONE, str(kind), required))
+            changes.append(FieldChange(name, NONE, str(kind), required))
             continue
         kept[former] = name
         was = before.types[former]
-        told = str(was) if former == name else f"{former}: {was}"
+        earlier = str(was) if former == name else f"{former}: {was}"
         named = now.renamed.get(name, [])
         older = named[named.index(former) + 1 :] if former in named else named  # those before it were skipped here
         known = before.renamed.get(former, [])
@@ -93,12 +93,12 @@ def field_changes(before: Shape, now: Shape, used: Mapping[str, str]) -> list[Fi
         moved = before.places.get(former) != now.places.get(name)
         elsewhere = "what is folded was read from elsewhere in the record" if moved else ""
         problem = _problem(was, kind, used.get(name)) or misnamed or elsewhere
-        if told != str(kind) or problem:
-            found.append(FieldChange(name, told, str(kind), problem))
+        if earlier != str(kind) or problem:
+            changes.append(FieldChange(name, earlier, str(kind), problem))
     for name, kind in before.types.items():
         if name not in kept:
-            found.append(FieldChange(name, str(kind), NONE, "a field does not go; or is it another's former name?"))
-    return found
+            changes.append(FieldChange(name, str(kind), NONE, "a field does not go; or is it another's former name?"))
+    return changes
 
 
 def origins_of(shapes: Sequence[Shape]) -> dict[str, Origin]:
@@ -117,12 +117,13 @@ def origins_of(shapes: Sequence[Shape]) -> dict[str, Origin]:
 
 def mark_of(origins: Mapping[str, Origin]) -> bytes:
     """Four bytes that tell which fields were added; none where none was."""
-    added = sorted(f"{one.name}:{one.kind}" for one in origins.values() if one.added)
+    added = sorted(f"{origin.name}:{origin.kind}" for origin in origins.values() if origin.added)
     return bytes.fromhex(_digest(json.dumps(added), 8)) if added else b""
 
 
 def _former(before: Shape, now: Shape, name: str) -> str | None:
-    return next((one for one in now.renamed.get(name, ()) if one in before.fields and one not in now.fields), None)
+    gone = (former for former in now.renamed.get(name, ()) if former in before.fields and former not in now.fields)
+    return next(gone, None)
 
 
 def _problem(was: FieldType, now: FieldType, used: str | None) -> str:
@@ -138,8 +139,8 @@ def _problem(was: FieldType, now: FieldType, used: str | None) -> str:
 def _misnamed(lost: set[str], more: set[str]) -> str:
     if lost:
         return f"landed records have it as {', '.join(sorted(lost))}; keep that in value.renamed"
-    told = ", ".join(sorted(more))
-    return f"value.renamed says that records have it as {told}, too, and they were read without" if told else ""
+    names = ", ".join(sorted(more))
+    return f"value.renamed says that records have it as {names}, too, and they were read without" if names else ""
 
 
 def _widens(was: FieldType, now: FieldType) -> bool:

@@ -12,6 +12,7 @@ from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from onefold.dataset.base import NotBuiltError
 from onefold.dataset.model import Dataset
+from onefold.dataset.modes import MODES
 from onefold.dataset.tree import Place, read_tree
 from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
 
@@ -112,13 +113,13 @@ def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> I
     # when nothing is plainly wrong.
     found = sorted(error.errors(), key=lambda one: (_not_built(one), one["type"] != "extra_forbidden"))
     first = found[0]
-    place = tuple(part for part in first["loc"] if not (isinstance(part, str) and part.startswith("function-")))
+    place = _place_of(first["loc"])
     key, line = ".".join(str(part) for part in place), _line(lines, place)
     if _not_built(first):
         problem = str(first["ctx"]["error"]).removeprefix("not_supported_yet: ")
         return NotSupportedYetError(str(file), line, key or "dataset", problem)
     if first["type"] == "extra_forbidden":
-        return InvalidDatasetError(str(file), line, key, _unknown(place))
+        return InvalidDatasetError(str(file), line, key, _unknown(first["loc"]))
     problem = first["msg"].removeprefix("Value error, ")
     if not place and ": " in problem:  # a check across keys names its place itself
         key, problem = problem.split(": ", 1)
@@ -126,17 +127,28 @@ def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> I
     return InvalidDatasetError(str(file), line, key, problem)
 
 
+def _place_of(loc: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where the file has what pydantic complains of, which names the mode behind `apply`, too."""
+    place = [part for part in loc if not (isinstance(part, str) and part.startswith("function-"))]
+    if place[:1] == ["apply"] and place[1:2] and place[1] in MODES:
+        del place[1]
+    return tuple(place)
+
+
 def _not_built(one: Any) -> bool:
     return isinstance(one.get("ctx", {}).get("error"), NotBuiltError)
 
 
-def _unknown(place: tuple[Any, ...]) -> str:
+def _unknown(loc: tuple[Any, ...]) -> str:
     model: type[BaseModel] | None = Dataset
-    for part in place[:-1]:
+    for part in loc[:-1]:
+        if part in MODES and model not in MODES.values():  # the mode is named behind `apply`
+            model = MODES[part]
+            continue
         field = model.model_fields.get(part) if model else None
         model = _model_in(field.annotation) if field else None
     known = [field.alias or name for name, field in model.model_fields.items()] if model else []
-    near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(loc[-1]), known, n=1, cutoff=0.5)
     return f"unknown key; did you mean {near[0]!r}?" if near else f"unknown key (there are {', '.join(known)})"
 
 

@@ -1,4 +1,4 @@
-"""The dataset file as a frozen model: its sections, and what follows from them."""
+"""A checked declaration with its generation."""
 
 from __future__ import annotations
 
@@ -6,23 +6,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import PrivateAttr, model_validator
 
-from onefold.dataset.base import DELETES_WITHOUT_VALUE, Model, Name
-from onefold.dataset.consistency import check_dataset
-from onefold.dataset.evolution import Origin, Shape, Standing, origins_of
-from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
-from onefold.dataset.names import Place, with_field_names
+from onefold.dataset.consistency import check_declaration
+from onefold.dataset.declaration import Declaration
+from onefold.dataset.evolution import Origin, Standing, origins_of
 from onefold.dataset.reserved_columns import LAYOUT
-from onefold.dataset.schedule import Schedule
-from onefold.dataset.sections import Apply, Identity, KeyFormat, Quality, Target, Value
-from onefold.dataset.source import Source
-from onefold.dataset.types import FieldType, parse_type
-from onefold.vocabulary import DECLARED_LEVELS, Level
-
-"""The identity levels, narrow to wide."""
 
 RULES = 2
 """The number of the rules by which records are decoded and judged. It is part of every generation: a release that gives
@@ -36,275 +27,17 @@ RULES_CHANGED = {
 """By number, what these rules do otherwise than those before."""
 
 
-def _not_onefolds_own(name: str) -> str:
-    if name.startswith("onefold_"):
-        raise ValueError(f"{name}: names that begin with onefold_ are those of Onefold's own DAGs in Airflow")
-    return name
+class Dataset(Declaration):
+    """One dataset file, checked, and the generation that its tables are of."""
 
-
-def _around(names: list[str], kind: FieldType) -> FieldType:
-    """A struct in which names lead to a field."""
-    for name in reversed(names):
-        kind = FieldType("struct", nullable=True, fields=((name, kind),))
-    return kind
-
-
-def _merged(one: FieldType, other: FieldType) -> FieldType:
-    """A struct with the fields of two."""
-    both = dict(one.fields)
-    for name, kind in other.fields:
-        both[name] = _merged(both[name], kind) if name in both and both[name].name == kind.name == "struct" else kind
-    return FieldType("struct", nullable=True, fields=tuple(both.items()))
-
-
-DatasetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64), AfterValidator(_not_onefolds_own)]
-
-
-class Dataset(Model):
-    """One dataset file."""
-
-    name: DatasetName
-    description: str = ""
-    owner: str = ""
-    source: Source
-    schedule: Schedule | None = None
-    key: KeyFormat = KeyFormat()
-    value: Value
-    identity: Identity = Identity()
-    apply: Apply
-    target: Target
-    quality: Quality = Quality()
-    mask: dict[Name, Literal["hash"]] = Field(
-        default={}, description="Columns of which reports, checks, errors and logs show digests in place of values"
-    )
     _standing: Standing | None = PrivateAttr(default=None)
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
 
-    @model_validator(mode="before")
-    @classmethod
-    def _by_field_names(cls, given: Any) -> Any:
-        return with_field_names(given)
-
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_dataset(self)
+        check_declaration(self)
         return self
-
-    def masks(self, expression: Expression) -> bool:
-        """Whether an expression reads a masked column."""
-        return any(name in self.mask for path in paths(expression) for name in (path.name, path.column))
-
-    @cached_property
-    def masked(self) -> frozenset[str]:
-        """The masked columns, those included that are made of one: parts of the key, the period, sums."""
-        made = [*self.key_columns, *([("_within", self.within)] if self.within else [])]
-        sums = {name for name, (field, _) in self.sums.items() if field in self.mask}
-        return frozenset({*self.mask, *sums, *(name for name, tree in made if self.masks(tree))})
-
-    def expressions(self) -> list[tuple[str, str]]:
-        """Every expression of the file, with the key that holds it."""
-        found = [("source.filter", self.source.filter), ("identity.message_id", self.identity.message_id)]
-        if self.identity.producer:
-            found.append(("identity.producer.name", self.identity.producer.name))
-            found.append(("identity.producer.sequence", self.identity.producer.sequence))
-        found += [("identity.business_key", text) for text in self.identity.business_key or ()]
-        found += [("identity.within", self.identity.within)]
-        found += [("apply.key", text) for text in self.apply.key or ()]
-        found += [(f"apply.add.{name}", text) for name, text in (self.apply.add or {}).items()]
-        if self.apply.version:
-            found += [(f"apply.version.{place}", text) for place, text in self.apply.version.expressions]
-        if self.apply.delete_when not in DELETES_WITHOUT_VALUE:
-            found.append(("apply.delete_when", self.apply.delete_when))
-        return [(place, text) for place, text in found if text is not None]
-
-    def type_of(self, expression: Expression) -> FieldType | None:
-        """The type of an expression's values; None: text, or a condition."""
-        match expression:
-            case Path("value", name, inner):
-                return self.fields[name].part(inner)
-            case Fallback(terms):
-                return self.type_of(terms[0])
-            case Call("pg_lsn", _):
-                return FieldType("decimal", precision=20)
-            case Call("hex", _):
-                return FieldType("decimal", precision=38)
-            case Path("timestamp"):
-                return FieldType("timestamp")
-            case Path("offset"):
-                return FieldType("long")
-            case Call(function, _) if function in CASTS:
-                return FieldType(function)
-            case Call(function, _) if function in PERIODS:
-                return FieldType("timestamp" if function == "hour" else "date")
-            case _:
-                return None
-
-    @cached_property
-    def fields(self) -> dict[str, FieldType]:
-        """The declared value fields, in order."""
-        return {name: parse_type(one.type) for name, one in self.value.fields.items()}
-
-    @cached_property
-    def read_places(self) -> dict[str, list[Place]]:
-        """Where records may have each field: at its own place, else under a former name; the first that is there
-        counts."""
-        former = self.value.renamed
-        return {name: [place, *((one,) for one in former.get(name, ()))] for name, place in self.value.places.items()}
-
-    @cached_property
-    def read_fields(self) -> dict[str, FieldType]:
-        """What of a value is read, by its names at the top: the types that are declared for it. Of what is declared
-        below a name, a struct."""
-        read = [(place, self.fields[name]) for name, places in self.read_places.items() for place in places]
-        whole = {place[0]: kind for place, kind in read if len(place) == 1}
-        parts: dict[str, FieldType] = {}
-        for (first, *below), kind in read:
-            if below and first not in whole:
-                part = _around(below, kind)
-                parts[first] = _merged(parts[first], part) if first in parts else part
-        return whole | parts
-
-    @cached_property
-    def used_fields(self) -> dict[str, str]:
-        """Of each field that expressions use, a key of the file that holds one."""
-        named = ((path, place) for place, text in self.expressions() for path in paths(parse(text)))
-        return {path.name: place for path, place in named if path.root == "value"}
-
-    @cached_property
-    def key_columns(self) -> list[tuple[str, Expression]]:
-        """Columns that the table has beside the value's fields: key parts that are no value field."""
-        return [
-            (next(iter(paths(tree))).column, tree)
-            for tree in map(self._of_field, map(parse, self.apply.key or ()))
-            if not (isinstance(tree, Path) and tree.root == "value" and not tree.inner)
-        ]
-
-    @cached_property
-    def keyed_fields(self) -> dict[str, Path]:
-        """Fields that are a part of the Kafka key, too (`apply.key: [key.id]` beside a field `id`), with that part: one
-        column, which the key fills."""
-        parts = {tree.column: tree for tree in map(parse, self.apply.key or ()) if isinstance(tree, Path)}
-        return {name: tree for name, tree in parts.items() if tree.root == "key" and name in self.fields}
-
-    def _of_field(self, tree: Expression) -> Expression:
-        """A part of the row's key: of the Kafka key, if a field has its name, that field."""
-        keyed = isinstance(tree, Path) and self.keyed_fields.get(tree.column) == tree
-        return Path("value", tree.column) if isinstance(tree, Path) and keyed else tree
-
-    @cached_property
-    def levels(self) -> tuple[Level, ...]:
-        """The identity levels in force, narrow to wide; the producer's also where the source shows the log itself."""
-        logged = self.source.shows_log
-        declared = self._declared
-        return tuple(level for level in Level if level in declared or (level is Level.PRODUCER and logged))
-
-    @cached_property
-    def _declared(self) -> tuple[Level, ...]:
-        return (Level.POSITION, *(level for level in DECLARED_LEVELS if getattr(self.identity, level)))
-
-    @cached_property
-    def deciding(self) -> Level:
-        """The level that decides: append: the widest declared; upsert: (key, version); increment: the message id."""
-        return Level.KEY_VERSION if self.apply.mode == "upsert" else self._declared[-1]
-
-    @cached_property
-    def narrow(self) -> tuple[Level, ...]:
-        """The levels below the deciding one, beside the position: they name the reason of a duplicate."""
-        wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
-        return self.levels[1:wide]
-
-    @property
-    def chained(self) -> bool:
-        """Whether a version is applied only behind the one before it (guard contiguous)."""
-        return bool(self.apply.version) and self.apply.version.guard == "contiguous"  # type: ignore[union-attr]
-
-    @property
-    def max_rejected_rate(self) -> float:
-        """The share of the wanted records that may be rejected. A sum, or a chain of versions, is wrong for ever where
-        a piece is missing: none may be, unless it is declared."""
-        declared = self.quality.max_rejected_rate
-        if declared is not None:
-            return declared
-        return 0.0 if self.sums or self.chained else 0.01
-
-    @cached_property
-    def before_offset(self) -> int | None:
-        """How many parts of the version stand before an offset, which orders the records of one partition only; None:
-        the version holds no offset."""
-        parts = self.apply.version.parts if self.apply.version else []
-        return next((n for n, text in enumerate(parts) if parse(text) == Path("offset")), None)
-
-    def level_expressions(self, level: str) -> list[Expression]:
-        """The expressions of a declared level (`position` has none)."""
-        if level == Level.PRODUCER:
-            named = self.identity.producer
-            return [parse(named.name), Call("long", parse(named.sequence))] if named else []
-        if level == Level.MESSAGE_ID:
-            return [parse(str(self.identity.message_id))]
-        return [parse(text) for text in self.identity.business_key or ()]
-
-    @cached_property
-    def within(self) -> Expression | None:
-        """The period that is part of the identity and bounds a look-up; the tables are partitioned by it."""
-        return parse(self.identity.within) if self.identity.within else None
-
-    @cached_property
-    def key_expressions(self) -> list[Expression]:
-        """What a row of the table is keyed by; empty when the position decides."""
-        return [*self._own_key, *([self.within] if self.within else [])]
-
-    @property
-    def _own_key(self) -> list[Expression]:
-        if self.apply.mode == "upsert":
-            return [self._of_field(parse(text)) for text in self.apply.key or ()]
-        if self.deciding is Level.PRODUCER:  # a producer counts for each partition anew
-            partition = [Path(name) for name in ("cluster", "topic", "incarnation", "partition")]
-            return [*partition, *self.level_expressions(Level.PRODUCER)]
-        return [] if self.deciding is Level.POSITION else self.level_expressions(self.deciding)
-
-    @cached_property
-    def key_names(self) -> list[str]:
-        """The names of the key's parts, as `explain --key` takes them; the last is that of `within`, if declared."""
-        return [next(iter(paths(tree))).column for tree in self.key_expressions]
-
-    @cached_property
-    def row_key_names(self) -> list[str]:
-        """The names of what a published row is unique by: of increment the key that is added to, not the message."""
-        if self.sums:
-            return list(dict.fromkeys(next(iter(paths(parse(text)))).column for text in self.apply.key or ()))
-        return self.key_names
-
-    @cached_property
-    def sums(self) -> dict[str, tuple[str, FieldType]]:
-        """Mode increment: of each column that is added to, the field and the sum's type: ten digits wider."""
-        found = {}
-        for name, text in (self.apply.add or {}).items():
-            field = next(iter(paths(parse(text)))).name
-            kind = self.fields[field]
-            wide = FieldType("decimal", precision=kind.precision + 10, scale=kind.scale)
-            found[name] = field, (wide if kind.name == "decimal" else FieldType("long"))
-        return found
-
-    @cached_property
-    def excepted(self) -> frozenset[str]:
-        """The fields that do not count when two contents are compared."""
-        return frozenset(self.apply.compare.except_ if self.apply.compare else ())
-
-    @cached_property
-    def bound_fields(self) -> dict[str, str]:
-        """The fields that must count when two contents are compared, each with the key of the file that uses it: parts
-        of the key, the version, an identity, the period, what is added, and what says that a record deletes."""
-        used = [(path, place) for place, text in self.expressions() for path in paths(parse(text))]
-        bound = {path.name: place for path, place in used if path.root == "value" and place != "source.filter"}
-        return bound | dict.fromkeys(self.keyed_fields, "apply.key")
-
-    @cached_property
-    def published_columns(self) -> list[str]:
-        """The columns that readers see."""
-        if self.sums:
-            return [*self.row_key_names, *self.sums]
-        return [*(name for name, _ in self.key_columns), *self.fields]
 
     @cached_property
     def meaning(self) -> dict[str, Any]:
@@ -324,15 +57,6 @@ class Dataset(Model):
             "table_layout": LAYOUT,
             "rules": RULES,
         }
-
-    @cached_property
-    def declared(self) -> Shape:
-        """The value's fields as the file declares them."""
-        return Shape(
-            fields={name: str(kind) for name, kind in self.fields.items()},
-            renamed=self.value.renamed,
-            places={name: one.from_ for name, one in self.value.fields.items() if one.from_},
-        )
 
     @property
     def generation(self) -> str:
@@ -380,8 +104,3 @@ class Dataset(Model):
         """Where the file declares a field, or would: `datasets/things.yaml:9`."""
         line = self._lines.get(field, self._lines.get(""))
         return ":".join(str(part) for part in (self._file or "value.fields", line) if part)
-
-    @property
-    def source_id(self) -> str:
-        """The name of the dataset's source."""
-        return self.source.id

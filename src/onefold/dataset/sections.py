@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from onefold.dataset.base import DELETES_WITHOUT_VALUE, SAFE_NAME, ExpressionText, Model, Name, not_built
-from onefold.dataset.expressions import parse
+from onefold.dataset.base import SAFE_NAME, ExpressionText, Model, Name, not_built
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
@@ -138,107 +137,6 @@ class Identity(Model):
     within: ExpressionText | None = Field(
         default=None, description="A period that never changes for a message, such as day(booked_at)"
     )
-
-
-class Version(Model):
-    """What orders the versions of a key."""
-
-    from_: ExpressionText | list[ExpressionText] | None = Field(
-        default=None, alias="from", description="The version's expression; of several the first that differs decides"
-    )
-    expected: ExpressionText | None = Field(
-        default=None,
-        description="guard contiguous: the version that the record was made for; its own is the next, from or not",
-    )
-    guard: Literal["newer", "contiguous"] = Field(
-        default="newer", description="contiguous: a version is applied only behind the one before it"
-    )
-    tie: Literal["conflict", "last", "first"] = "conflict"
-    first: int | None = Field(default=None, description="guard contiguous: the number of a key's first version; 1")
-
-    @field_validator("from_", mode="before")
-    @classmethod
-    def _some(cls, given: Any) -> Any:
-        if given is not None and not isinstance(given, str) and not (isinstance(given, list) and given):
-            raise ValueError("it takes an expression, or a list of them, the weightiest first")
-        return given
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.from_ is None and self.expected is None:
-            raise ValueError("from is missing: the expression of a record's version")
-        for name in ("first", "expected"):
-            if self.guard == "newer" and getattr(self, name) is not None:
-                raise ValueError(f"{name} belongs to guard contiguous")
-        if self.guard == "contiguous" and len(self.parts) > 1:
-            raise ValueError("guard contiguous counts one whole number: a version of several parts has no next one")
-        return self
-
-    @property
-    def parts(self) -> list[str]:
-        """The expressions that make the version, the weightiest first; without `from` there is none."""
-        given = self.from_ or []
-        return given if isinstance(given, list) else [given]
-
-    @property
-    def expressions(self) -> list[tuple[str, str]]:
-        """All that a record's version is read from: (place below `version`, text)."""
-        return [*(("from", text) for text in self.parts), *([("expected", self.expected)] if self.expected else [])]
-
-    @property
-    def begins(self) -> int:
-        """The number of a key's first version (guard contiguous)."""
-        return 1 if self.first is None else self.first
-
-
-class Comparison(Model):
-    """How two contents are compared."""
-
-    except_: list[str] = Field(alias="except", min_length=1, description="Fields that do not count")
-
-    @field_validator("except_")
-    @classmethod
-    def _in_one_order(cls, names: list[str]) -> list[str]:
-        return sorted(set(names))
-
-
-class Apply(Model):
-    """What a record does to the table."""
-
-    mode: str
-    key: list[ExpressionText] | None = Field(default=None, min_length=1)
-    version: Version | None = None
-    delete_when: str | None = Field(
-        default=None,
-        description="tombstone: a null value deletes its key; never: a null value is ignored; or an expression",
-    )
-    add: dict[Name, ExpressionText] | None = Field(
-        default=None, min_length=1, description="increment: a column of the table to the field that is added to it"
-    )
-    compare: Comparison | None = Field(default=None, description="How two contents are compared; None: in all fields")
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.mode == "history":
-            raise not_built("mode history (append, upsert and increment are)")
-        if self.mode == "append":
-            if self.key or self.version or self.delete_when or self.add:
-                raise ValueError("append takes no key, version, delete_when or add: its identity decides")
-        elif self.mode == "upsert":
-            if not self.key or not self.version:
-                raise ValueError("upsert needs a key and a version")
-            if self.add:
-                raise ValueError("add belongs to mode increment")
-            if self.delete_when not in (None, *DELETES_WITHOUT_VALUE):
-                parse(str(self.delete_when))
-        elif self.mode == "increment":
-            if not self.key or not self.add:
-                raise ValueError("increment needs a key, and add: what is added to which column")
-            if self.version or self.delete_when:
-                raise ValueError("increment takes no version or delete_when: what was added once stays added")
-        else:
-            raise ValueError(f"no mode {self.mode!r} (append, upsert, increment)")
-        return self
 
 
 class Target(Model):

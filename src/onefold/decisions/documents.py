@@ -28,7 +28,7 @@ class Waiver(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    check: str
+    check: str = Field(description="Its id; earlier decisions have its title of then")
     value: str = Field(description="What the check found when it was waived")
 
     @property
@@ -75,7 +75,7 @@ class Discard(_Decision):
     """Return the batch to landed: what was decided before, and every attempt, counts for nothing."""
 
     kind: Literal["discard"] = "discard"
-    failures: list[str] = Field(default=[], description="Names of the red checks; what they found may be a row's")
+    failures: list[str] = Field(default=[], description="Ids of the red checks; what they found may be a row's")
 
     @property
     def sentence(self) -> str:

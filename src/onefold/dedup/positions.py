@@ -15,8 +15,6 @@ from onefold.values.decode import REJECTED
 from onefold.values.rejection import rejected
 from onefold.vocabulary import Reason, Verdict
 
-INCONSISTENT = Reason.INCONSISTENT_POSITION
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
@@ -77,7 +75,7 @@ def fold_positions(identified: DataFrame) -> DataFrame:
         .withColumns(
             {
                 REJECTED: F.when(
-                    F.col("_beaten"), rejected(INCONSISTENT, "another content stands at this position")
+                    F.col("_beaten"), rejected(Reason.INCONSISTENT_POSITION, "another content stands at this position")
                 ).otherwise(F.col(REJECTED)),
                 C.KEY: F.when(~F.col("_beaten"), F.col(C.KEY)),
             }

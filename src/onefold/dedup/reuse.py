@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Reused
+from onefold.folding.levels import identity_text
+from onefold.folding.strategy import folding_of
 from onefold.offsets import Position
 from onefold.tables import staging as C
-from onefold.vocabulary import Level
 
 LARGEST = 10_000
 """Identities of a batch, or of a table, that are found: further ones are neither marked nor counted."""
-_PARTITION = ("cluster", "topic", "incarnation", "partition")
-
-
-def identity_text(level: str) -> Column:
-    """An identity of a narrow level as text; null where a record has none. A producer's names its partition."""
-    column = F.col(C.LEVELS[level])
-    if level != Level.PRODUCER:
-        return column
-    at = [F.col(f"{C.ORDER}.{name}").cast("string") for name in _PARTITION]
-    said = [column[name].cast("string") for name in ("name", "epoch", "sequence")]
-    return F.when(column.isNotNull(), F.concat_ws("/", *at, *said))
 
 
 def reused_identities(staged: DataFrame, dataset: Dataset) -> list[Reused]:
-    """The narrow identities of a staged batch that stand for two messages: another key, or another version of one
-    key with other content. At most `LARGEST` are named, narrow levels first.
+    """The narrow identities of a staged batch that are of two messages, as the mode tells them apart. At most `LARGEST`
+    are named, narrow levels first.
 
     A digest of each identity travels, not the identity; only where that finds one, the texts are compared.
     """
@@ -63,7 +51,7 @@ def reused_identities(staged: DataFrame, dataset: Dataset) -> list[Reused]:
 
 def _identities(staged: DataFrame, dataset: Dataset) -> DataFrame:
     """A row a record and level: `level`, `text`, and what tells two messages apart."""
-    apart = dict.fromkeys((*_apart(dataset), C.ORDER))
+    apart = dict.fromkeys((*folding_of(dataset).apart(), C.ORDER))
     named = F.array(
         *(F.struct(F.lit(level).alias("level"), identity_text(level).alias("text")) for level in dataset.narrow)
     )
@@ -73,7 +61,7 @@ def _identities(staged: DataFrame, dataset: Dataset) -> DataFrame:
 
 
 def _grouped(staged: DataFrame, dataset: Dataset, identity: Column) -> DataFrame:
-    digests = {name: F.xxhash64(name) for name in _apart(dataset)}
+    digests = {name: F.xxhash64(name) for name in folding_of(dataset).apart()}
     rows = _identities(staged, dataset).select(
         identity.alias("identity"), *(of.alias(name) for name, of in digests.items())
     )
@@ -84,23 +72,18 @@ def _digest() -> Column:
     return F.xxhash64("level", "text")
 
 
-def _apart(dataset: Dataset) -> tuple[str, ...]:
-    """What tells the messages of one narrow identity apart: the key; in upsert also version and content."""
-    return (C.KEY, C.VERSION, C.compared(dataset)) if dataset.apply.mode == "upsert" else (C.KEY,)
-
-
 def _extremes(dataset: Dataset) -> list[Column]:
     return [
-        of(name).alias(f"{word}{name}") for name in _apart(dataset) for word, of in (("low", F.min), ("high", F.max))
+        of(name).alias(f"{word}{name}")
+        for name in folding_of(dataset).apart()
+        for word, of in (("low", F.min), ("high", F.max))
     ]
 
 
 def _is_reused(dataset: Dataset) -> Column:
-    """Two keys; or of one key two versions and two contents, so that two records differ in both."""
-    differ = {name: F.col(f"low{name}") != F.col(f"high{name}") for name in _apart(dataset)}
-    if dataset.apply.mode != "upsert":
-        return differ[C.KEY]
-    return differ[C.KEY] | reduce(Column.__and__, (differ[C.VERSION], differ[C.compared(dataset)]))
+    """Whether two of the records are two messages."""
+    folding = folding_of(dataset)
+    return folding.are_two({name: F.col(f"low{name}") != F.col(f"high{name}") for name in folding.apart()})
 
 
 def _position(order: Row) -> str:

@@ -54,7 +54,7 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
     kafka = dataset.source.kafka
     if kafka and cluster:
         return newest_of_topics(client_settings(lake.settings, kafka.connection), cluster.topics)
-    if dataset.source.layout != "segments":
+    if not dataset.source.shows_log:
         return None
     taken = (one for one in taken_plans(lake, dataset.name) if not one.decided)
     plans = [one for one in taken if one.source == dataset.source_id]

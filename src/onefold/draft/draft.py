@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.names import of_the_log
 from onefold.dataset.types import parse_type
 from onefold.dataset.value_formats import ValueFormat
@@ -15,6 +16,7 @@ from onefold.draft.choices import Choices
 from onefold.draft.entries import Draft, Entry, counted, listed, mapped, scalar
 from onefold.draft.fields import Field
 from onefold.draft.identity import Found
+from onefold.draft.readers import reader_of
 from onefold.draft.sample import Sample
 from onefold.draft.spellings import find_spellings
 from onefold.draft.values import open_sample
@@ -126,10 +128,11 @@ class _File:
                 Entry((*at, "topics"), listed(source.topics)),
             ]
         at = ("source", "exports")
+        reader = reader_of(source.layout)
         unnamed = "" if source.cluster else "an export does not name its cluster: do it here, before the first run"
         entries = [
             Entry((*at, "path"), scalar(source.path)),
-            Entry((*at, "layout"), source.layout, _LAYOUTS.get(source.layout, "")),
+            Entry((*at, "layout"), source.layout, reader.reason if reader else ""),
             Entry((*at, "origin"), mapped(cluster=scalar(source.cluster or "kafka"), incarnation="1"), unnamed),
         ]
         if sample.exact:
@@ -276,15 +279,6 @@ class _File:
         return [*notes, *limits, Entry((*at, "max_conflicts"), "0")]
 
 
-_LAYOUTS = {
-    "kcat": "lines with topic, partition and offset",
-    "aiven": "lines with their offset, in objects called <topic>-<partition>-<offset>",
-    "parquet": "rows with topic, partition and offset",
-    "segments": "a broker's log segments, called <topic>-<partition>/<first offset>.log",
-    "connect": "objects called <topic>+<partition>+<offset>: offsets are inferred, so positions decide nothing",
-}
-
-
 def _duplicate_rate(duplicates: int, total: int) -> Entry:
     """The limit for duplicates: a wrong identity makes a batch red, rather than folding events away unseen.
 
@@ -306,7 +300,8 @@ def _holes(sample: Sample, tombstones: int, layout: str) -> tuple[str, str]:
     if not sample.missing:
         return "none", "no offset is missing in the sample; with none, one that is missing later is data loss"
     told = f"{counted(sample.missing, 'offset')} missing between {there} that are there"
-    if layout == "segments" or (tombstones and sample.missing > there // 4):
+    markers_explain = "transactional" not in LAYOUTS[layout].refused_holes
+    if not markers_explain or (tombstones and sample.missing > there // 4):
         return "compacted", f"{told}: taken for what compaction took away; with none they are data loss"
     return "transactional", f"{told}: taken for markers and aborted records; with none they are data loss"
 

@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from onefold.dataset.layouts.layout import base_of, position_of, role_of
-from onefold.dataset.source import LAYOUTS, Encoding
+from onefold.dataset.layouts import LAYOUTS
 from onefold.draft.foreign import LOOKED, taken_for
-from onefold.draft.readers.lines import lines_from_front
-from onefold.draft.readers.reader import Reading, reading, record_of_kcat
+from onefold.draft.readers import reader_of, readers
+from onefold.draft.readers.lines import first_line, lines_from_front
+from onefold.draft.readers.reader import Companions, Reading
 from onefold.draft.sample import LARGEST, Item, Position, Sample, Span, sample_of
 from onefold.errors import NoDraftError
-from onefold.formats.aiven import read_line
 from onefold.formats.structured_json import FormatError
 from onefold.kafka.record import Record
 from onefold.storage import ObjectInfo, Storage
@@ -52,10 +51,10 @@ class _Found:
         """Whether it is no record of another topic."""
         return not isinstance(item, Record) or self.topic in (None, item.topic)
 
-    def leave(self, one: ObjectInfo, why: str) -> None:
+    def leave(self, object_: ObjectInfo, why: str) -> None:
         """A part of an object was not read."""
         self.whole = False
-        self.unread.append((one.key, why))
+        self.unread.append((object_.key, why))
 
 
 def newest_of_export(
@@ -66,36 +65,38 @@ def newest_of_export(
     Raises:
         NoDraftError: there is no object of a known layout, or no record of the topic in them that can be read.
     """
-    objects = [one for one in store.list() if not one.unreachable]
+    objects = [object_ for object_ in store.list() if not object_.unreachable]
     if not objects:
         raise NoDraftError(name, store.uri, "does not exist or is empty", "Name the folder that holds the export.")
-    layout = layout or _layout(name, store, objects)
-    values = [one for one in objects if role_of(layout, one.key) == "values"]
-    named = {place[0] for one in values if (place := position_of(one.key, layout))}
+    layout = layout or _find_layout(name, store, objects)
+    about, reader = LAYOUTS[layout], reader_of(layout)
+    if reader is None:
+        raise NoDraftError(name, store.uri, f"onefold init does not read layout {layout}", "Write the file by hand.")
+    values = [object_ for object_ in objects if about.role_of(object_.key) == "values"]
+    named = {place[0] for object_ in values if (place := about.position_of(object_.key))}
     if topic:
-        values = [one for one in values if (position_of(one.key, layout) or (topic,))[0] == topic]
+        values = [object_ for object_ in values if (about.position_of(object_.key) or (topic,))[0] == topic]
     found = _Found(topic, topics=named)
-    companions: dict[tuple[str, str], ObjectInfo] = {
-        (base_of(one.key), role): one for one in objects if (role := role_of("connect", one.key))
+    companions: Companions = {
+        (about.group_of(object_.key), role): object_ for object_ in objects if (role := about.role_of(object_.key))
     }
     look = topic is None and not named  # where no object's name tells its topic
-    for one, share in _shares(values, count, found):
-        _take(reading(layout, store, one, companions), one, share, found, look=look)
-        if layout == "kcat" and look and one.size > _LOOKED:
-            found.topics |= {record.topic for record in _first_record(store, one)}
+    for object_, share in _shares(values, count, found):
+        _take(reader.read(store, object_, companions), object_, share, found, look=look)
+        if look and object_.size > _LOOKED:
+            found.topics |= {record.topic for record in reader.first_records(store, object_)}
     whole = found.whole and found.opened == len(values)
-    if whole and layout != "segments":  # one that is missing is no compaction
+    if whole and reader.joins:
         found.spans = _joined(found.spans)
     if not found.records:
         raise _no_record(name, store, layout, found, len(values))
-    exact = LAYOUTS[layout]
     return layout, sample_of(
         store.uri,
         found.records,
         found.unreadable,
-        found.spans if exact else [],
+        found.spans if about.exact else [],
         found.passed,
-        exact=exact,
+        exact=about.exact,
         others=found.topics - {record.topic for record in found.records} if topic is None else (),
         opened=None if whole else (found.opened, len(values)),
         unread=found.unread,
@@ -111,10 +112,10 @@ def _no_record(name: str, store: Storage, layout: str, found: _Found, there: int
         return NoDraftError(name, store.uri, problem, "Name another folder or layout.")
     if found.unread:
         problem = _first([f"{key}: {why}" for key, why in found.unread], "; ")
-        return NoDraftError(name, store.uri, problem, _ADVICE)
+        return NoDraftError(name, store.uri, problem, _advice())
     last = "" if found.opened == there else " that were written last"
-    told = "; ".join(filter(None, [f"{found.unreadable} lines that are none", seen]))
-    problem = f"{found.opened} objects of layout {layout}{last} hold no record{of} ({told})"
+    counts = "; ".join(filter(None, [f"{found.unreadable} lines that are none", seen]))
+    problem = f"{found.opened} objects of layout {layout}{last} hold no record{of} ({counts})"
     return NoDraftError(name, store.uri, problem, "Name another folder or topic.")
 
 
@@ -123,68 +124,57 @@ def _first(texts: Sequence[str], between: str = ", ") -> str:
     return between.join([*texts[:_NAMED], *more])
 
 
-def _layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
-    """What the objects' names say, and for lines the first one."""
-    if any(role_of("connect", one.key) == "values" for one in objects):
-        return "connect"
-    if any(role_of("parquet", one.key) for one in objects):
-        return "parquet"
-    if any(role_of("segments", one.key) for one in objects):
-        return "segments"
-    lined = _by_age([one for one in objects if role_of("kcat", one.key) or role_of("aiven", one.key)])
+def _find_layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> str:
+    """The layout that the names of the objects say; of lines, that the first line of the newest object says."""
+    by_rank = sorted(readers().items(), key=lambda item: item[1].rank)
+    for layout, reader in by_rank:
+        if reader.begins is None and any(LAYOUTS[layout].role_of(object_.key) == "values" for object_ in objects):
+            return layout
+    by_line = {layout: reader.begins for layout, reader in by_rank if reader.begins}
+    lined = [object_ for object_ in objects if any(LAYOUTS[layout].role_of(object_.key) for layout in by_line)]
     if not lined:
-        if told := _told(store, objects[0]):
-            raise NoDraftError(name, store.uri, *told)
-        ending = next((one.key for one in objects if one.key.removesuffix(".gz").endswith(_NOT_YET)), None)
-        problem = f"{ending}: this layout is not_supported_yet" if ending else f"{objects[0].key} is of no known layout"
-        raise NoDraftError(name, store.uri, problem, _ADVICE)
-    first = _first_line(store, lined[0])
-    if role_of("aiven", lined[0].key) and (not first or read_line(first, Encoding()).problem is None):
-        return "aiven"
-    if first and record_of_kcat(first) is None:
-        problem = f"{lined[0].key} does not begin with a line of kcat -J (with topic, partition and offset)"
-        raise NoDraftError(name, store.uri, *(_told(store, lined[0]) or (problem, _ADVICE)))
-    return "kcat"
+        raise _no_layout(name, store, objects)
+    newest = _by_age(lined)[0]
+    line = first_line(store, newest)
+    for layout, begins in by_line.items():
+        if begins(newest, line):
+            return layout
+    problem = f"{newest.key} does not begin with a line of kcat -J (with topic, partition and offset)"
+    raise NoDraftError(name, store.uri, *(_foreign(store, newest) or (problem, _advice())))
 
 
-def _told(store: Storage, one: ObjectInfo) -> tuple[str, str] | None:
+def _no_layout(name: str, store: Storage, objects: Sequence[ObjectInfo]) -> NoDraftError:
+    """No object has a name of any layout."""
+    if foreign := _foreign(store, objects[0]):
+        return NoDraftError(name, store.uri, *foreign)
+    ending = next((object_.key for object_ in objects if object_.key.removesuffix(".gz").endswith(_NOT_YET)), None)
+    problem = f"{ending}: this layout is not_supported_yet" if ending else f"{objects[0].key} is of no known layout"
+    return NoDraftError(name, store.uri, problem, _advice())
+
+
+def _foreign(store: Storage, object_: ObjectInfo) -> tuple[str, str] | None:
     """What an object of no layout is taken for, and what to do; None if unknown."""
     begins = b""
     with suppress(FormatError):
-        for line in lines_from_front(store, one.key):
+        for line in lines_from_front(store, object_.key):
             begins += line + b"\n"
             if len(begins) >= LOOKED:
                 break
-    foreign = taken_for(one.key, begins[:LOOKED])
-    return (f"{one.key} looks like {foreign.what}", f"{foreign.advice} {_ADVICE}") if foreign else None
+    foreign = taken_for(object_.key, begins[:LOOKED])
+    return (f"{object_.key} looks like {foreign.what}", f"{foreign.advice} {_advice()}") if foreign else None
 
 
-_ADVICE = (
-    "What can be read: JSON lines of `kcat -J` (--layout kcat); objects of Kafka Connect's S3 sink in JSON, Avro or "
-    "Parquet, called <topic>+<partition>+<offset>.json (--layout connect); JSON lines of Aiven's S3 sink, called "
-    "<topic>-<partition>-<offset>.gz (--layout aiven); Parquet with Kafka's own columns (--layout parquet); a broker's "
-    "log segments, called <topic>-<partition>/<first offset>.log (--layout segments)."
-)
-
-
-def _first_line(store: Storage, one: ObjectInfo) -> bytes:
-    """The first line that is not blank; nothing where there is none that can be read."""
-    with suppress(FormatError):
-        return next((line for line in lines_from_front(store, one.key) if line.strip()), b"")
-    return b""
-
-
-def _first_record(store: Storage, one: ObjectInfo) -> list[Record]:
-    first = record_of_kcat(_first_line(store, one))
-    return [first] if first else []
+def _advice() -> str:
+    readable = "; ".join(f"{reader.objects} (--layout {layout})" for layout, reader in readers().items())
+    return f"What can be read: {readable}."
 
 
 # Which objects, and how many records of each.
 
 
 def _by_age(objects: list[ObjectInfo]) -> list[ObjectInfo]:
-    """The one written last first."""
-    return sorted(objects, key=lambda one: (one.modified, one.key), reverse=True)
+    """The objects, from the newest to the oldest."""
+    return sorted(objects, key=lambda object_: (object_.modified, object_.key), reverse=True)
 
 
 def _shares(values: list[ObjectInfo], count: int, found: _Found) -> Iterator[tuple[ObjectInfo, int]]:
@@ -193,41 +183,41 @@ def _shares(values: list[ObjectInfo], count: int, found: _Found) -> Iterator[tup
     First those written last that should hold enough, the shortest of them first; then older ones.
     """
     by_age = _by_age(values)[:_OBJECTS]
-    sizes = list(accumulate(one.size for one in by_age))
+    sizes = list(accumulate(object_.size for object_ in by_age))
     enough = sum(size < count * _TYPICAL for size in sizes) + 1
-    newest = sorted(by_age[:enough], key=lambda one: one.size)
-    for number, one in enumerate(newest):
-        yield one, max(1, (count - len(found.records)) // (len(newest) - number))
+    newest = sorted(by_age[:enough], key=lambda object_: object_.size)
+    for number, object_ in enumerate(newest):
+        yield object_, max(1, (count - len(found.records)) // (len(newest) - number))
     size = 0
-    for one in by_age[enough:]:
-        size += one.size
+    for object_ in by_age[enough:]:
+        size += object_.size
         if len(found.records) >= count or max(size, found.size) > LARGEST:
             break
-        yield one, count - len(found.records)
+        yield object_, count - len(found.records)
 
 
 # What is taken of an object.
 
 
-def _take(read: Reading, one: ObjectInfo, share: int, found: _Found, *, look: bool) -> None:
+def _take(read: Reading, object_: ObjectInfo, share: int, found: _Found, *, look: bool) -> None:
     """Take up to `share` records from the end of an object, and what they span; lines that are none count, too.
 
     With `look`, look on a while for other topics.
     """
     found.opened += 1
     if read.left_out:
-        found.leave(one, read.left_out)
+        found.leave(object_, read.left_out)
     seen: dict[tuple[str, int], list[int]] = {}
     left, looked, bound = share, 0, max(_LOOKED, LARGEST - found.size)
     try:
-        for item in read.items if read.from_end else _last_first(read.items, one, share, found):
+        for item in read.items if read.from_end else _last_first(read.items, object_, share, found):
             if isinstance(item, Record):
                 found.topics.add(item.topic)
             looked += _size(item)
             if looked > bound:
                 found.whole = False
                 if left == share:
-                    found.leave(one, f"before its last {looked:,} bytes of records it was not looked through")
+                    found.leave(object_, f"before its last {looked:,} bytes of records it was not looked through")
                 break
             if not left:
                 found.whole = False
@@ -240,7 +230,7 @@ def _take(read: Reading, one: ObjectInfo, share: int, found: _Found, *, look: bo
     except FormatError as error:
         found.whole = False
         if left:
-            found.leave(one, str(error))
+            found.leave(object_, str(error))
     found.spans += [(*where, min(offsets), max(offsets)) for where, offsets in seen.items()]
 
 
@@ -256,7 +246,7 @@ def _put(item: Item, found: _Found, seen: dict[tuple[str, int], list[int]]) -> N
         seen.setdefault(item[:2], []).append(item[2])
 
 
-def _last_first(items: Iterator[Item], one: ObjectInfo, share: int, found: _Found) -> Iterator[Item]:
+def _last_first(items: Iterator[Item], object_: ObjectInfo, share: int, found: _Found) -> Iterator[Item]:
     """The last of what can be read from the front only, the last one first."""
     held, size = deque[Item](), 0
     try:
@@ -270,7 +260,7 @@ def _last_first(items: Iterator[Item], one: ObjectInfo, share: int, found: _Foun
                 size -= _size(held.popleft())
                 found.whole = False
     except FormatError as error:
-        found.leave(one, str(error))
+        found.leave(object_, str(error))
     return reversed(held)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onefold.dataset.source import Encoding
+from onefold.dataset.layouts.aiven import Encoding
 from onefold.formats.text import bytes_of, header_of, line_of, parse_exactly
 
 _SPACE = re.compile(r"[ \t\n\r]*")

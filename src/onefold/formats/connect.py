@@ -21,7 +21,8 @@ from onefold.formats.parquet import read_parquet
 from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.formats.text import BOM, Number, bytes_of, header_of, line_of, parse_exactly
 
-Told = bytes | None
+Part = bytes | None
+"""A value, a key, or the headers of a record; None: null."""
 Headers = list[tuple[str, bytes | None]]
 LARGEST = 256 << 20
 """Bytes of an object that is held whole; as it lies there, for it is unpacked as it is read."""
@@ -31,7 +32,7 @@ LONGEST = 64 << 20
 """Bytes of a line that is taken up: what is longer is no record that could be read."""
 
 
-def values_of(name: str, data: memoryview, fields: Mapping[str, FieldType]) -> tuple[int, Iterator[Told]]:
+def values_of(name: str, data: memoryview, fields: Mapping[str, FieldType]) -> tuple[int, Iterator[Part]]:
     """How many values an object holds, and the values as Kafka's JSON would have them.
 
     Raises:
@@ -40,11 +41,11 @@ def values_of(name: str, data: memoryview, fields: Mapping[str, FieldType]) -> t
     if is_lines(name):
         return _counted_lines(name, data, value_of_line)
     shape, count, records = _structured(name, data)
-    asked = FieldType("struct", fields=tuple(fields.items()))
-    return count, map(_final(shape, asked), records)
+    declared = FieldType("struct", fields=tuple(fields.items()))
+    return count, map(_final(shape, declared), records)
 
 
-def keys_of(name: str, data: memoryview) -> tuple[int, Iterator[Told]]:
+def keys_of(name: str, data: memoryview) -> tuple[int, Iterator[Part]]:
     """How many keys a companion holds, and the keys: texts and bytes as they are, else their JSON text.
 
     Raises:
@@ -58,7 +59,7 @@ def keys_of(name: str, data: memoryview) -> tuple[int, Iterator[Told]]:
     return count, map(_final(shape), records)
 
 
-def headers_of(name: str, data: memoryview) -> tuple[int, Iterator[Told]]:
+def headers_of(name: str, data: memoryview) -> tuple[int, Iterator[Part]]:
     """How many records a companion holds, and their headers as `{"headers": [{"key": …, "value": …}, …]}`.
 
     Raises:
@@ -78,13 +79,13 @@ def is_lines(name: str) -> bool:
     return name.removesuffix(".gz").endswith(".json")
 
 
-def value_of_line(line: bytes) -> Told:
-    """A value stands as its JSON text."""
+def value_of_line(line: bytes) -> Part:
+    """A value is its JSON text."""
     return None if _is_null(line) else line
 
 
-def key_of_line(line: bytes) -> Told:
-    """A string key is written as a JSON string; any other key stands as its JSON text."""
+def key_of_line(line: bytes) -> Part:
+    """A string key is written as a JSON string; any other key is its JSON text."""
     if _is_null(line):
         return None
     try:
@@ -103,15 +104,15 @@ def pairs_of(text: bytes | None) -> Headers | None:
     if text is None or _is_null(text):
         return []
     try:
-        found = parse_exactly(line_of(text))
+        members = parse_exactly(line_of(text))
     except ValueError:
         return None
-    listed = found.get("headers") if isinstance(found, dict) else None
-    if isinstance(found, dict) and listed is None:
+    listed = members.get("headers") if isinstance(members, dict) else None
+    if isinstance(members, dict) and listed is None:
         return []
-    if not isinstance(listed, list) or any(not isinstance(one, dict) or "key" not in one for one in listed):
+    if not isinstance(listed, list) or any(not isinstance(pair, dict) or "key" not in pair for pair in listed):
         return None
-    return [(bytes_of(str(one["key"])).decode("utf-8", "replace"), header_of(one.get("value"))) for one in listed]
+    return [(bytes_of(str(pair["key"])).decode("utf-8", "replace"), header_of(pair.get("value"))) for pair in listed]
 
 
 def _structured(name: str, data: memoryview) -> tuple[Shape, int, Iterator[Any]]:
@@ -122,18 +123,18 @@ def _structured(name: str, data: memoryview) -> tuple[Shape, int, Iterator[Any]]
     return read_parquet(data)
 
 
-def _final(shape: Shape, asked: FieldType | None = None) -> Callable[[Any], Told]:
+def _final(shape: Shape, declared: FieldType | None = None) -> Callable[[Any], Part]:
     """What turns a record into Kafka's bytes: a text or bytes as they are, null, else its JSON text."""
     if shape.name == "text":
         return lambda record: encoded(record) if isinstance(record, str) else record
     if shape.name == "binary":
         return lambda record: record
-    write = writer(shape, asked if shape.name == "struct" else None)
+    write = writer(shape, declared if shape.name == "struct" else None)
     return lambda record: None if record is None else encoded(write(record))
 
 
-def _counted_lines(name: str, data: memoryview, made: Callable[[bytes], Told]) -> tuple[int, Iterator[Told]]:
-    return sum(1 for _ in lines_of(name, data)), (made(line) for line in lines_of(name, data))
+def _counted_lines(name: str, data: memoryview, part_of: Callable[[bytes], Part]) -> tuple[int, Iterator[Part]]:
+    return sum(1 for _ in lines_of(name, data)), (part_of(line) for line in lines_of(name, data))
 
 
 def lines_of(name: str, data: memoryview) -> Iterator[bytes]:
@@ -160,10 +161,10 @@ def lines_of(name: str, data: memoryview) -> Iterator[bytes]:
         yield rest
 
 
-def first(count: int, told: Iterator[Told]) -> list[Told]:
+def first(count: int, parts: Iterator[Part]) -> list[Part]:
     """The first `count` of them, as far as they can be read."""
-    found: list[Told] = []
+    read: list[Part] = []
     with suppress(FormatError):
-        for one in islice(told, count):
-            found.append(one)  # noqa: PERF402 (those before a break are kept)
-    return found
+        for part in islice(parts, count):
+            read.append(part)  # noqa: PERF402 (those before a break are kept)
+    return read

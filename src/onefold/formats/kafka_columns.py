@@ -1,4 +1,4 @@
-"""Parquet with Kafka's own columns: which types they may have, and rows for whoever looks at them without Spark."""
+"""Parquet with Kafka's own columns: which types they may have, and rows for those who read them without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onefold.dataset.source import Columns
+from onefold.dataset.layouts.parquet import Columns
 from onefold.formats.parquet import first_line, open_parquet, plain_values, shape_of
 from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.formats.text import text_of
@@ -48,17 +48,17 @@ def column_types(schema: pa.Schema, columns: Columns) -> dict[str, pa.DataType |
     Raises:
         ColumnError: one that is needed is not there, twice there, or of a type that cannot be read.
     """
-    found: dict[str, pa.DataType | None] = {}
+    types: dict[str, pa.DataType | None] = {}
     for role, name in columns.model_dump().items():
-        there = schema.names.count(name) if name else 0
-        if name and there != 1 and (there or columns.required(role)):
+        count = schema.names.count(name) if name else 0
+        if name and count != 1 and (count or columns.required(role)):
             known = ", ".join(schema.names[:20])
-            problem = "stands there twice" if there else f"the {role} is not there (there are {known})"
+            problem = "stands there twice" if count else f"the {role} is not there (there are {known})"
             raise ColumnError(name, problem)
-        found[role] = kind = schema.field(name).type if there else None
+        types[role] = kind = schema.field(name).type if count else None
         if kind is not None and not _fits(role, kind):
             raise ColumnError(str(name), f"the {role} cannot be read from the type {kind}")
-    return found
+    return types
 
 
 def _fits(role: str, kind: pa.DataType) -> bool:
@@ -99,11 +99,11 @@ def rows_from_end(file: io.RawIOBase) -> Iterator[Row]:
     opened = open_parquet(pa.PythonFile(file, mode="r"))
     names = Columns().model_dump()
     types = column_types(opened.schema_arrow, Columns())
-    wanted = {role: names[role] for role, kind in types.items() if kind is not None}
+    mapped = {role: names[role] for role, kind in types.items() if kind is not None}
     for group in reversed(range(opened.num_row_groups)):
-        held, left_out = _end_of(opened, group, list(wanted.values()))
+        held, left_out = _end_of(opened, group, list(mapped.values()))
         while held:
-            yield from _rows(held.pop(), wanted, group)
+            yield from _rows(held.pop(), mapped, group)
         if left_out:
             raise FormatError(f"the first {left_out:,} rows of its row group {group} are more than can be held at once")
 
@@ -140,10 +140,10 @@ def _read(role: str, column: pa.Array) -> list[Any]:
         kept = [number for number, (name, kind) in enumerate(shape.fields) if _is_readable(kind)]
         kind = pa.struct([column.type.field(number) for number in kept])
         write = writer(Shape("struct", fields=tuple(shape.fields[number] for number in kept)))
-        return [None if one is None else encoded(write(one)) for one in plain_values(column.cast(kind))]
+        return [None if value is None else encoded(write(value)) for value in plain_values(column.cast(kind))]
     values = plain_values(column)
     if shape.name == "timestamp":
-        return [None if one is None else one * 1000 // 10**shape.scale for one in values]
+        return [None if ticks is None else ticks * 1000 // 10**shape.scale for ticks in values]
     return values
 
 
@@ -157,7 +157,7 @@ def _is_readable(shape: Shape) -> bool:
 
 def _row(record: dict[str, Any]) -> Row:
     pairs = record.get("headers") or []
-    flat = ((one["key"], one["value"]) if isinstance(one, dict) else one for one in pairs if one is not None)
+    flat = ((pair["key"], pair["value"]) if isinstance(pair, dict) else pair for pair in pairs if pair is not None)
     return Row(
         text_of(record["topic"]),
         record["partition"],

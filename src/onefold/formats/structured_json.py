@@ -39,7 +39,7 @@ class FormatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a value is, whichever format it stands in; null may stand for any value.
+    """What a value is, in any format; any value may be null.
 
     `name`: null, boolean, whole, float, double, decimal, unscaled (a decimal's big-endian bytes), text, binary, date
     (days), time and timestamp (numbers since midnight, since 1970), list, map (text to `item`), struct, or refused.
@@ -100,14 +100,14 @@ def _nested(shape: Shape, declared: FieldType | None, at: str) -> Write:
         parts = [
             (name, f"{quoted(name)}:", writer(kind, known.get(name), f"{at}.{name}".lstrip(".")))
             for name, kind in shape.fields
-            if kind.name != "refused" or name in known  # what nobody asks for stops nobody
+            if kind.name != "refused" or name in known  # a field that is not declared may be unreadable
         ]
         return lambda value: "{" + ",".join([word + write(value[name]) for name, word, write in parts]) + "}"
     assert shape.item
     item = writer(shape.item, declared.item if declared else None, f"{at}[]")
     if shape.name == "list":
         return lambda value: "[" + ",".join(map(item, value)) + "]"
-    return lambda value: "{" + ",".join(f"{_text(key)}:{item(one)}" for key, one in _pairs(value)) + "}"
+    return lambda value: "{" + ",".join(f"{_text(key)}:{item(part)}" for key, part in _pairs(value)) + "}"
 
 
 def _pairs(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""pyiceberg's files in a bucket, through the lake's own storage: its credentials, tries, encryption and authorities."""
+"""pyiceberg's files in a bucket, by the lake's storage: its credentials, retries, encryption, authorities."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from onefold.storage.s3 import S3Storage
 
 
 class BucketIO(FileIO):
-    """Iceberg's files by their URIs. It fails as pyiceberg's own do: by an OSError."""
+    """Iceberg's files by their URIs. It fails as pyiceberg's own classes do: with an OSError."""
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
         super().__init__(properties)
         self._client = S3Access.from_json(properties[PROPERTY]).client()
 
     def new_input(self, location: str) -> BucketFile:
-        """A file to be read."""
+        """A file to read."""
         return self._file(location)
 
     def new_output(self, location: str) -> BucketFile:
-        """A file to be written."""
+        """A file to write."""
         return self._file(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Remove a file; there may be none."""
-        found = self._file(location if isinstance(location, str) else location.location)
+        """Remove a file, if it exists."""
+        file = self._file(location if isinstance(location, str) else location.location)
         with _os_errors():
-            found.store.remove(found.key)
+            file.store.remove(file.key)
 
     def _file(self, location: str) -> BucketFile:
         bucket, _, key = location.partition("://")[2].partition("/")
@@ -51,29 +51,29 @@ class BucketFile(InputFile, OutputFile):
 
     def __len__(self) -> int:
         with _os_errors():
-            found = self.store.stat(self.key)
-        if found is None:
-            raise FileNotFoundError(f"{self.location} is not there")
-        return found.size
+            info = self.store.stat(self.key)
+        if info is None:
+            raise FileNotFoundError(f"{self.location} does not exist")
+        return info.size
 
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Whether it exists."""
         with _os_errors():
             return self.store.stat(self.key) is not None
 
     def open(self, seekable: bool = True) -> InputStream:
-        """Its bytes, wherever one asks for them."""
+        """Its bytes, from any offset."""
         del seekable
         return cast("InputStream", _Reader(self.store, self.key, len(self)))
 
     def to_input_file(self) -> BucketFile:
-        """The same, to be read."""
+        """The same file, to read."""
         return self
 
     def create(self, overwrite: bool = False) -> OutputStream:
-        """What is written to it is put when it is closed."""
+        """A stream whose bytes are put when it is closed."""
         if not overwrite and self.exists():
-            raise FileExistsError(f"{self.location} is there already")
+            raise FileExistsError(f"{self.location} exists already")
         return cast("OutputStream", _Writer(self))
 
 
@@ -88,7 +88,7 @@ class _Writer(io.BytesIO):
         super().__init__()
         self._file, self._whole = file, True
 
-    def __exit__(self, kind: object, *told: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self._whole = kind is None
         self.close()
 

@@ -37,7 +37,7 @@ def open_catalog(lake: Lake) -> Catalog:
     """The lake's catalog.
 
     Raises:
-        LakeUnavailableError: it does not answer, or not to us.
+        LakeUnavailableError: it does not answer, or refuses.
     """
     properties = {**lake.catalog.pyiceberg_properties(lake.warehouse), **_file_properties(lake.storage)}
     try:
@@ -64,12 +64,12 @@ def _file_properties(store: Storage) -> dict[str, str]:
     reraise=True,
 )
 def _load(properties: dict[str, str]) -> Catalog:
-    # Two processes that open a new lake both create the tables; the second finds them when it looks again.
+    # Two processes that open a new lake both create the tables; the second one's retry finds them.
     return load_catalog(CATALOG, **properties)
 
 
 def drop_table(lake: Lake, name: str) -> None:
-    """Drop a table of one attempt by its full name, and its files; there may be none."""
+    """Drop a table of one attempt by its full name, and its files, if it exists."""
     identifier = tuple(name.removeprefix(f"{CATALOG}.").split("."))
     catalog = open_catalog(lake)
     try:
@@ -77,13 +77,13 @@ def drop_table(lake: Lake, name: str) -> None:
     except NoSuchTableError:
         return
     catalog.drop_table(identifier)
-    if (place := key_below_warehouse(lake, location)) is not None:  # else its files are orphans
-        lake.storage.remove_below(f"{place}/")
+    if (key := key_below_warehouse(lake, location)) is not None:  # else its files are orphans
+        lake.storage.remove_below(f"{key}/")
 
 
 def key_below_warehouse(lake: Lake, location: str) -> str | None:
-    """The key of a file or folder that Iceberg names; None where it lies elsewhere."""
-    place, warehouse = (
-        one.replace("file:///", "/").replace("file:/", "/").rstrip("/") for one in (location, lake.warehouse)
+    """The key of a file or folder that Iceberg names; None where it lies outside the warehouse."""
+    path, warehouse = (
+        uri.replace("file:///", "/").replace("file:/", "/").rstrip("/") for uri in (location, lake.warehouse)
     )
-    return f"warehouse{place.removeprefix(warehouse)}" if place.startswith(f"{warehouse}/") else None
+    return f"warehouse{path.removeprefix(warehouse)}" if path.startswith(f"{warehouse}/") else None

@@ -84,7 +84,7 @@ class StateTable(BranchedTable):
         return self._rows(EQUAL_TO("_state", RowState.QUARANTINED), fields)
 
     def held(self, *fields: str) -> Iterator[dict[str, Any]]:
-        """The rows on `main` that wait for a version (`onefold.upsert.chain`), with only some columns."""
+        """The rows on `main` that wait for a version (`onefold.folding.upsert_contiguous`), with only some columns."""
         return self._rows(EQUAL_TO("_state", RowState.HELD), fields)
 
     def deleted(self, *fields: str) -> Iterator[dict[str, Any]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Literal
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.layouts.layout import base_of, is_ignored, position_of, role_of
+from onefold.dataset.layouts import LAYOUTS, Role
 from onefold.errors import ExportChangedError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.log_segments import land_segments
@@ -29,7 +28,7 @@ class ExportSource:
 
     def __init__(self, lake: Lake, dataset: Dataset, folder: str | None = None) -> None:
         self.lake, self.dataset, self.folder = lake, dataset, folder
-        self.layout = dataset.source.layout
+        self.layout = LAYOUTS[dataset.source.layout]
         self.store: Storage = lake.export(dataset, folder)
 
     def plan(self, interval: Interval | None, *, dry_run: bool = False) -> ObjectsPlan:
@@ -42,29 +41,30 @@ class ExportSource:
         return self._pinned(interval)
 
     def _pinned(self, interval: Interval | None, *, everything: bool = False) -> ObjectsPlan:
-        listed = list(self.store.list())
+        layout, listed = self.layout, list(self.store.list())
         found = [info for info in listed if not info.unreachable]
-        notes = self._left_out([info for info in listed if info.unreachable and role_of(self.layout, info.key)])
-        wanted = [(info, role) for info in found if (role := role_of(self.layout, info.key))]
-        whole = {self._group(info.key) for info, role in wanted if role == "values"}
-        alone = sorted(info.key for info, _ in wanted if self._group(info.key) not in whole)
-        wanted = [(info, role) for info, role in wanted if self._group(info.key) in whole]
+        notes = self._left_out([info for info in listed if info.unreachable and layout.role_of(info.key)])
+        wanted = [(info, role) for info in found if (role := layout.role_of(info.key))]
+        whole = {layout.group_of(info.key) for info, role in wanted if role == "values"}
+        alone = sorted(info.key for info, _ in wanted if layout.group_of(info.key) not in whole)
+        wanted = [(info, role) for info, role in wanted if layout.group_of(info.key) in whole]
         notes += self._without_values(alone)
         if not wanted:
-            problem = f"no objects of layout {self.layout}" if listed else "does not exist or is empty"
+            problem = f"no objects of layout {layout.name}" if listed else "does not exist or is empty"
             problem = notes[0] if notes else problem
             raise NothingToReadError(self.dataset.name, self.store.uri, problem)
         if not self.folder and not everything:
+            # What is read together is planned together: values that were landed without companions are landed again.
             planned, settled = self._planned(), self._settled()
-            young = {self._group(info.key) for info, _ in wanted if info.modified > settled}
-            new = {self._group(info.key) for info, role in wanted if self._pin(info, role) not in planned}
-            wanted = [(info, role) for info, role in wanted if self._group(info.key) in new - young]
+            young = {layout.group_of(info.key) for info, _ in wanted if info.modified > settled}
+            new = {layout.group_of(info.key) for info, role in wanted if self._pin(info, role) not in planned}
+            wanted = [(info, role) for info, role in wanted if layout.group_of(info.key) in new - young]
         return ObjectsPlan(
             source=self.dataset.source_id,
             interval=interval,
             place=self.store.uri,
             objects=[self._pin(info, role) for info, role in wanted],
-            ignored=[info.shown for info in listed if is_ignored(self.layout, info.key)],
+            ignored=[info.shown for info in listed if layout.is_ignored(info.key)],
             notes=notes,
         )
 
@@ -99,8 +99,8 @@ class ExportSource:
         taken: list[PinnedObject] = []
         while values and sum(one.size for one in taken) < count * _SMALLEST:
             taken.append(values.pop())
-        bases = {base_of(one.name) for one in taken}
-        wanted = [one for one in everything.objects if base_of(one.name) in bases]
+        groups = {self.layout.group_of(one.name) for one in taken}
+        wanted = [one for one in everything.objects if self.layout.group_of(one.name) in groups]
         return everything.model_copy(update={"objects": wanted})
 
     def land(self, plan: ObjectsPlan, batch: str, attempt: str) -> Landed:
@@ -112,11 +112,9 @@ class ExportSource:
         with ThreadPoolExecutor(AT_ONCE) as pool:  # the first that fails, in the plan's order, ends the rest
             copies = pool.map(lambda one: self._copy(one[1], batch, attempt, one[0]), enumerate(plan.objects))
             objects = list(copies)
-        return (
-            land_segments(self.lake, self.dataset, batch, attempt, objects)
-            if self.layout == "segments"
-            else Landed(objects)
-        )
+        if self.layout.shows_log:
+            return land_segments(self.lake, self.dataset, batch, attempt, objects)
+        return Landed(objects)
 
     def landed(self, landed: Landed) -> None:
         """Nobody waits for it."""
@@ -139,15 +137,11 @@ class ExportSource:
         )
 
     def _position(self, pinned: PinnedObject) -> dict[str, str | int]:
-        found = position_of(pinned.name, self.layout)
+        found = self.layout.position_of(pinned.name)
         return dict(zip(("topic", "partition", "start"), found, strict=True)) if found else {}
 
-    def _group(self, name: str) -> str:
-        """What an object is read together with: values landed without their companions are landed with them again."""
-        return base_of(name) if self.layout == "connect" else name
-
     @staticmethod
-    def _pin(info: ObjectInfo, role: Literal["values", "keys", "headers"]) -> PinnedObject:
+    def _pin(info: ObjectInfo, role: Role) -> PinnedObject:
         return PinnedObject(name=info.key, size=info.size, etag=info.etag, role=role)
 
     def _planned(self) -> set[PinnedObject]:

@@ -28,46 +28,48 @@ Ranges = dict[int, list[Range]]
 _KINDS = {False: "plain", True: "transactional"}
 
 
-def index_key(source: str, one: LandedObject, *, transactional: bool) -> str:
+def index_key(source: str, object_: LandedObject, *, transactional: bool) -> str:
     """Where the index of a landed segment lies."""
-    assert one.topic is not None
-    assert one.partition is not None
-    return f"{lake_keys.segments(source, one.topic, one.partition)}{one.digest}.{_KINDS[transactional]}.json"
-
-
-def write_index(lake: Lake, source: str, one: LandedObject) -> SegmentIndex:
-    """Read a landed segment's headers, once: the index that stands."""
-    if standing := find_index(lake, source, one):
-        return standing
-    assert one.topic is not None
-    assert one.partition is not None
-    assert one.start is not None
-    found = scan(lambda start, end: lake.storage.read_range(one.key, start, end), one.size, one.start)
-    index = SegmentIndex(
-        digest=one.digest,
-        key=one.key,
-        name=one.name,
-        topic=one.topic,
-        partition=one.partition,
-        size=one.size,
-        sha256=one.sha256,
-        start=one.start,
-        end=found.floor,
-        valid=found.at,
-        chunks=found.chunks,
-        runs=found.runs,
-        spans=found.spans,
-        markers=found.markers,
-        damage=found.damage,
-        lost=found.lost,
-        open_end=found.open_end,
+    assert object_.topic is not None
+    assert object_.partition is not None
+    return (
+        f"{lake_keys.segments(source, object_.topic, object_.partition)}{object_.digest}.{_KINDS[transactional]}.json"
     )
-    return lake.put_first(index_key(source, one, transactional=index.transactional), index)
 
 
-def find_index(lake: Lake, source: str, one: LandedObject) -> SegmentIndex | None:
+def write_index(lake: Lake, source: str, object_: LandedObject) -> SegmentIndex:
+    """Read a landed segment's headers, once, and return the index that is there then."""
+    if index := find_index(lake, source, object_):
+        return index
+    assert object_.topic is not None
+    assert object_.partition is not None
+    assert object_.start is not None
+    scanned = scan(lambda start, end: lake.storage.read_range(object_.key, start, end), object_.size, object_.start)
+    index = SegmentIndex(
+        digest=object_.digest,
+        key=object_.key,
+        name=object_.name,
+        topic=object_.topic,
+        partition=object_.partition,
+        size=object_.size,
+        sha256=object_.sha256,
+        start=object_.start,
+        end=scanned.floor,
+        valid=scanned.at,
+        chunks=scanned.chunks,
+        runs=scanned.runs,
+        spans=scanned.spans,
+        markers=scanned.markers,
+        damage=scanned.damage,
+        lost=scanned.lost,
+        open_end=scanned.open_end,
+    )
+    return lake.put_first(index_key(source, object_, transactional=index.transactional), index)
+
+
+def find_index(lake: Lake, source: str, object_: LandedObject) -> SegmentIndex | None:
     """The index of a landed segment, if it has been read."""
-    keys = (index_key(source, one, transactional=kind) for kind in (True, False))
+    keys = (index_key(source, object_, transactional=kind) for kind in (True, False))
     return next((found for key in keys if (found := lake.get(key, SegmentIndex))), None)
 
 
@@ -75,8 +77,8 @@ def land_segments(lake: Lake, dataset: Dataset, batch: str, attempt: str, object
     """What a landing of copied segments amounts to: with what it wakes, and every transaction's fate."""
     source = _SourceLog(lake, dataset, batch, attempt)
     own: dict[tuple[str, int], list[SegmentIndex]] = {}
-    for one in objects:
-        index = write_index(lake, dataset.source_id, one)
+    for object_ in objects:
+        index = write_index(lake, dataset.source_id, object_)
         own.setdefault((index.topic, index.partition), []).append(index)
     landed = Landed(list(objects))
     for indexes in own.values():
@@ -87,11 +89,11 @@ def land_segments(lake: Lake, dataset: Dataset, batch: str, attempt: str, object
 def _land_partition(source: _SourceLog, own: list[SegmentIndex], landed: Landed) -> None:
     """Add one partition's woken objects, fates, damage and notes to a landing."""
     where = source.partition(own[0])
-    everything = source.beside(own)
+    everything = source.all_indexes(own)
     knowledge = Knowledge.of(everything, compacted=source.compacted)
     fates = resolve(_spans(everything), knowledge)
     woken = source.wake(everything, own, fates, len(landed.objects))
-    landed.objects.extend(one for one, _ in woken)
+    landed.objects.extend(object_ for object_, _ in woken)
     held = [*own, *(index for _, index in woken)]
     mine = resolve(_spans(held), knowledge)
     if any(index.transactional for index in held):
@@ -118,16 +120,23 @@ def _notes(
     where: TopicPartition, held: list[SegmentIndex], woken: list[tuple[LandedObject, SegmentIndex]], fates: Fates
 ) -> list[str]:
     at = f"{where.topic}, partition {where.partition}"
-    notes = [f"{index.name}: bytes {one.start:,} to {one.end:,}: {one.what}" for index in held for one in index.damage]
+    notes = [
+        f"{index.name}: bytes {damage.start:,} to {damage.end:,}: {damage.what}"
+        for index in held
+        for damage in index.damage
+    ]
     notes += [
         f"{index.name}: it ends in a batch that was not written to its end, from byte {index.valid:,} on: "
         "what is there is read when the segment has grown"
         for index in held
         if index.open_end and index.valid < index.size
     ]
-    notes += [f"{at}: {one.name} of batch {one.woken} is read again: its transactions have ended" for one, _ in woken]
-    if left := [one for ranges in fates.open.values() for one in ranges]:
-        first, producers = min(start for start, _ in left), len([one for one in fates.open.values() if one])
+    notes += [
+        f"{at}: {object_.name} of batch {object_.woken} is read again: its transactions have ended"
+        for object_, _ in woken
+    ]
+    if left := [range_ for ranges in fates.open.values() for range_ in ranges]:
+        first, producers = min(start for start, _ in left), len([ranges for ranges in fates.open.values() if ranges])
         word = "producer has a transaction" if producers == 1 else "producers have transactions"
         notes.append(
             f"{at}: {producers} {word} that no marker here ends, from offset {first} on: held until one is landed"
@@ -150,7 +159,7 @@ class _History:
     @property
     def waiting(self) -> Ranges:
         """What it was given undecided only."""
-        return {one: minus(ranges, self.decided.get(one, [])) for one, ranges in self.open.items()}
+        return {producer: minus(ranges, self.decided.get(producer, [])) for producer, ranges in self.open.items()}
 
 
 @dataclass
@@ -175,22 +184,23 @@ class _SourceLog:
             cluster=origin.cluster, topic=index.topic, incarnation=origin.incarnation, partition=index.partition
         )
 
-    def beside(self, own: list[SegmentIndex]) -> list[SegmentIndex]:
+    def all_indexes(self, own: list[SegmentIndex]) -> list[SegmentIndex]:
         """A partition's own indexes and all others of the source; only these where nothing is transactional."""
         found = list(self.lake.storage.list(lake_keys.segments(self.dataset.source_id, own[0].topic, own[0].partition)))
         if not any(info.key.endswith(f".{_KINDS[True]}.json") for info in found):
             return own
         mine = {index.digest for index in own}
         others = (self.lake.get(info.key, SegmentIndex) for info in found)
-        return own + [one for one in others if one and one.digest not in mine]
+        return own + [index for index in others if index and index.digest not in mine]
 
     def wake(
         self, everything: list[SegmentIndex], own: list[SegmentIndex], fates: Fates, number: int
     ) -> list[tuple[LandedObject, SegmentIndex]]:
-        """Copy landed segments whose records are decided now and that somebody was given undecided only."""
+        """Copy landed segments whose records are decided now and that a reader was given undecided only."""
         held = resolve(_spans(own), Knowledge({}, []))  # all open: where its own transactional records are
-        others = [one for one in everything if one.digest not in {index.digest for index in own}]
-        fresh = {one: minus(ranges, held.open.get(one, [])) for one, ranges in fates.decided.items()}
+        mine = {index.digest for index in own}
+        others = [index for index in everything if index.digest not in mine]
+        fresh = {producer: minus(ranges, held.open.get(producer, [])) for producer, ranges in fates.decided.items()}
         if not any(fresh.values()):
             return []
         manifests = list(self._manifests())
@@ -205,7 +215,7 @@ class _SourceLog:
             name = f"{number + len(woken):06d}-{index.start:020d}.log"
             copy = lake_keys.landed(self.dataset.source_id, self.batch, self.attempt, name)
             digest = self.lake.storage.copy_from(self.lake.storage, info, copy)
-            one = LandedObject(
+            object_ = LandedObject(
                 name=index.name,
                 key=copy,
                 size=info.size,
@@ -215,7 +225,7 @@ class _SourceLog:
                 start=index.start,
                 woken=first,
             )
-            woken.append((one, index))
+            woken.append((object_, index))
             for producer, _, start, end in index.spans:
                 wanted[producer] = minus(wanted.get(producer, []), [(start, end)])
         return woken
@@ -242,29 +252,31 @@ class _SourceLog:
             taken |= batches
             want(_over(given[batch] for batch in batches).waiting)
         # A landing that no reader has marked as its own yet.
-        anybody = _over(given.values())
+        all_readers = _over(given.values())
         loose = _over(given[batch] for batch in given.keys() - taken)
-        want({one: minus(ranges, anybody.decided.get(one, [])) for one, ranges in loose.open.items()})
-        # A landing that is under way: its index stands, its manifest does not.
-        placed = {one.digest for manifest in manifests for one in manifest.objects}
-        want(resolve(_spans(one for one in others if one.digest not in placed), Knowledge({}, [])).open)
+        want(
+            {producer: minus(ranges, all_readers.decided.get(producer, [])) for producer, ranges in loose.open.items()}
+        )
+        # A landing that is under way: its index is there, its manifest is not.
+        placed = {object_.digest for manifest in manifests for object_ in manifest.objects}
+        want(resolve(_spans(index for index in others if index.digest not in placed), Knowledge({}, [])).open)
         return wanted
 
     def _given(self, manifest: Manifest, indexes: list[SegmentIndex]) -> _History:
         """The transactional records that a landing holds of a partition, as it has decided them."""
-        digests = {one.digest for one in manifest.objects}
-        there = [index for index in indexes if index.digest in digests]
-        if not there:
+        digests = {object_.digest for object_ in manifest.objects}
+        landed = [index for index in indexes if index.digest in digests]
+        if not landed:
             return _History()
-        held = resolve(_spans(there), Knowledge({}, [])).open
-        where = self.partition(there[0])
+        held = resolve(_spans(landed), Knowledge({}, [])).open
+        where = self.partition(landed[0])
         open_: Ranges = {}
-        for one in manifest.transactions:
-            if one.topic_partition == where:
-                for producer, start, end in one.open:
+        for transactions in manifest.transactions:
+            if transactions.topic_partition == where:
+                for producer, start, end in transactions.open:
                     open_.setdefault(producer, []).append((start, end))
         decided = {producer: minus(ranges, open_.get(producer, [])) for producer, ranges in held.items()}
-        return _History({one: meet(ranges, held.get(one, [])) for one, ranges in open_.items()}, decided)
+        return _History({producer: meet(ranges, held.get(producer, [])) for producer, ranges in open_.items()}, decided)
 
     def _placed(
         self, others: list[SegmentIndex], manifests: list[Manifest]
@@ -274,22 +286,24 @@ class _SourceLog:
         for manifest in manifests:
             if self.lake.get(lake_keys.cleared(manifest.source, manifest.batch), Cleared):
                 continue
-            for one in manifest.objects:
-                if index := by_digest.pop(one.digest, None):
-                    yield index, (one.key, manifest.batch)
+            for object_ in manifest.objects:
+                if index := by_digest.pop(object_.digest, None):
+                    yield index, (object_.key, manifest.batch)
         for index in by_digest.values():
             yield index, (index.key, index.key.split("/")[3])
 
 
 def _over(histories: Iterable[_History]) -> _History:
     whole = _History()
-    for one in histories:
-        whole.add(one)
+    for history in histories:
+        whole.add(history)
     return whole
 
 
 def waiting(manifests: Iterable[Manifest]) -> set[str]:
     """The batches that hold undecided records which no other has woken: their landed bytes are needed yet."""
     given = list(manifests)
-    woken = {one.woken for manifest in given for one in manifest.objects}
-    return {one.batch for one in given if any(each.open for each in one.transactions)} - woken
+    woken = {object_.woken for manifest in given for object_ in manifest.objects}
+    return {
+        manifest.batch for manifest in given if any(transactions.open for transactions in manifest.transactions)
+    } - woken

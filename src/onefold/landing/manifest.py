@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
-from onefold.dataset.layouts.layout import base_of
+from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.source import Origin
 from onefold.kafka.transactions import Transactions
 from onefold.landing.cuts import OffsetRange
@@ -171,11 +171,16 @@ class Manifest(BaseModel):
     @property
     def digests(self) -> dict[str, str]:
         """What names the records of each object of values, by its name: its bytes and those of its companions."""
-        beside: dict[str, list[str]] = {}
+        companions: dict[str, list[str]] = {}
         for one in self.objects:
             if one.role != "values":
-                beside.setdefault(base_of(one.name), []).append(f"{one.role}:{one.sha256}")
-        return {one.name: _with(one.digest, beside.get(base_of(one.name), ())) for one in self.of_role("values")}
+                companions.setdefault(self.group_of(one.name), []).append(f"{one.role}:{one.sha256}")
+        values = self.of_role("values")
+        return {one.name: _with(one.digest, companions.get(self.group_of(one.name), ())) for one in values}
+
+    def group_of(self, name: str) -> str:
+        """What an object of values shares with its companions, by its name."""
+        return LAYOUTS[self.layout].group_of(name) if self.layout else name
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.layouts.layout import base_of
+from onefold.dataset.layouts import Role
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.landing.cuts import OffsetRange
@@ -50,7 +50,7 @@ class PinnedObject(BaseModel):
     name: str = Field(description="Key below the export's place")
     size: int = Field(description="Bytes")
     etag: str
-    role: Literal["values", "keys", "headers"] = "values"
+    role: Role = "values"
 
 
 LandingOf = Callable[[str], Manifest | None]
@@ -287,7 +287,7 @@ class ReplayPlan(_DecidedPlan):
         origin = landing_of(self.origin)
         if origin is None:
             raise StepMissingError(self.batch, "a replay", f"the landing of {self.origin}")
-        bases = {base_of(name) for name in self.objects}
+        groups = {origin.group_of(name) for name in self.objects}
         return Manifest(
             batch=self.batch,
             source=self.source,
@@ -295,7 +295,7 @@ class ReplayPlan(_DecidedPlan):
             objects=[
                 landed
                 for landed in origin.objects
-                if landed.name in self.objects or (landed.role != "values" and base_of(landed.name) in bases)
+                if landed.name in self.objects or (landed.role != "values" and origin.group_of(landed.name) in groups)
             ],
             layout=origin.layout,
             origin=origin.origin,

@@ -16,7 +16,7 @@ from onefold.dedup.reuse import reused_identities
 from onefold.errors import RepeatedKeysError
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
-from onefold.quality.facts import EXAMPLES, key_columns
+from onefold.quality.examples import EXAMPLES
 from onefold.spark.flat_structs import with_structs
 from onefold.tables import actions as U
 from onefold.tables import staging as C
@@ -38,7 +38,7 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
     told = keys.agg(F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"), F.count_if(twice).alias("repeated")).first()
     assert told is not None
     if told.repeated:
-        names = key_columns(dataset) or [C.KEY]
+        names = dataset.row_key_columns or [C.KEY]
         shown = live.join(keys.where(twice).limit(EXAMPLES), C.KEY, "left_semi").select(*names).distinct().toJSON()
         told_keys = tuple(masked_json(dataset, key) for key in sorted(shown.collect()))
         raise RepeatedKeysError(dataset.name, state_table(dataset), int(told.repeated), told_keys)

@@ -34,7 +34,7 @@ def accept_gap(
     """
     reason = checked_reason(reason)
     check_generation(lake, dataset)
-    if not dataset.chained:
+    if not dataset.apply.HOLDS:
         raise UsageError(f"{dataset.name}: only versions without gaps (guard: contiguous) have gaps to accept")
     digest = digest_of_key(dataset, key)
     plan = GapPlan(source=dataset.source_id, dataset=dataset.name, key=key, version=version)

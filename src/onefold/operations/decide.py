@@ -23,14 +23,15 @@ from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.publish.publish import Published, find_published
 from onefold.quality.documents import GateResult
-from onefold.quality.waivers import still_waived, waivers_of
+from onefold.quality.waivers import by_id, still_waived, waivers_of, with_id
 from onefold.upsert.documents import Upserted, upserted_of
 
 
 def release(
     lake: Lake, dataset: Dataset, batch: str, waive: Sequence[str], by: str, reason: str, *, dry_run: bool = False
 ) -> Release:
-    """Record that a red batch shall be published although the checks that `waive` names are red (`check=value` each).
+    """Record that a red batch shall be published although the checks that `waive` names are red: `check=value`
+    each, with the check's id or its title.
 
     What the release before waived, and the gate found with that value again, stays waived.
 
@@ -133,7 +134,7 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
             by=by,
             reason=given,
             at=datetime.now(UTC),
-            failures=[check.name for check in gate.checks if check.red] if gate else [],
+            failures=[check.id for check in gate.checks if check.red] if gate else [],
         )
         if not dry_run:
             record(lake, decision)
@@ -215,5 +216,5 @@ def _refuse_published(dataset: Dataset, batch: str, found: Published | None) -> 
 
 
 def _same(release: Release, waive: Sequence[str]) -> bool:
-    named = {one.words for one in release.waivers}
-    return named <= set(waive) <= {one.words for one in release.in_force}
+    named, in_force = ({by_id(waiver).words for waiver in waivers} for waivers in (release.waivers, release.in_force))
+    return named <= set(map(with_id, waive)) <= in_force

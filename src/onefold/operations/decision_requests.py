@@ -24,7 +24,9 @@ class Request(BaseModel):
     batch: str
     decision: Kind
     reason: str
-    waivers: tuple[str, ...] = Field(default=(), description="Of a release: red checks, `check=value` each")
+    waivers: tuple[str, ...] = Field(
+        default=(), description="Of a release: red checks, `check=value` each, by id or title"
+    )
 
 
 class Shown(BaseModel):

@@ -92,19 +92,19 @@ def digests_of(dataset: Dataset, key: dict[str, Any]) -> list[bytes]:
     Raises:
         UsageError: it is no key of the dataset.
     """
-    if dataset.sums and set(key) == set(dataset.row_key_names):
+    if dataset.apply.names_a_group(dataset, key):
         both = set(key) == set(dataset.key_names)
         return [digest_of_sum(dataset, key), *([digest_of_key(dataset, key)] if both else [])]
     return [digest_of_key(dataset, key)]
 
 
 def _found(dataset: Dataset, table: StateTable, digests: list[bytes], deleted_before: datetime | None) -> Found:
-    more = ["_entries"] if dataset.sums else []
+    more = ["_entries"] if dataset.apply.KEEPS_ENTRIES else []
     rows = list(table.chain_of(digests, "_key", "_state", *more)) if digests else []
     if deleted_before:
         named = {row["_key"] for row in rows}
         before = deleted_before.astimezone(UTC).timestamp() * 1000
-        held = {row["_key"] for row in table.held("_key")} if dataset.chained else set()
+        held = {row["_key"] for row in table.held("_key")} if dataset.apply.HOLDS else set()
         rows += [
             {"_key": row["_key"], "_state": RowState.DELETED}
             for row in table.deleted("_key", "_order")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.source import LAYOUTS
+from onefold.dataset.layouts import LAYOUTS
 from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.errors import UsageError
@@ -45,7 +45,7 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
         if manifest is None or plan.empty:
             continue
         check_not_cleared(lake, plan.source, plan.landing)
-        if manifest.layout and LAYOUTS.get(manifest.layout, True) != dataset.source.exact:
+        if manifest.layout and LAYOUTS[manifest.layout].exact != dataset.source.exact:
             raise UsageError(
                 f"{dataset.name}: batch {plan.batch} was landed in layout {manifest.layout}, and the dataset now reads "
                 f"{dataset.source.layout}: exact and inferred positions cannot be folded into one table. Nothing was "

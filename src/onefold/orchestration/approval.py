@@ -8,8 +8,8 @@ from onefold.dataset import Dataset
 from onefold.decisions import Decision
 from onefold.operations.decision_requests import Request
 from onefold.orchestration.links import report_link
-from onefold.quality.documents import Check, GateResult
-from onefold.quality.waivers import why_not
+from onefold.quality.documents import CheckResult, GateResult
+from onefold.quality.waivers import why_not, with_id
 from onefold.report.page import fields_of, position
 
 _MEANS = {
@@ -54,19 +54,20 @@ def body_of(
 def _red(gate: GateResult | None, request: Request) -> list[str]:
     if gate is None:
         return ["- none: it was not judged yet"]
-    return [f"- {_told(check, request)}" for check in gate.checks if check.red] or ["- none"]
+    return [f"- {_describe(check, request)}" for check in gate.checks if check.red] or ["- none"]
 
 
-def _told(check: Check, request: Request) -> str:
+def _describe(check: CheckResult, request: Request) -> str:
     wanted = f", wanted {_code(check.expected)}" if check.expected else ""
-    told = f"{_code(check.name)}: found {_code(check.value)}{wanted}"
+    name = _code(check.title) if check.id == check.title else f"{_code(check.title)} ({_code(check.id)})"
+    description = f"{name}: found {_code(check.value)}{wanted}"
     if request.decision != "release":
-        return told
+        return description
     if why := why_not(check):
         fate = f"cannot be waived: {why}"
     else:
-        fate = "waived" if f"{check.name}={check.value}" in request.waivers else "not waived"
-    return f"{told} ({fate})"
+        fate = "waived" if f"{check.id}={check.value}" in map(with_id, request.waivers) else "not waived"
+    return f"{description} ({fate})"
 
 
 def _sides(gate: GateResult) -> Iterator[str]:

@@ -40,7 +40,7 @@ under the name of whoever approved it, and upsert, gate and publish run under it
 
 | decision | means |
 | --- | --- |
-| release | publish it as it is; every red check is named as a waiver, with the value that it found |
+| release | publish it as it is; every red check is waived by its id, with the value that it found |
 | discard | back to landed: then clear its own run from `dedup` on, or let `onefold run` do it anew |
 | skip | cover it and use nothing of it |
 | replay | fold the quarantined records of a published batch again, after a fix |
@@ -107,8 +107,8 @@ def _params(names: list[str]) -> dict[str, Param]:
             type=["null", "array"],
             items={"type": "string", "minLength": 1},
             title="Waivers",
-            description="Of a release: every red check with what it found, check=value, one a line. Without them the "
-            "task look_up fails and names them as they are wanted: what stands in quotes behind --waive.",
+            description="Of a release: every red check by its id, with what it found: id=value, one a line. Without "
+            "them the task look_up fails and names them: what is in quotes after --waive.",
         ),
         "reason": Param(type="string", pattern=r"\S", title="Reason", description="Why; it is recorded and shown."),
     }

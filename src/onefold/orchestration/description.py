@@ -35,14 +35,6 @@ is safe: nothing is published twice. The past is a backfill. A run without a dat
 
 def doc_of(dataset: Dataset) -> str:
     """The DAG's documentation, in Markdown."""
-    apply = dataset.apply
-    mode = apply.mode
-    if apply.key and apply.version:
-        rule = "version by version, along" if dataset.chained else "the newest"
-        mode += f" by {', '.join(apply.key)}: {rule} {', '.join(text for _, text in apply.version.expressions)}"
-        mode += f"; deleted by {apply.delete_when}" if apply.delete_when not in (None, "never") else ""
-    if apply.key and apply.add:
-        mode += f" by {', '.join(apply.key)}: {', '.join(f'{name} + {field}' for name, field in apply.add.items())}"
     narrower = [level for level in (Level.POSITION, *dataset.narrow) if level != dataset.deciding]
     return _DOC.format(
         name=dataset.name,
@@ -53,7 +45,7 @@ def doc_of(dataset: Dataset) -> str:
         only=f", only records with `{_cell(dataset.source.filter)}`" if dataset.source.filter else "",
         deciding=_deciding(dataset),
         narrower=f" (reasons named by {', '.join(narrower)})" if narrower else "",
-        mode=mode,
+        mode=dataset.apply.mode + dataset.apply.sentence(),
         schedule=_schedule(dataset),
         owner=dataset.owner or "-",
         checks=", ".join(_checks(dataset)),

@@ -27,7 +27,8 @@ from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.plan import find_plan
 from onefold.publish import Published
-from onefold.quality.documents import WARNING, GateResult
+from onefold.quality.checks import WARNING
+from onefold.quality.documents import GateResult
 from onefold.vocabulary import Reason, Verdict
 
 WRITES = (Reason.INSERT, Reason.UPDATE, Reason.REPLACE, Reason.DELETE, Reason.ADD)
@@ -65,7 +66,7 @@ def judgement(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Operato
         return OperatorLineage()
     told = [
         Assertion(
-            assertion=check.name,
+            assertion=check.id,
             success=check.status not in ("failed", "errored"),
             severity="warn" if check.severity == WARNING else "error",
             expected=check.expected or None,

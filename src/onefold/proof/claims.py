@@ -21,7 +21,6 @@ from onefold.decisions.marks import marks_named
 from onefold.dedup.documents import TakenOut
 from onefold.dedup.identity import identify
 from onefold.dedup.staging import slots_for
-from onefold.dedup.survivors import SLOT, in_slots
 from onefold.dedup.taken_out import take_out
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
@@ -29,14 +28,15 @@ from onefold.landing.manifest import Manifest
 from onefold.offsets import Coverage, TopicPartition
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
+from onefold.records.covered import mark_covered
 from onefold.records.landed_objects import objects_named
 from onefold.records.read import read_records
 from onefold.spark.codegen import sized
 from onefold.spark.flat_structs import laid_flat, read_flat
 from onefold.spark.iceberg_tables import bucketed
+from onefold.spark.slots import SLOT, in_slots
 from onefold.tables import actions as U
 from onefold.tables import staging as C
-from onefold.upsert.apply import mark_covered
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.skips import forgotten_records
 

@@ -12,18 +12,20 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
+from onefold.decisions.accepted_gaps import links_of
 from onefold.errors import UsageError
 from onefold.generation import check_generation
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake, new_attempt
 from onefold.offsets import Position
 from onefold.proof.claims import read_claims, write_claims
-from onefold.proof.compare import WRONG, compared, wrong_sums
+from onefold.proof.compare import WRONG, compared
 from onefold.proof.documents import Difference, Proof
+from onefold.proof.expected import expected_of
 from onefold.spark.iceberg_tables import drop, scratch_table
 from onefold.tables import staging as C
 from onefold.upsert.commit_record import CommitRecord, chain
-from onefold.upsert.gaps import links_of
+from onefold.upsert.state import read_state
 
 SHOWN = 20
 """Differences that are kept, of those that are counted."""
@@ -76,7 +78,8 @@ def _compare(
     counted = {row[WRONG]: row["count"] for row in rows.groupBy(WRONG).count().collect()}
     differences = {kind: count for kind, count in sorted(counted.items(), key=str) if kind}
     shown = _shown(rows.where(F.col(WRONG).isNotNull()), dataset) if differences else []
-    if dataset.sums and (sums := (wrong := wrong_sums(session, dataset, snapshot)).count()):
+    wrong = expected_of(dataset).wrong_groups(read_state(session, dataset, snapshot))
+    if wrong is not None and (sums := wrong.count()):
         differences["other_sum"] = sums
         shown += _shown(wrong.withColumn(WRONG, F.lit("other_sum")), dataset)
     now = datetime.now(UTC)
@@ -104,7 +107,7 @@ def _shown(wrong: DataFrame, dataset: Dataset) -> list[Difference]:
             key=row[C.KEY].hex(),
             columns=masked(dataset, {name: row[name] for name in names}),
             landed=_place(row, C.ORDER),
-            stands=_place(row, f"stands_{C.ORDER}"),
+            stands=_place(row, f"table_{C.ORDER}"),
         )
         for row in (one.asDict(recursive=True) for one in wrong.orderBy(WRONG, C.KEY).limit(SHOWN).collect())
     ]

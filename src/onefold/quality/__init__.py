@@ -1,1 +1,1 @@
-"""The gate: facts of a branch, checks on them, and a verdict that publish obeys."""
+"""The gate: facts of a branch, checks of them by id, and a judgement that publish obeys."""

@@ -1,28 +1,29 @@
-"""What the gate leaves: its checks and its judgement. Knows neither pyspark nor Great Expectations."""
+"""What the gate leaves: the results of its checks, and its judgement. Imports no engine."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import AuditRedError, DataLossError, GateRedError, StepMissingError
 from onefold.lake import Lake
+from onefold.quality.checks import BLOCKING, BranchFacts, Check, figure, id_of
 
-BLOCKING, WARNING = "blocking", "warning"
 AUDIT = "audit"
-"""What a published batch was judged again, beside its gate's result."""
+"""What a published batch was judged again, next to its gate's result."""
 
 
-class Check(BaseModel):
-    """One check: what was asked, what was found."""
+class CheckResult(BaseModel):
+    """What a check asked and found."""
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
+    id: str = Field(description="Of `quality.checks`; of a check of the dataset's suite what it expects")
+    title: str = Field(description="What was asked, in words")
     by: str = Field(description="great_expectations, spark or suite")
     law: str = Field(default="", description="The law that it guards")
     severity: str = BLOCKING
@@ -30,10 +31,19 @@ class Check(BaseModel):
     observed: str = ""
     expected: str = ""
     detail: str = ""
-    first: list[str] = Field(default=[], description="The first keys, or ranges of offsets, that it speaks of")
+    first: list[str] = Field(default=[], description="The first keys, or ranges of offsets, that it counts")
     waivable: bool = True
     way_out: str = Field(default="", description="What the dataset file can say so that it is not red again")
     waived: str = Field(default="", description="The decision that lets it be red, with this value")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_id(cls, data: Any) -> Any:
+        """Earlier documents have a title only, as `name`."""
+        if not isinstance(data, dict) or "id" in data:
+            return data
+        title = str(data.get("title", data.get("name", "")))
+        return {**{key: value for key, value in data.items() if key != "name"}, "title": title, "id": id_of(title)}
 
     @property
     def red(self) -> bool:
@@ -45,9 +55,34 @@ class Check(BaseModel):
         """What it found, as a waiver names it."""
         return self.observed or self.detail
 
+    @property
+    def suffix(self) -> str:
+        """The id, as it follows a sentence about the check; nothing where the id is the title."""
+        return f" [{self.id}]" if self.id != self.title else ""
+
+
+def apply_check(check: Check, facts: BranchFacts) -> CheckResult | None:
+    """The result of a check that measures facts; None where it does not apply."""
+    measurement = check.measure(facts) if check.measure else None
+    if measurement is None:
+        return None
+    return CheckResult(
+        id=check.id,
+        title=measurement.title or check.title,
+        by="spark",
+        law=check.law,
+        severity=measurement.severity or check.severity,
+        status="passed" if measurement.passed else "failed",
+        observed=figure(measurement.observed),
+        expected=measurement.limit,
+        first=[] if measurement.passed else list(measurement.first),
+        waivable=check.waivable,
+        way_out=measurement.way_out,
+    )
+
 
 class GateResult(BaseModel):
-    """The gate's judgement of one attempt. It speaks of exactly this branch, head, base and staging."""
+    """The gate's judgement of an attempt: of exactly this branch, head, base and staging."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -59,10 +94,12 @@ class GateResult(BaseModel):
     staging: str
     code: str
     green: bool
-    checks: list[Check]
+    checks: list[CheckResult]
     decided: int = Field(default=0, description="Decisions on the batch that it obeyed")
-    loss: bool = Field(default=False, description="Unexplained holes: exit code 4")
-    skippable: bool = Field(default=True, description="Not a replay, nor a person's word alone: it has own records")
+    loss: bool = Field(default=False, description="A red check says that records are missing: exit code 4")
+    skippable: bool = Field(
+        default=True, description="It has records of its own: it is no replay, and does not only carry out a decision"
+    )
     facts: dict[str, Any] = {}
     examples: dict[str, list[dict[str, Any]]] = {}
     judged: datetime
@@ -83,10 +120,10 @@ class GateResult(BaseModel):
 
 
 def gate_of(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> GateResult:
-    """What was judged of an attempt.
+    """The judgement of an attempt.
 
     Raises:
-        StepMissingError: nothing was.
+        StepMissingError: it was not judged.
     """
     result = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
     if result is None:
@@ -94,9 +131,9 @@ def gate_of(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> GateResul
     return result
 
 
-def _sentence(check: Check) -> str:
+def _sentence(check: CheckResult) -> str:
     if check.status == "errored":
-        return f"{check.name} could not be made: {check.detail}"
+        return f"{check.title} could not be made: {check.detail}{check.suffix}"
     wanted = f", wanted {check.expected}" if check.expected else ""
     first = f" (first: {', '.join(check.first)})" if check.first else ""
-    return f"{check.name}: found {check.value}{first}{wanted}"
+    return f"{check.title}: found {check.value}{first}{wanted}{check.suffix}"

@@ -1,4 +1,4 @@
-"""Run Great Expectations on data frames, and tell failed from errored."""
+"""Run Great Expectations on data frames. A check that cannot be made is errored, not failed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,22 @@ import pandas as pd
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from onefold.dataset import Dataset
 from onefold.dataset.masks import HIDDEN, digest
+from onefold.quality.checks import CHECKS
+from onefold.quality.documents import CheckResult
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.vocabulary import RowState
 
 EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one expectation found."""
+    """What an expectation found."""
 
     status: str
     observed: str
@@ -34,7 +41,7 @@ class Outcome:
 def expect(
     frame: DataFrame | pd.DataFrame, wanted: list[tuple[str, dict[str, Any]]], masked: Collection[str] = ()
 ) -> list[Outcome]:
-    """Validate `frame` against (type, kwargs) pairs, in order; no value of a `masked` column is told.
+    """Validate `frame` against (type, kwargs) pairs, in order; the values of `masked` columns are shown as digests.
 
     `errored` is neither passed nor failed: the check could not be made.
     """
@@ -53,6 +60,37 @@ def expect(
     results = _validate(context, frame, suite, masked) if any(isinstance(place, int) for place in places) else {}
     missing = Outcome("errored", "", "no result")
     return [place if isinstance(place, Outcome) else results.get(place, missing) for place in places]
+
+
+def check_rows(dataset: Dataset, changed: DataFrame) -> dict[str, list[CheckResult]]:
+    """What the checks that expect something of rows find, by the check's id.
+
+    `changed` is `branch_facts.changed_rows`: of its live rows these checks see the key's columns and digest.
+    """
+    digests = F.hex(C.KEY).alias("key_digest")
+    rows = changed.where(F.col(U.STATE) == RowState.LIVE).select(digests, *dataset.row_key_columns)
+    expected = [
+        (check, expectation) for check in CHECKS.values() if check.expect for expectation in check.expect(dataset)
+    ]
+    pairs = [(expectation.type, expectation.kwargs) for _, expectation in expected]
+    results: dict[str, list[CheckResult]] = {}
+    for (check, expectation), outcome in zip(expected, expect(rows, pairs, dataset.masked), strict=True):
+        result = result_of(
+            outcome,
+            id=check.id_for(expectation.columns),
+            title=check.title_for(expectation.columns),
+            by="great_expectations",
+            law=check.law,
+            severity=check.severity,
+            waivable=check.waivable,
+        )
+        results.setdefault(check.id, []).append(result)
+    return results
+
+
+def result_of(outcome: Outcome, **check: Any) -> CheckResult:
+    """An outcome as the result of a check."""
+    return CheckResult(status=outcome.status, observed=outcome.observed, detail=outcome.detail, **check)
 
 
 def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite, masked: Collection[str]) -> dict[int, Outcome]:

@@ -1,15 +1,20 @@
-"""What of a gate a person may waive, and what the checks are under a decision. Plain Python."""
+"""Which red checks may be waived, and what the checks are under a decision. Plain Python.
+
+A waiver names a check by its id. One that was recorded by a title, as the check has or had it, holds all the same.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from onefold.decisions import OWN_BATCH, Release, Standing, Waiver
-from onefold.errors import NotWaivableError, UsageError
-from onefold.quality.documents import Check
+from onefold.errors import NotWaivableError, UsageError, nearest
+from onefold.quality.checks import id_of
+from onefold.quality.documents import CheckResult
 
 
-def why_not(check: Check) -> str | None:
+def why_not(check: CheckResult) -> str | None:
     """Why a red check cannot be waived; None: it can."""
     if check.status == "errored":
         return "it could not be made, so nothing is known of what it asks"
@@ -18,66 +23,97 @@ def why_not(check: Check) -> str | None:
     return f"it guards law {check.law}" if check.law else "it is not a matter of judgement"
 
 
-def under(checks: Sequence[Check], decision: Standing | None) -> list[Check]:
+def under(checks: Sequence[CheckResult], decision: Standing | None) -> list[CheckResult]:
     """The checks as a decision leaves them: a release waives its own with their values, a skip all about content.
 
     Only checks that failed and may be waived change; another value, another check, or a law stays red.
     """
     if decision is None or isinstance(decision, OWN_BATCH):
         return list(checks)
-    waived = {(one.check, one.value) for one in decision.in_force} if isinstance(decision, Release) else None
+    waivers = {by_id(waiver) for waiver in decision.in_force} if isinstance(decision, Release) else None
 
-    def one_under(check: Check) -> Check:
-        named = waived is None or (check.name, check.value) in waived
+    def waive(check: CheckResult) -> CheckResult:
+        named = waivers is None or _waiver_of(check) in waivers
         if not (check.red and named and why_not(check) is None):
             return check
         return check.model_copy(update={"waived": decision.sentence})
 
-    return [one_under(check) for check in checks]
+    return [waive(check) for check in checks]
 
 
-def still_waived(checks: Sequence[Check], waivers: Sequence[Waiver]) -> list[Waiver]:
+def by_id(waiver: Waiver) -> Waiver:
+    """The waiver with its check's id. Earlier decisions have the title that the check had then."""
+    return waiver.model_copy(update={"check": id_of(waiver.check)})
+
+
+def with_id(words: str) -> str:
+    """`check=value` with the check's id, where the words have one of its titles. A title may hold the sign, too."""
+    for sign in re.finditer("=", words):
+        named = words[: sign.start()]
+        if id_of(named) != named:
+            return f"{id_of(named)}{words[sign.start() :]}"
+    return words
+
+
+def still_waived(checks: Sequence[CheckResult], waivers: Sequence[Waiver]) -> list[Waiver]:
     """The waivers that a gate obeyed: their checks would be red without them, with the same values."""
-    found = {(check.name, check.value) for check in checks if check.waived}
-    return [one for one in waivers if (one.check, one.value) in found]
+    obeyed = {_waiver_of(check) for check in checks if check.waived}
+    return [waiver for waiver in map(by_id, waivers) if waiver in obeyed]
 
 
 def waivers_of(
-    dataset: str, batch: str, checks: Sequence[Check], words: Sequence[str], carried: Sequence[Waiver] = ()
+    dataset: str, batch: str, checks: Sequence[CheckResult], words: Sequence[str], carried: Sequence[Waiver] = ()
 ) -> list[Waiver]:
-    """The waivers that `check=value` words name; together they must name every red check, as it was found.
+    """The waivers that `check=value` words name, with a check's id or its title; together they must name every red
+    check, as it was found.
 
     `carried`: waivers that are in force without being named; they may be.
 
     Raises:
-        NotWaivableError: a red check that nobody can waive.
+        NotWaivableError: a red check that cannot be waived.
         UsageError: words that fit no red check, or a red check without words.
     """
     red = [check for check in checks if check.red]
-    if never := [f"{check.name}: {why}" for check in red if (why := why_not(check))]:
+    if never := [f"{check.title}: {why}{check.suffix}" for check in red if (why := why_not(check))]:
         raise NotWaivableError(dataset, batch, tuple(never))
-    wanted = list(dict.fromkeys(Waiver(check=check.name, value=check.value) for check in red))
-    known = {one.words for one in carried}
-    named = [_named(batch, checks, wanted, one) for one in words if one not in known]
-    if missing := [one.words for one in wanted if one not in named]:
+    needed = list(dict.fromkeys(map(_waiver_of, red)))
+    in_force = {waiver.words for waiver in carried}
+    named = [_named(batch, checks, needed, word) for word in words if with_id(word) not in in_force]
+    if missing := [waiver.words for waiver in needed if waiver not in named]:
         raise UsageError(
             f"{dataset}: batch {batch} is red by more than is waived. Nothing was decided. Look at the report, and if "
-            "it is right all the same, add " + " ".join(f'--waive "{one}"' for one in missing)
+            "it is right all the same, add " + " ".join(f'--waive "{needed_words}"' for needed_words in missing)
         )
-    return wanted
+    return needed
 
 
-def _named(batch: str, checks: Sequence[Check], red: list[Waiver], words: str) -> Waiver:
-    if found := next((one for one in red if one.words == words), None):
-        return found
-    fits = [one for one in checks if words.startswith(f"{one.name}=") or words == one.name]
-    of_red = " ".join(f'--waive "{one.words}"' for one in red)
-    if not fits:
-        raise UsageError(f"batch {batch}: no check is named as --waive {words!r} says. Red: {of_red}")
-    check = max(fits, key=lambda one: len(one.name))
+def _waiver_of(check: CheckResult) -> Waiver:
+    return Waiver(check=check.id, value=check.value)
+
+
+def _named(batch: str, checks: Sequence[CheckResult], red: list[Waiver], given: str) -> Waiver:
+    """The waiver of a red check that words name.
+
+    Raises:
+        UsageError: they name none, or another value than it found.
+    """
+    words = id_of(with_id(given))
+    if waiver := next((waiver for waiver in red if waiver.words == words), None):
+        return waiver
+    all_of_red = "Red: " + " ".join(f'--waive "{waiver.words}"' for waiver in red)
+    fitting = [check for check in checks if words.startswith(f"{check.id}=") or words == check.id]
+    if not fitting:
+        name = given.partition("=")[0]
+        raise UsageError(
+            f"batch {batch}: --waive {given!r}: there is no check {name!r} here"
+            f"{nearest(name, {check.id for check in checks})}. Nothing was decided. {all_of_red}"
+        )
+    check = max(fitting, key=lambda check: len(check.id))
     if not check.red:
-        raise UsageError(f"batch {batch}: {check.name} is not red: there is nothing to waive. Red: {of_red}")
+        raise UsageError(
+            f"batch {batch}: {check.id} is not red: there is nothing to waive. Nothing was decided. {all_of_red}"
+        )
     raise UsageError(
-        f"batch {batch}: --waive {words!r}: {check.name} found {check.value}. A waiver names the value that was looked "
-        f"at: {of_red}"
+        f"batch {batch}: --waive {given!r}: {check.id} found {check.value}. A waiver names the value that was looked "
+        f"at. Nothing was decided. {all_of_red}"
     )

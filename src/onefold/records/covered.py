@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 
 from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
+from onefold.tables import actions as U
+from onefold.tables import staging as C
 
 _PLACE = {"cluster": "string", "topic": "string", "incarnation": "int", "partition": "int"}
 _BLOCK = 14
@@ -24,14 +26,28 @@ def mark_positions(
     The position is in the envelope's columns, or in the struct `order`. Ranges of one partition must not overlap.
     """
     by = {name: F.col(f"{order}.{name}" if order else f"_{name}") for name in (*_PLACE, "offset")}
-    known = [(where.cluster, where.topic, where.incarnation, where.partition, *one) for where, one in ranges]
+    known = [(where.cluster, where.topic, where.incarnation, where.partition, *range_) for where, range_ in ranges]
     return _mark(rows, mark, known, _PLACE, by, by["offset"])
 
 
 def mark_lines(rows: DataFrame, mark: str, lines: Mapping[str, list[Range]]) -> DataFrame:
     """Add the boolean column `mark`: whether a row is one of some lines of landed objects, by object's name."""
-    known = [(name, *one) for name, ranges in lines.items() for one in ranges]
+    known = [(name, *range_) for name, ranges in lines.items() for range_ in ranges]
     return _mark(rows, mark, known, {"object": "string"}, {"object": F.col(E.OBJECT)}, F.col(E.LINE))
+
+
+def mark_covered(
+    rows: DataFrame,
+    ranges: list[tuple[TopicPartition, Range]],
+    objects: dict[str, list[Range]],
+    order: str | None = C.ORDER,
+) -> DataFrame:
+    """Add `_covered`: a published batch processed the record's position (`mark_positions`), or its object but for some
+    lines of it."""
+    if objects:
+        marked = mark_lines(rows, U.COVERED, {name: lines for name, lines in objects.items() if lines})
+        return marked.withColumn(U.COVERED, F.col(E.OBJECT).isin(list(objects)) & ~F.col(U.COVERED))
+    return mark_positions(rows, U.COVERED, ranges, order)
 
 
 def _mark(

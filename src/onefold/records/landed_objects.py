@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from onefold.errors import UnreadableObjectError
 from onefold.jvm_errors import cause_of
@@ -31,6 +33,22 @@ def complaint(name: str, problem: str) -> str:
     return f"<<damaged object {json.dumps([name, problem])}>>"
 
 
+def object_name(path: Column, objects: list[tuple[str, str]]) -> Column:
+    """The name of the object that Spark read from a path; `objects` are (name, URI)."""
+    names = F.create_map(*(F.lit(word) for name, uri in objects for word in (uri.rsplit("/", 1)[-1], name)))
+    return names[F.substring_index(path, "/", -1)]
+
+
+def count_lines(session: SparkSession, uris: Sequence[str]) -> int:
+    """The lines of objects, of which each is a record."""
+    return session.read.option("lineSep", "\n").text(literal(uris)).count() if uris else 0
+
+
+def count_rows(session: SparkSession, uris: Sequence[str]) -> int:
+    """The rows of Parquet objects, of which each is a record."""
+    return session.read.parquet(*literal(uris)).count() if uris else 0
+
+
 @contextmanager
 def objects_named(manifest: Manifest) -> Iterator[None]:
     """Give the error of a Spark job that could not read a landed object that object's name.
@@ -41,8 +59,8 @@ def objects_named(manifest: Manifest) -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        if told := _damaged(error, manifest):
-            raise UnreadableObjectError(manifest.batch, *told) from error
+        if damaged := _damaged(error, manifest):
+            raise UnreadableObjectError(manifest.batch, *damaged) from error
         raise
 
 
@@ -54,4 +72,4 @@ def _damaged(error: Exception, manifest: Manifest) -> tuple[str, str] | None:
     cause = cause_of(error)
     if "FAILED_READ_FILE" not in text or not _DAMAGE.search(cause):
         return None
-    return next(((one.name, cause) for one in manifest.objects if one.key.rsplit("/", 1)[-1] in text), None)
+    return next(((object_.name, cause) for object_ in manifest.objects if object_.key.rsplit("/", 1)[-1] in text), None)

@@ -19,6 +19,7 @@ from onefold.decisions import (
 )
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
+from onefold.quality.waivers import by_id
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
 
@@ -57,7 +58,7 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
 def row_of(one: Decision, state: str) -> dict[str, Any]:
     """A decision as a row."""
     own, carried = (one.waivers, one.carried) if isinstance(one, Release) else ([], [])
-    waived = [(waiver, False) for waiver in own] + [(waiver, True) for waiver in carried]
+    waived = [(by_id(waiver), False) for waiver in own] + [(by_id(waiver), True) for waiver in carried]
     return {
         "dataset": one.dataset,
         "batch": one.batch,

@@ -19,12 +19,12 @@ from onefold.lake import Lake
 from onefold.landing.manifest import Accepted, Forgets, Manifest
 from onefold.landing.plan import Interval, find_plan
 from onefold.publish.publish import find_published
-from onefold.quality.documents import AUDIT, Check, GateResult
+from onefold.quality.documents import AUDIT, CheckResult, GateResult
 from onefold.report.causes import Explained, causes_of
 from onefold.report.decisions import in_force
-from onefold.upsert.commit_record import CommitRecord, Highest
+from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
-from onefold.upsert.documents import CameAgain, Upserted
+from onefold.upsert.documents import CameAgain, Highest, Upserted
 
 _Told = TypeVar("_Told", Accepted | None, Decision | None)
 Status = Literal["published", "red", "unpublished"]
@@ -86,7 +86,7 @@ class Report(BaseModel):
     left_out: int = Field(default=0, description="Sessions so far that are not in `highest`: more came than are kept")
     findings: int = Field(default=0, description="Narrow identities that stand for two messages")
     accounts: list[PartitionAccount]
-    checks: list[Check]
+    checks: list[CheckResult]
     examples: dict[str, list[dict[str, Any]]]
     committed: datetime | None = Field(
         default=None,

@@ -80,7 +80,9 @@ def red_batch(lake: Lake, dataset: Dataset, batch: str) -> RedBatch | None:
     gate = lake.get(lake_keys.attempt(dataset, batch, attempt.attempt, "gate"), GateResult) if attempt else None
     if attempt is None or gate is None or gate.green:
         return None
-    kept = has_verdicts(lake, dataset, attempt) and not (dataset.sums and _entries_gone(lake, dataset, attempt))
+    kept = has_verdicts(lake, dataset, attempt) and not (
+        dataset.apply.KEEPS_ENTRIES and _entries_gone(lake, dataset, attempt)
+    )
     return RedBatch(dataset.name, attempt, gate, kept)
 
 

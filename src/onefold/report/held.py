@@ -22,7 +22,7 @@ def held_of(lake: Lake, dataset: Dataset, limit: int | None = None) -> list[dict
     offset, timestamp}`. `missing` are the versions below it that have not come, as half-open ranges; `since` is the
     batch that brought it, and when its commit record was written.
     """
-    table = find_state(lake, dataset) if dataset.chained else None
+    table = find_state(lake, dataset) if dataset.apply.HOLDS else None
     if table is None:
         return []
     columns = {*dataset.fields, *(name for name, _ in dataset.key_columns)}

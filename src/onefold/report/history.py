@@ -21,7 +21,7 @@ from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import Interval, is_decided
 from onefold.offsets import Present, Range, TopicPartition, minus
-from onefold.quality.documents import Check
+from onefold.quality.documents import CheckResult
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
@@ -54,7 +54,7 @@ class Entry(BaseModel):
     decision: str = Field(
         default="", description="Of a person, as the report knew it: release, skip, discard or replay"
     )
-    red: list[str] = Field(default=[], description="Names of the checks that stop it")
+    red: list[str] = Field(default=[], description="Ids of the checks that stop it; earlier histories have titles")
     landed: int | None = None
     replayed: int = 0
     held: int | None = None
@@ -108,7 +108,7 @@ class Told(BaseModel):
     held: int | None = None
     counts: dict[str, dict[str, int]]
     accounts: list[PartitionAccount]
-    checks: list[Check]
+    checks: list[CheckResult]
 
 
 class Strip(BaseModel):
@@ -315,7 +315,7 @@ def _summary(bare: Entry, report: Told) -> Entry:
         status=report.status,
         page=bare.page,
         interval=report.interval,
-        red=[check.name for check in report.checks if check.red][:_SHOWN],
+        red=[check.id for check in report.checks if check.red][:_SHOWN],
         landed=report.landed,
         replayed=report.replayed,
         held=report.held,

@@ -18,7 +18,8 @@ from markupsafe import Markup
 
 from onefold.landing.plan import Interval
 from onefold.offsets import Position, TopicPartition, size
-from onefold.quality.documents import Check
+from onefold.quality.checks import id_of
+from onefold.quality.documents import CheckResult
 from onefold.report.document import LandedLine, Report
 from onefold.upsert.coverage import PartitionAccount
 from onefold.visible import visible
@@ -152,7 +153,7 @@ def steps_of(report: Report) -> list[tuple[str, str]]:
     return list(zip(STEPS, states, strict=True))
 
 
-def outcome(check: Check) -> str:
+def outcome(check: CheckResult) -> str:
     """How a check is shown: errored, failed, waived, warning, passed or not_applicable."""
     if check.waived:
         return "waived"
@@ -161,10 +162,10 @@ def outcome(check: Check) -> str:
     return check.status
 
 
-def grouped(checks: list[Check]) -> dict[str, list[Check]]:
+def grouped(checks: list[CheckResult]) -> dict[str, list[CheckResult]]:
     """Checks by what they mean for the batch, red first; empty groups left out."""
     order = {"errored": "red", "failed": "red", "waived": "waived", "warning": "warning", "passed": "passed"}
-    groups: dict[str, list[Check]] = {"red": [], "waived": [], "warning": [], "passed": [], "not_applicable": []}
+    groups: dict[str, list[CheckResult]] = {"red": [], "waived": [], "warning": [], "passed": [], "not_applicable": []}
     for check in checks:
         groups[order.get(outcome(check), "not_applicable")].append(check)
     return {name: found for name, found in groups.items() if found}
@@ -191,7 +192,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (thin, share, bytes_, instant, interval, undated, position, lasting)
+    filters = (thin, share, bytes_, instant, interval, undated, position, lasting, id_of)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
     environment.tests |= {"red": lambda check: check.red}
     environment.globals |= {"outcome": outcome, "meaning_of": meaning_of}

@@ -16,7 +16,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged
 from onefold.lake import Lake
-from onefold.quality.documents import Check, GateResult
+from onefold.quality.documents import CheckResult, GateResult
 from onefold.report.document import Report
 from onefold.report.history import keep_history
 from onefold.report.page import render
@@ -72,7 +72,7 @@ def _without(document: _Document) -> _Document:
     return document.model_copy(update=less)
 
 
-def _bare(check: Check) -> Check:
+def _bare(check: CheckResult) -> CheckResult:
     """A check without the keys and values that it shows."""
     shows = check.by == "suite" and not _COUNTED.fullmatch(check.observed)
     return check.model_copy(update={"first": [], "detail": "", "observed": "" if shows else check.observed})

@@ -30,7 +30,7 @@ def worthwhile(table_bytes: int, records: int) -> bool:
 
 
 def narrowed(rows: DataFrame, keys: DataFrame, dataset: Dataset, *, large: bool) -> DataFrame:
-    """The `rows` whose key may be one of `keys` (both with `dedup.columns.row_key`), where they lie: no exchange. All,
+    """The `rows` whose key may be one of `keys` (both with `tables.staging.row_key`), where they lie: no exchange. All,
     where it is not worth it (not `large`)."""
     if not large:
         return rows

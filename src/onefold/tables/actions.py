@@ -2,14 +2,15 @@
 
 The *actions* table has one row a record of the batch: the staging columns (but `_winner` and `_tied`) with the final
 verdict, and for a row that changes its key `_action` (insert | update) with the payload. With guard contiguous it has a
-row for each row of the base that changes, too (`onefold.upsert.chain`), and in mode increment for each sum that does.
+row for each row of the base that changes, too (`onefold.folding.upsert_contiguous`), and in mode increment for each sum
+that does.
 
 The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
 `_hash`, `_compared` (with `apply.compare`), `_message_id` (where declared), `_state` (live | deleted), `_quarantine`,
-the key's columns, the value's fields. With guard contiguous it has `_is_delete`, too, and beside the row of a key a row
-for each version of it that is held. In mode increment (`onefold.upsert.sums`) it has an entry a message id (`_state`
-entry) and a sum a key (live), with `_entries` and the columns that are added to. Beside them it has the rejected
-records (`onefold.upsert.quarantine`): no key, `_state` quarantined.
+the key's columns, the value's fields. With guard contiguous it has `_is_delete`, too, and next to the row of a key a
+row for each version of it that is held. In mode increment (`onefold.folding.increment`) it has an entry a message id
+(`_state` entry) and a sum a key (live), with `_entries` and the columns that are added to. Next to them it has the
+rejected records (`onefold.upsert.quarantine`): no key, `_state` quarantined.
 
 In both, as in staging, `_order` and other structs lie flat, a column a part: `_order_timestamp`, …
 (`onefold.spark.flat_structs`).

@@ -62,7 +62,7 @@ def _digest(texts: list[str]) -> bytes:
 
 
 def digest_of_sum(dataset: Dataset, key: dict[str, Any]) -> bytes:
-    """Mode increment: the key digest of the sum that messages are added to (`onefold.upsert.sums.sum_key`)."""
+    """Mode increment: the key digest of the sum that messages are added to (`onefold.folding.increment.sum_key`)."""
     return _digest(["sum", *(text for text, _ in _of_sum(dataset, key).values())])
 
 

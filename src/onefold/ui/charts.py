@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onefold.offsets import TopicPartition
 from onefold.report.history import Entry, Strip
 from onefold.report.page import in_order, instant, share, thin
-from onefold.ui.dataset_status import Batch, Standing
+from onefold.ui.dataset_status import Batch, DatasetStatus
 from onefold.vocabulary import LOST, Level, Verdict
 
 WIDE = 720.0
@@ -73,9 +73,9 @@ class Line:
     tells: str
 
 
-def trend_of(standing: Standing) -> Chart | None:
+def trend_of(status: DatasetStatus) -> Chart | None:
     """The duplicate rate of the recent batches, small; None while no batch was judged."""
-    batches = list(reversed(standing.recent))
+    batches = list(reversed(status.recent))
     rates = [one.entry.duplicate_rate for one in batches]
     known = [rate for rate in rates if rate is not None]
     if not known:
@@ -90,7 +90,7 @@ def trend_of(standing: Standing) -> Chart | None:
     low, high = (share_of(counted, pick, known) for pick in (min, max))
     tells = f"Duplicate rate of {len(known)} batches, the oldest first: between {low} and {high}."
     width = max(step * len(bars), 40.0)
-    return Chart(f"trend-{standing.name}", "Duplicate rate", width, height, bars, [], "", 0, tells)
+    return Chart(f"trend-{status.name}", "Duplicate rate", width, height, bars, [], "", 0, tells)
 
 
 def share_of(counted: Sequence[tuple[int, int]], pick: Callable[[list[float]], float], known: list[float]) -> str:
@@ -140,14 +140,14 @@ def _chart(id_: str, name: str, batches: Sequence[Batch], series: dict[str, Call
     return Chart(id_, name, WIDE, HIGH, bars, kinds, peak, total, tells)
 
 
-def lines_of(standing: Standing) -> list[Line]:
+def lines_of(status: DatasetStatus) -> list[Line]:
     """A strip a partition; what is missing without a reason lies over what is covered."""
     missing: dict[str, list[tuple[int, int]]] = {}
-    for one in standing.batches:
+    for one in status.batches:
         if one.state in ("waiting", "decided"):
             for partition, start, end in one.entry.missing:
                 missing.setdefault(partition, []).append((start, end))
-    return [_line(one, missing.get(one.partition, [])) for one in standing.history.coverage or ()]
+    return [_line(one, missing.get(one.partition, [])) for one in status.history.coverage or ()]
 
 
 def _line(strip: Strip, missing: list[tuple[int, int]]) -> Line:

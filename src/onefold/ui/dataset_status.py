@@ -1,4 +1,4 @@
-"""How a dataset and its batches stand: reports held against what people decided since they were written."""
+"""The status of a dataset and of its batches: reports, and the decisions that were recorded after them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ STATES = {
     "rolled_back": "rolled back",
     "published": "green: published",
 }
-"""The states of a batch, the ones first that need somebody, in words."""
+"""The states of a batch in words, those first that need an operator."""
 OPEN = ("unfinished", "decided", "discarded", "rolled_back")
-"""States in which records are landed that readers do not see, and nobody need decide."""
+"""States in which records are landed that readers do not see, and no decision is needed."""
 _SETTLING = ("release", "skip", "discard")
-"""The kinds of decisions that say what becomes of a batch."""
+"""The kinds of decisions that settle a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as it stands now."""
+    """A batch and its state now."""
 
     entry: Entry
     state: str
@@ -44,8 +44,8 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A dataset as it stands at an instant; `batches` are the newest first."""
+class DatasetStatus:
+    """A dataset's status at an instant; `batches` are the newest first."""
 
     history: History
     batches: list[Batch]
@@ -53,7 +53,7 @@ class Standing:
     unreadable: int
     now: datetime
     broken: bool = False
-    """Whether nothing can be said of it: what lies there is not what it should be."""
+    """Whether its documents cannot be read, so that nothing is known."""
 
     @property
     def name(self) -> str:
@@ -67,31 +67,31 @@ class Standing:
 
     @cached_property
     def recent(self) -> list[Batch]:
-        """The batches that charts and sums are over, newest first."""
+        """The batches of charts and sums, newest first."""
         return self.batches[:TREND]
 
     @cached_property
     def waiting(self) -> list[Batch]:
         """Batches that wait for a decision."""
-        return [one for one in self.batches if one.state == "waiting"]
+        return [batch for batch in self.batches if batch.state == "waiting"]
 
     @cached_property
     def damaged(self) -> list[Batch]:
         """Batches whose report cannot be read."""
-        return [one for one in self.batches if one.state == "damaged"]
+        return [batch for batch in self.batches if batch.state == "damaged"]
 
     @cached_property
     def open(self) -> list[Batch]:
         """Batches that were begun and have to be run again."""
-        return [one for one in self.batches if one.state in OPEN]
+        return [batch for batch in self.batches if batch.state in OPEN]
 
     @cached_property
     def _published(self) -> list[Batch]:
-        return [one for one in self.batches if one.state == "published"]
+        return [batch for batch in self.batches if batch.state == "published"]
 
     @cached_property
     def newest(self) -> Entry | None:
-        """The newest published batch of new records; what people decided of earlier ones makes no table fresh."""
+        """The newest published batch of new records: a decision about earlier ones makes no table fresh."""
         return next((one.entry for one in self._published if not one.entry.decided), None)
 
     @property
@@ -132,17 +132,17 @@ class Standing:
 
     @property
     def lost(self) -> int:
-        """Of these, offsets whose records nobody has read."""
+        """Of these, offsets whose records nothing has read."""
         return sum(count for kind, count in self.holes.items() if kind in LOST)
 
     @cached_property
     def unexplained(self) -> int:
-        """Offsets for which nothing accounts, of batches that are not settled."""
+        """Offsets without an explanation, of batches that are not settled."""
         return sum(one.entry.unexplained for one in self.batches if one.state in ("waiting", "decided"))
 
     @property
     def held(self) -> int | None:
-        """Records that the table holds, as the batch left it that was published last; None: its mode holds none."""
+        """Records that the table held after the batch that was published last; None: its mode holds none."""
         return max((one.entry for one in self._published), key=lambda one: one.made).held if self._published else None
 
     @cached_property
@@ -152,7 +152,7 @@ class Standing:
 
     @property
     def rank(self) -> int:
-        """0 first: it needs a person most."""
+        """0 first: it needs an operator most."""
         if self.waiting or self.unexplained:
             return 0
         if self.damaged or self.broken:
@@ -165,20 +165,20 @@ class Standing:
 
     @property
     def rolled_back(self) -> Decided | None:
-        """A rollback behind which no history was written: what it says of coverage is of before."""
+        """A rollback after which no history was written: the history's coverage is the one before it."""
         written = self.history.written
         last = next((one for one in reversed(self.decided) if one.undone), None)
         return last if last and written and last.at > written else None
 
 
-def stand(history: History, decided: list[Decided], unreadable: int, now: datetime) -> Standing:
-    """A dataset's batches and what people decided of them."""
+def status_of(history: History, decided: list[Decided], unreadable: int, now: datetime) -> DatasetStatus:
+    """The status of a dataset's batches, with the decisions about them."""
     batches = [_batch(entry, decided) for entry in history.entries]
-    return Standing(history, batches, decided, unreadable, now)
+    return DatasetStatus(history, batches, decided, unreadable, now)
 
 
 def summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Counts by name, added up."""
+    """The sums of counts, by name."""
     total: dict[str, int] = {}
     for one in counts:
         for name, count in one.items():

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from onefold.lake import Lake
 from onefold.report.history import READERS, History
-from onefold.ui.dataset_status import Standing, stand
+from onefold.ui.dataset_status import DatasetStatus, status_of
 from onefold.ui.histories import Decided, Histories, unless_broken
 
 ROWS = 25
@@ -20,7 +20,7 @@ ROWS = 25
 class Overview:
     """One page of the overview. The sums are over everything that the user may read, whatever the filter says."""
 
-    rows: list[Standing]
+    rows: list[DatasetStatus]
     datasets: int
     waiting: int
     late: int
@@ -39,30 +39,30 @@ def overview_of(lake: Lake, histories: Histories, allowed: set[str], query: str,
     """
     every = histories.overview(lake, allowed)
 
-    def bare_of(name: str) -> Standing:
-        return _standing(name, every[name], lambda: ([], 0), now)
+    def bare_of(name: str) -> DatasetStatus:
+        return _status(name, every[name], lambda: ([], 0), now)
 
-    def asked(name: str) -> Standing:
-        return _standing(name, every[name], lambda: histories.decisions(lake, name), now)
+    def asked(name: str) -> DatasetStatus:
+        return _status(name, every[name], lambda: histories.decisions(lake, name), now)
 
     bare = {name: bare_of(name) for name in every}
 
     with ThreadPoolExecutor(READERS) as pool:
         red = [name for name, one in bare.items() if one.waiting]
-        standings = bare | dict(zip(red, pool.map(asked, red), strict=True))
-        matching = [one for one in standings.values() if _matches(one.history, query)]
+        statuses = bare | dict(zip(red, pool.map(asked, red), strict=True))
+        matching = [one for one in statuses.values() if _matches(one.history, query)]
         ordered = sorted(matching, key=_need)
         pages = max(1, -(-len(ordered) // ROWS))
         page = min(max(page, 1), pages)
         shown = [one.name for one in ordered[(page - 1) * ROWS : page * ROWS]]
         rest = [name for name in shown if name not in red]
-        standings |= dict(zip(rest, pool.map(asked, rest), strict=True))
+        statuses |= dict(zip(rest, pool.map(asked, rest), strict=True))
     return Overview(
-        rows=sorted((standings[name] for name in shown), key=_need),
-        datasets=len(standings),
-        waiting=sum(len(one.waiting) for one in standings.values()),
-        late=sum(one.late for one in standings.values()),
-        damaged=sum(len(one.damaged) for one in standings.values()),
+        rows=sorted((statuses[name] for name in shown), key=_need),
+        datasets=len(statuses),
+        waiting=sum(len(one.waiting) for one in statuses.values()),
+        late=sum(one.late for one in statuses.values()),
+        damaged=sum(len(one.damaged) for one in statuses.values()),
         found=len(ordered),
         page=page,
         pages=pages,
@@ -71,19 +71,19 @@ def overview_of(lake: Lake, histories: Histories, allowed: set[str], query: str,
     )
 
 
-def _standing(
+def _status(
     name: str, history: History | None, decisions: Callable[[], tuple[list[Decided], int]], now: datetime
-) -> Standing:
-    """How a dataset stands, or that it cannot be said: the others are shown all the same."""
+) -> DatasetStatus:
+    """The status of a dataset, or that it is unknown: the others are shown all the same."""
 
-    def look() -> Standing | None:
+    def look() -> DatasetStatus | None:
         if history is None:
             return None
-        standing = stand(history, *decisions(), now)
-        _need(standing)  # what it is sorted by is worked out here
-        return standing
+        status = status_of(history, *decisions(), now)
+        _need(status)  # what it is sorted by is worked out here
+        return status
 
-    return unless_broken(name, look) or Standing(History(dataset=name), [], [], 0, now, broken=True)
+    return unless_broken(name, look) or DatasetStatus(History(dataset=name), [], [], 0, now, broken=True)
 
 
 def _matches(history: History, query: str) -> bool:
@@ -91,5 +91,5 @@ def _matches(history: History, query: str) -> bool:
     return all(word in told for word in query.casefold().split())
 
 
-def _need(one: Standing) -> tuple[int, int, str]:
+def _need(one: DatasetStatus) -> tuple[int, int, str]:
     return one.rank, -len(one.waiting), one.name

@@ -6,6 +6,7 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 
+from onefold.quality.checks import title_of
 from onefold.report.page import bytes_, instant, interval, lasting, share, shown, thin, undated
 from onefold.ui.charts import trend_of
 from onefold.ui.dataset_status import STATES
@@ -29,7 +30,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (thin, share, bytes_, instant, interval, undated, lasting)
+    filters = (thin, share, bytes_, instant, interval, undated, lasting, title_of)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
     environment.globals |= {"trend_of": trend_of, "states": STATES, "LOST": LOST}
     return environment

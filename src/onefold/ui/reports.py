@@ -15,7 +15,7 @@ from onefold import lake_keys
 from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
 from onefold.ui.charts import charts_of, lines_of
-from onefold.ui.dataset_status import stand
+from onefold.ui.dataset_status import status_of
 from onefold.ui.histories import Histories
 from onefold.ui.overview import overview_of
 from onefold.ui.rendering import render
@@ -79,10 +79,10 @@ def reports_app(
             raise HTTPException(404, "no such dataset")
         lake = open_lake()
         history = histories.dataset(lake, dataset, READ)
-        standing = stand(history, *histories.decisions(lake, dataset), datetime.now(UTC))
-        shown = standing.batches[:BATCHES]
+        status = status_of(history, *histories.decisions(lake, dataset), datetime.now(UTC))
+        shown = status.batches[:BATCHES]
         return _page(
-            request, "dataset.html", standing=standing, shown=shown, charts=charts_of(shown), lines=lines_of(standing)
+            request, "dataset.html", dataset_status=status, shown=shown, charts=charts_of(shown), lines=lines_of(status)
         )
 
     @app.get("/reports/{dataset}/{batch}")

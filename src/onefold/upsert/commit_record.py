@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
@@ -18,58 +19,33 @@ from onefold.errors import LandedBytesMissingError
 from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
-from onefold.landing.manifest import Accepted
 from onefold.landing.plan import Interval
 from onefold.offsets import Coverage
+from onefold.upsert.documents import Attempted, Highest, Upserted
 
 
-class Highest(BaseModel):
-    """The highest sequence that a table has seen of a producer on a partition."""
-
-    model_config = ConfigDict(frozen=True)
-
-    partition: str = Field(description="TopicPartition.key")
-    producer: str
-    epoch: int
-    sequence: int
-    offset: int = Field(description="Where it stands")
-
-
-class CommitRecord(BaseModel):
+class CommitRecord(Attempted):
     """One batch's commit. `coverage` is the table's after it, not the batch's own."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="The attempt's id")
     parent: str
     dataset: str
     generation: str
     shape: str = Field(default="", description="Digest of the fields, where they are not the generation's first ones")
-    batch: str
     interval: Interval | None
-    attempt: str
-    staging: str
-    verdicts: str = Field(description="The table that holds this attempt's verdicts")
-    landed: int
-    replayed: int = Field(default=0, description="Quarantined records folded again, in place of landed ones")
-    replays: str | None = Field(default=None, description="The batch that landed and rejected them")
-    counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
     coverage: Coverage
     highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
     left_out: int = Field(
         default=0, description="Sessions so far that are not in `highest`, for more came than are kept"
     )
     decision: Standing | None = Field(default=None, description="Of a person: why it is published")
-    unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
-    accepted: list[Accepted] = Field(default=[], description="Gaps accepted in the table so far; guard contiguous")
-    forgotten: dict[str, str] = Field(
-        default={}, description="Forget marks that the table obeys: by batch, the attempt that found what is forgotten"
-    )
-    within: list[str] | None = Field(
-        default=None, description="Where the periods of its keys begin; None: they have none, or it was not noted yet"
-    )
     written: datetime
+
+    @classmethod
+    def of(cls, upserted: Upserted, **more: Any) -> CommitRecord:
+        """The record of an attempt; `more` are the fields that only a record has."""
+        return cls(**{name: getattr(upserted, name) for name in Attempted.model_fields}, **more)
 
     def by_verdict(self) -> dict[str, int]:
         """Records by verdict."""

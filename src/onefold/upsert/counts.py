@@ -75,4 +75,4 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
 def refused_delete(dataset: Dataset) -> Column:
     """Whether a record of the actions is rejected and would have deleted its key, or may have: its value is null."""
     deletes = F.col(C.DELETED) | (F.col(C.REASON) == Reason.NULL_VALUE)
-    return F.lit(dataset.apply.mode == "upsert") & F.expr(C.REFUSED) & F.coalesce(deletes, F.lit(False))
+    return F.lit(dataset.apply.DELETES) & F.expr(C.REFUSED) & F.coalesce(deletes, F.lit(False))

@@ -11,7 +11,6 @@ from onefold.errors import StepMissingError
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
-from onefold.upsert.commit_record import Highest
 from onefold.upsert.coverage import PartitionAccount
 
 
@@ -31,6 +30,18 @@ class Duplicates(BaseModel):
     survivor: str = Field(description="What stands for it")
 
 
+class Highest(BaseModel):
+    """The highest sequence that a table has seen of a producer on a partition."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: str = Field(description="TopicPartition.key")
+    producer: str
+    epoch: int
+    sequence: int
+    offset: int = Field(description="Where it stands")
+
+
 class CameAgain(BaseModel):
     """A producer's session that begins, behind all that the table has seen of it, at or below its highest sequence."""
 
@@ -40,28 +51,42 @@ class CameAgain(BaseModel):
     highest: Highest
 
 
-class Upserted(BaseModel):
-    """One attempt at a batch: what it would do to the table, and the branch on which it did."""
+class Attempted(BaseModel):
+    """What an attempt's document and its commit record both say of it."""
 
     model_config = ConfigDict(frozen=True)
 
     batch: str
     attempt: str
+    staging: str = ""
+    verdicts: str = Field(default="", description="The table that holds this attempt's verdicts")
+    landed: int = 0
+    replayed: int = Field(default=0, description="Quarantined records that it folds again; it has landed none then")
+    replays: str | None = Field(default=None, description="The batch that landed and rejected them")
+    counts: dict[str, dict[str, int]] = Field(default={}, description="Records by verdict and reason")
+    unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")
+    accepted: list[Accepted] = Field(default=[], description="Gaps that it obeys, its own included; guard contiguous")
+    forgotten: dict[str, str] = Field(
+        default={},
+        description="Forget marks that it obeys, its own included: by batch, the attempt that found what is forgotten",
+    )
+    within: list[str] | None = Field(
+        default=None, description="Where the periods of its keys begin; None: they have none, or it was not noted"
+    )
+
+
+class Upserted(Attempted):
+    """One attempt at a batch: what it would do to the table, and the branch on which it did."""
+
     published: bool = Field(default=False, description="The batch is in main already; nothing was done")
     base: int = 0
     base_record: str = ROOT
     branch: str = ""
     head: int = 0
-    staging: str = ""
     code: str = ""
     actions: str = ""
-    verdicts: str = ""
-    landed: int = 0
-    replayed: int = Field(default=0, description="Quarantined records that it folds again; it has landed none then")
-    replays: str | None = Field(default=None, description="The batch that landed and rejected them")
     woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     covered: int = Field(default=0, description="Records at positions that the table had processed before")
-    counts: dict[str, dict[str, int]] = {}
     partitions: dict[str, dict[str, dict[str, int]]] = Field(
         default={}, description="The same by TopicPartition.key; `unreadable`: of lines that say none"
     )
@@ -69,7 +94,6 @@ class Upserted(BaseModel):
         default={}, description="Rows inserted and updated; guard contiguous: inserted, removed, woken"
     )
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
-    within: list[str] | None = Field(default=None, description="The periods that its keys lie in; None: no bound")
     narrow: bool = Field(default=False, description="The table is large beside the batch (`onefold.spark.key_filter`)")
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
@@ -78,10 +102,7 @@ class Upserted(BaseModel):
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
-    unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")
     decided: int = Field(default=0, description="Decisions on the batch that were on record")
-    accepted: list[Accepted] = Field(default=[], description="Gaps that it obeys, its own included; guard contiguous")
-    forgotten: dict[str, str] = Field(default={}, description="Forget marks that it obeys, its own included")
     carried_out: dict[str, str] = Field(default={}, description="Of these, those whose keys' rows go with it")
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.decisions import Mark
+from onefold.folding.strategy import folding_of
 from onefold.iceberg.commits import Head
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
@@ -27,7 +28,6 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.upsert.commit_record import chain
 from onefold.upsert.state import branch_table, read_state, verdict_table
-from onefold.upsert.sums import sum_key
 from onefold.vocabulary import RowState
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
@@ -38,13 +38,13 @@ _LITERAL = 1000
 def keys_to_forget(state: DataFrame, dataset: Dataset, asked: Forgets) -> list[bytes]:
     """The keys of a state table's rows that are asked for, once each, in order.
 
-    In mode increment a key is one of a message, or one that is added to: then it stands for all its messages.
+    A key may be that of a row that several messages make (`Folding.group_key`): all of them go.
     """
     wanted = _among([bytes.fromhex(one) for one in asked.keys], F.col(C.KEY))
-    rows = state
-    if dataset.sums:
-        rows = state.where(F.col(U.STATE) == RowState.ENTRY)
-        wanted = wanted | _among([bytes.fromhex(one) for one in asked.keys], sum_key(dataset))
+    folding = folding_of(dataset)
+    rows, group = folding.kept(state), folding.group_key()
+    if group is not None:
+        wanted = wanted | _among([bytes.fromhex(one) for one in asked.keys], group)
     found = rows.where(wanted).select(C.KEY)
     if asked.deleted_before:
         found = found.unionByName(_deleted(state, asked.deleted_before))

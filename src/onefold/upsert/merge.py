@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.faults import fault_point
+from onefold.folding.strategy import folding_of
 from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.lake import CATALOG
 from onefold.spark.flat_structs import laid_flat, read_flat
@@ -41,17 +41,18 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     if upserted.replays:
         leave_quarantine(session, dataset, upserted)
     actions = read_flat(session, upserted.actions)
-    told = F.when(F.col(C.DELETED), RowState.DELETED).otherwise(RowState.LIVE)
-    told = F.col(U.BECOMES) if dataset.chained or dataset.sums else told
+    folding = folding_of(dataset)
     # Where none is rejected, what only these have is not read.
     refused = is_quarantined() if upserted.counts.get(Verdict.REJECTED) else F.lit(False)
     enters = F.lit(False) if upserted.replays else refused
     rows = actions.where(F.col(U.ACTION).isNotNull() | enters)
-    state = F.when(refused, RowState.QUARANTINED).otherwise(told)
+    state = F.when(refused, RowState.QUARANTINED).otherwise(folding.state_of_row())
     rows = laid_flat(rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch, refused)}))
     columns = session.table(target).columns
-    if dataset.chained and upserted.changes.keys() - {Action.INSERT}:
-        _merge_chain(session, dataset, upserted, rows, columns)
+    same_key = [_same_key(dataset), *_where(dataset, upserted)]
+    if statement := folding.merge_statement(target, _ACTIONS, same_key, columns, upserted.changes):
+        with view_of(rows, _ACTIONS), commits_name(session, upserted.attempt):
+            session.sql(statement)
         return
     if upserted.changes.keys() & set(_DISPLACE):
         _displace(session, dataset, upserted, actions.where(F.col(U.ACTION).isin(*_DISPLACE)))
@@ -67,23 +68,6 @@ def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leavi
     where.append(is_among(_LEAVING, dataset, "t") if upserted.narrow else met)
     with view_of(leaving.select(*C.row_key(dataset)), _LEAVING):
         session.sql(f"DELETE FROM {branch_table(dataset, upserted.branch)} t WHERE {' AND '.join(where)}")
-
-
-def _merge_chain(
-    session: SparkSession, dataset: Dataset, upserted: Upserted, rows: DataFrame, columns: list[str]
-) -> None:
-    """Guard contiguous: one statement, for a held row that wakes keeps what it has, and no payload of it is carried."""
-    names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
-    same = [_same_key(dataset), *_where(dataset, upserted)]
-    same += [f"t.{name} <=> s.{name}" for name in (C.VERSION, *FLAT_ORDER.values())]
-    same.append(f"s.{U.ACTION} <> '{Action.INSERT}'")
-    with view_of(rows, _ACTIONS), commits_name(session, upserted.attempt):
-        session.sql(
-            f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING {_ACTIONS} s ON {' AND '.join(same)} "
-            f"WHEN MATCHED AND s.{U.ACTION} = '{Action.REMOVE}' THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE} "
-            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
-        )
 
 
 def _where(dataset: Dataset, upserted: Upserted) -> list[str]:

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.dedup.positions import lines_of, offsets_of
-from onefold.dedup.survivors import partition_of
+from onefold.folding.positions import partition_of
+from onefold.folding.strategy import folding_of
 from onefold.lake import CATALOG
 from onefold.offsets import merged, minus
 from onefold.spark.flat_structs import laid_flat, read_flat
@@ -64,7 +65,7 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
     `control` or `duplicate` the bytes go.
     """
     keys = nulls.select(F.col(C.NULL_KEY).alias(C.KEY)).distinct()
-    made = F.col(U.BECOMES).isin(RowState.LIVE, RowState.DELETED) if dataset.chained else F.lit(True)
+    made = folding_of(dataset).makes_row()
     changed = actions.where(F.col(U.ACTION).isin(Action.INSERT, Action.UPDATE, Action.WAKE) & made)
     stood = state.where(F.col(U.STATE).isin(RowState.LIVE, RowState.DELETED))
     found = nulls

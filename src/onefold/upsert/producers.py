@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onefold.dedup.documents import WRAP, Producers, Session
-from onefold.upsert.commit_record import Highest
+from onefold.upsert.documents import Highest
 
 KEPT = 1_000
 """Sessions that a commit record remembers: those of the batch first, then the latest before."""

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dedup.documents import Reused
-from onefold.dedup.reuse import identity_text
+from onefold.folding.levels import identity_text
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.vocabulary import Scope

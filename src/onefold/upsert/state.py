@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import LakeUnavailableError
+from onefold.folding.strategy import folding_of
 from onefold.generation import Generation, begun_rebuild
 from onefold.iceberg.commits import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError
 from onefold.iceberg.state_table import StateTable, state_name
@@ -47,19 +48,13 @@ def branch_table(dataset: Dataset, branch: str) -> str:
 
 def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     """The state table's columns, with the types that staging has."""
-    chained = [C.DELETED] if dataset.chained else []
-    named = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, *chained, *C.LEVELS.values()]
+    folding = folding_of(dataset)
+    named = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, *folding.KEPT, *C.LEVELS.values()]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     known = {field.name: field for field in staged.schema.fields}
     own = [part for name in named if name in known for part in flat_fields(known[name])]
     state = T.StructField(U.STATE, T.StringType())
-    return [*own, state, quarantine_field(), *(known[name] for name in payload), *sum_columns(dataset)]
-
-
-def sum_columns(dataset: Dataset) -> list[T.StructField]:
-    """Mode increment: what a sum has beside the key, and entries do not have."""
-    ddl = {name: kind.sql for name, (_, kind) in dataset.sums.items()} | ({U.ENTRIES: "bigint"} if dataset.sums else {})
-    return [T.StructField(name, T._parse_datatype_string(kind)) for name, kind in ddl.items()]
+    return [*own, state, quarantine_field(), *(known[name] for name in payload), *folding.further_columns()]
 
 
 def ensure_state(session: SparkSession, lake: Lake, dataset: Dataset, staged: DataFrame) -> None:

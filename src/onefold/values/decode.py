@@ -15,9 +15,9 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import Expression, Junction, Literal, Negation, Path, parse, paths
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
-from onefold.values.expressions import Compiled, compile_expression, unreadable_header
+from onefold.values.expressions import compile_expression, unreadable_header
 from onefold.values.format import ReadsValues, key_reader, value_reader
-from onefold.values.rejection import REJECTED_TYPE, rejected
+from onefold.values.rejection import REJECTED_TYPE, Compiled, rejected
 from onefold.values.text import of_text
 from onefold.vocabulary import Reason
 

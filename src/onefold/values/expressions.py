@@ -6,7 +6,6 @@ makes the record `wrong_type`, never NULL by accident.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column
@@ -30,20 +29,12 @@ from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
 from onefold.values import text as T
 from onefold.values.format import KEY_TEXT
-from onefold.values.rejection import not_utf8
+from onefold.values.rejection import Compiled, not_utf8
 from onefold.values.variant import part_of_key, scalar_text
 
 _SQL_TYPES = {"long": "bigint", "int": "int"}
 _WHOLE_NUMBER = r"^[+-]?\d+\z"
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z"
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A column, and the condition under which a cast failed that it needs."""
-
-    value: Column
-    failed: Column
 
 
 def compile_expression(expression: Expression) -> Compiled:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from onefold.vocabulary import Reason
+
 REJECTED_TYPE = "struct<reason:string,detail:string>"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A column, and the condition under which a cast failed that it needs."""
+
+    value: Column
+    failed: Column
 
 
 def rejected(reason: str, detail: str | Column) -> Column:
@@ -25,3 +37,14 @@ def not_utf8(what: str, data: Column) -> Column:
     text = data.cast("string")
     place = F.locate("\ufffd", F.make_valid_utf8(text)).cast("string")
     return F.when(~F.is_valid_utf8(text), F.concat(F.lit(f"{what} is not UTF-8 at character "), place))
+
+
+def unusable(given: Compiled, reason: str, name: str) -> Column:
+    """Why an expression's value, called `name`, cannot be used: a cast failed, or it is null."""
+    what = "null or blank" if reason == Reason.NULL_IDENTITY else "null"
+    return F.coalesce(cast_failed(given, name), F.when(given.value.isNull(), rejected(reason, f"{name} is {what}")))
+
+
+def cast_failed(given: Compiled, name: str) -> Column:
+    """Why an expression's value, called `name`, has none: a cast failed."""
+    return F.when(given.failed, rejected(Reason.WRONG_TYPE, f"{name} cannot be cast"))

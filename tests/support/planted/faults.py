@@ -433,7 +433,7 @@ def _put_whatever_is_there(original: Any) -> Any:
 
 FAULTS: dict[str, Fault] = {
     "rows follow the batches": Fault(
-        "L1", "judge.judge", "A record that beats the table's row does not replace it.",
+        "L1", "judge_by", "A record that beats the table's row does not replace it.",
         f"{LAWS}::test_L1_rows_are_a_function_of_the_set[append by business_key]", _drop_updates,
     ),
     "a duplicate has no verdict": Fault(
@@ -445,7 +445,7 @@ FAULTS: dict[str, Fault] = {
         "tests/process/test_tampering.py::test_a_merge_gone_wrong_is_red[a key twice]", _pass_uniqueness,
     ),
     "an older version wins": Fault(
-        "L4", "judge.judge", "A superseded record replaces the table's row.",
+        "L4", "judge_by", "A superseded record replaces the table's row.",
         f"{LAWS}::test_L4_no_batch_moves_a_row_back[upsert, tie conflict]", _update_by_older,
     ),
     "a publication from any base": Fault(
@@ -477,7 +477,7 @@ FAULTS: dict[str, Fault] = {
         _take_any_row_for_a_later_one,
     ),
     "offsets of all partitions compare": Fault(
-        "incomparable_version", "survivors.partition_of", "All partitions of a topic count as one.",
+        "incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",
         "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only",
         _compare_offsets_of_partitions,
     ),

@@ -1,65 +1,59 @@
-"""What the objects of an export say by their names: the layout, their role, their place in the log."""
+"""What a layout answers: what its objects are called, and what their records carry."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-_FORMATS = r"(?:\.json(?:\.gz)?|\.avro|(?:\.(?:snappy|gz|zstd|lz4|br))?\.parquet)$"
-"""How objects of Kafka Connect's S3 sink end, by format and compression."""
-_TOMBSTONES = re.compile(rf"(?:^|/)tombstone/[^/]+\.keys{_FORMATS}")
-_NAMES = {
-    "kcat": re.compile(r"\.(jsonl|ndjson|json|kcat)(\.gz)?$"),
-    "connect": re.compile(
-        rf"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?{_FORMATS}"
-    ),
-    "aiven": re.compile(r"(?:^|/)(?P<topic>[^/]+)-(?P<partition>\d+)-(?P<start>\d+)(?:\.jsonl?)?(?:\.gz)?$"),
-    "parquet": re.compile(r"\.parquet$"),
-    # On a broker's disk `orders-0/00000000000000000042.log`; in tiered storage with a topic's and a segment's id.
-    "segments": re.compile(
-        r"(?:^|/)(?P<topic>[a-zA-Z0-9._-]{1,249}?)-(?:(?P<partition>\d+)|[a-zA-Z0-9_-]{22}/(?P<tiered>\d+))"
-        r"/(?P<start>\d{20})(?:-[a-zA-Z0-9_-]{22})?\.log$"
-    ),
-}
-"""What objects of a layout are called."""
-_BESIDE = re.compile(
-    r"(?:^|/)(?:\d{20}(?:-[a-zA-Z0-9_-]{22})?\.(?:index|timeindex|txnindex|snapshot|indexes|rsm-manifest)"
-    r"|leader-epoch-checkpoint|partition\.metadata)$"
-)
-"""What a broker keeps beside its segments; they say all of it themselves."""
+from onefold.dataset.base import Model
+
+Role = Literal["values", "keys", "headers"]
+"""What an object of an export holds of its records."""
 
 
-def base_of(name: str) -> str:
-    """What an object of values shares with its companions, whose formats may be others."""
-    return re.sub(rf"(?:\.keys|\.headers)?{_FORMATS}", "", name)
+class NoOptions(Model):
+    """The keys that a layout adds to `source.exports`: none."""
 
 
-def position_of(name: str, layout: str = "connect") -> tuple[str, int, int] | None:
-    """Topic, partition and first offset of an object, by its name; None: the layout's names do not say it."""
-    found = _NAMES[layout].search(name)
-    told = found.groupdict() if found else {}
-    if "topic" not in told:
-        return None
-    return told["topic"], int(told["partition"] or told["tiered"]), int(told["start"])
+class Layout:
+    """How records lie in objects. A layout is a subclass in a file of its own, and a row of `LAYOUTS`."""
 
+    name: ClassVar[str]
+    """As dataset files and manifests have it, and the name of its modules."""
+    names: ClassVar[re.Pattern[str]]
+    """Matches the names of its objects; groups `topic`, `partition`, `start` and `role`, where names have them."""
+    exported: ClassVar[bool] = True
+    """Whether a dataset file names it as the layout of an export."""
+    exact: ClassVar[bool] = True
+    """Whether each record carries its own offset."""
+    shows_log: ClassVar[bool] = False
+    """Whether objects are the log as the broker wrote it: record batches with producer, epoch and sequence, markers and
+    aborted records too. Landing resolves their transactions."""
+    options: ClassVar[type[Model]] = NoOptions
+    """The keys of `source.exports` that belong to this layout only."""
+    refused_holes: ClassVar[Mapping[str, str]] = {}
+    """Values of `source.exports.holes` that cannot be, each with the reason."""
 
-def is_ignored(layout: str, name: str) -> bool:
-    """Whether an object is not of a layout, nor what belongs beside it."""
-    return role_of(layout, name) is None and not (layout == "segments" and _BESIDE.search(name))
+    @property
+    def plural(self) -> str:
+        """Its sources, in a sentence."""
+        return f"{self.name} exports"
 
+    def position_of(self, name: str) -> tuple[str, int, int] | None:
+        """Topic, partition and first offset of an object, by its name; None: names of this layout do not have them."""
+        match = self.names.search(name)
+        parts = match.groupdict() if match else {}
+        return (parts["topic"], int(parts["partition"]), int(parts["start"])) if "topic" in parts else None
 
-def role_of(layout: str, name: str) -> Literal["values", "keys", "headers"] | None:
-    """What an object of an export is, by its name; None: not of this layout."""
-    found = _NAMES[layout].search(name)
-    if not found:
-        return None
-    if is_tombstones(layout, name):
-        return "values"
-    role = found.groupdict().get("role") or ""
-    return {".keys": "keys", ".headers": "headers"}.get(role, "values")  # type: ignore[return-value]
+    def role_of(self, name: str) -> Role | None:
+        """What an object holds, by its name; None: it is not of this layout."""
+        return "values" if self.names.search(name) else None
 
+    def is_ignored(self, name: str) -> bool:
+        """Whether an object is neither of this layout nor one that is expected next to its objects."""
+        return self.role_of(name) is None
 
-def is_tombstones(layout: str, name: str) -> bool:
-    """Whether an object has the keys of records without a value, and stands for these records itself: Connect's sink
-    writes them into a folder of their own (`behavior.on.null.values=write`, `tombstone.encoded.partition`)."""
-    return layout == "connect" and bool(_TOMBSTONES.search(name))
+    def group_of(self, name: str) -> str:
+        """What an object of values shares with its companions."""
+        return name

@@ -256,7 +256,7 @@ def unreadable(facts: Facts) -> Iterator[Finding]:
 
 def unseen_batches(facts: Facts) -> Iterator[Finding]:
     """Record batches that were not looked at, which tell of each producer whether it is idempotent."""
-    shown = facts.cluster or facts.dataset.source.layout == "segments"
+    shown = facts.cluster or facts.dataset.source.shows_log
     if shown and (facts.record_batches is None or facts.batches_unseen):
         what = "producer ids in the log" if facts.record_batches is None else "producer ids of some partitions"
         why = "Only the headers of record batches tell of every producer"

@@ -14,7 +14,7 @@ _FILE = "dataset file"
 
 def position_decides(facts: Facts) -> Iterator[Finding]:
     """An append whose records are the same only at the same position."""
-    if facts.dataset.apply.mode == "append" and facts.dataset.deciding is Level.POSITION:
+    if facts.dataset.deciding is Level.POSITION:
         why = "Only the position decides: a message that a producer wrote twice has two, and both become rows."
         change = Change("identity.message_id", note="an id that the producer sets, or a business_key")
         yield Finding("warning", _FILE, "identity: no message_id, no business_key", why, change)
@@ -30,7 +30,7 @@ def loss_tolerated(facts: Facts) -> Iterator[Finding]:
 def holes_declared(facts: Facts) -> Iterator[Finding]:
     """An export of which missing offsets are declared compacted, where every record counts."""
     exports = facts.dataset.source.exports
-    if exports and exports.holes == "compacted" and facts.dataset.apply.mode != "upsert":
+    if exports and exports.holes == "compacted" and facts.dataset.apply.NEEDS_EVERY_RECORD:
         why = "Every missing offset is explained by compaction: a record that the export lost is not missed."
         change = Change("source.exports.holes", "none", "or transactional")
         found = f"source.exports.holes=compacted in mode {facts.dataset.apply.mode}"

@@ -81,7 +81,7 @@ def compaction(facts: Facts) -> Iterator[Finding]:
         if wait is not None and lag >= wait + MARGIN:
             continue
         severity: Severity
-        if apply.mode != "upsert":
+        if apply.NEEDS_EVERY_RECORD:
             severity = "error" if wait is None or lag < wait else "warning"
             why = (
                 f"Mode {apply.mode} needs every record, and compaction removes all but a key's last before they are "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 
+from onefold.draft.readers.reader import Reading
 from onefold.formats.connect import LARGEST
 from onefold.formats.structured_json import FormatError
+from onefold.kafka.record import Record
 from onefold.storage import ObjectInfo, Storage
 from onefold.storage.objects import CHUNK
 
@@ -21,23 +23,37 @@ def is_packed(key: str) -> bool:
     return key.endswith(".gz")
 
 
-def lines_from_end(store: Storage, one: ObjectInfo) -> Iterator[bytes]:
+def read_lines(store: Storage, object_: ObjectInfo, record_of: Callable[[bytes], Record | None]) -> Reading:
+    """How an object with a record a line is read; `record_of` gives None for a line that is no record."""
+    if is_packed(object_.key):
+        return Reading(map(record_of, lines_from_front(store, object_.key)), from_end=False)
+    return Reading(map(record_of, lines_from_end(store, object_)), from_end=True)
+
+
+def first_line(store: Storage, object_: ObjectInfo) -> bytes:
+    """The first line that is not blank; nothing where there is none that can be read."""
+    with suppress(FormatError):
+        return next((line for line in lines_from_front(store, object_.key) if line.strip()), b"")
+    return b""
+
+
+def lines_from_end(store: Storage, object_: ObjectInfo) -> Iterator[bytes]:
     """The lines of an object that is not packed, the last one first; what is before is read as it is asked for.
 
     Raises:
         FormatError: a line is too long to be a record.
     """
-    end, rest = one.size, b""
+    end, rest = object_.size, b""
     while end > 0:
         start = max(0, end - CHUNK)
-        data = store.read_range(one.key, start, end)
-        if end == one.size:
+        data = store.read_range(object_.key, start, end)
+        if end == object_.size:
             data = data.removesuffix(b"\n")
         rest, *lines = (data + rest).split(b"\n")  # the first may begin before
         yield from reversed(lines)
         _check(rest)
         end = start
-    if one.size:
+    if object_.size:
         yield rest
 
 

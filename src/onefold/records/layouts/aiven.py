@@ -9,12 +9,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.dataset.source import Encoding, Origin
+from onefold.dataset.layouts.aiven import Encoding
+from onefold.dataset.source import Origin
 from onefold.formats.aiven import Line, read_line
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.landed_objects import literal
+from onefold.records.landed_objects import count_lines, literal
+from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.spark.strict_json import LARGEST
 
 _READ = (
@@ -37,7 +39,7 @@ def read_aiven(
     read = lines.select(file.alias("file"), F.col("value").cast("binary").alias("line"))
     names = F.broadcast(
         session.createDataFrame(
-            [(uri.rsplit("/", 1)[-1], one.name, one.topic, one.partition) for one, uri in objects],
+            [(uri.rsplit("/", 1)[-1], object_.name, object_.topic, object_.partition) for object_, uri in objects],
             "file string, name string, topic string, part int",
         )
     )
@@ -64,28 +66,40 @@ def _reader(encoding: Encoding) -> Any:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             lines = batch.column("line").to_pylist()
-            read = [_read(line, encoding) for line in lines]
-            bad = pa.array([line if one.problem else None for line, one in zip(lines, read, strict=True)], pa.binary())
+            read = [_read_line(line, encoding) for line in lines]
+            pairs = zip(lines, read, strict=True)
+            bad = pa.array([line if record.problem else None for line, record in pairs], pa.binary())
             columns = {
                 "file": batch.column("file"),
                 "line": bad,
-                "offset": pa.array([one.offset for one in read], pa.int64()),
-                "timestamp": pa.array([one.timestamp for one in read], pa.int64()),
-                "key": pa.array([one.key for one in read], pa.binary()),
-                "value": pa.array([one.value for one in read], pa.binary()),
-                "headers": pa.array([_pairs(one) for one in read], HEADERS),
-                "problem": pa.array([one.problem for one in read], pa.string()),
+                "offset": pa.array([record.offset for record in read], pa.int64()),
+                "timestamp": pa.array([record.timestamp for record in read], pa.int64()),
+                "key": pa.array([record.key for record in read], pa.binary()),
+                "value": pa.array([record.value for record in read], pa.binary()),
+                "headers": pa.array([_pairs(record) for record in read], HEADERS),
+                "problem": pa.array([record.problem for record in read], pa.string()),
             }
             yield pa.RecordBatch.from_pydict(columns)
 
     return read
 
 
-def _read(line: bytes, encoding: Encoding) -> Line:
+def _read_line(line: bytes, encoding: Encoding) -> Line:
     if len(line) > LARGEST:
         return Line(problem=f"the line has more than {LARGEST:,} bytes")
     return read_line(line, encoding)
 
 
-def _pairs(one: Line) -> list[dict[str, str | bytes | None]] | None:
-    return None if one.problem else [{"key": key, "value": value} for key, value in one.headers]
+def _pairs(record: Line) -> list[dict[str, str | bytes | None]] | None:
+    return None if record.problem else [{"key": key, "value": value} for key, value in record.headers]
+
+
+def _read(batch: LandedBatch) -> DataFrame:
+    return read_aiven(batch.session, batch.objects, batch.origin, batch.options.encoding)
+
+
+def _count(batch: LandedBatch) -> int:
+    return count_lines(batch.session, [uri for _, uri in batch.values])
+
+
+READER = LayoutReader(_read, _count)

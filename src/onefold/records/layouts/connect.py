@@ -1,4 +1,4 @@
-"""Objects of Kafka Connect's S3 sink: values in one object, keys and headers in companions beside it.
+"""Objects of Kafka Connect's S3 sink: values in one object, keys and headers in companions next to it.
 
 An object's name holds topic, partition and the first offset: `<topic>+<partition>+<start>.json`, with
 companions `….keys.json` and `….headers.json`. A record's offset is inferred as start + line - 1, which is
@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from onefold.dataset.layouts.layout import base_of, is_tombstones
+from onefold.dataset.layouts.connect import CONNECT, is_tombstones
 from onefold.dataset.source import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
@@ -29,7 +29,8 @@ from onefold.formats.structured_json import FormatError
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.landed_objects import complaint, literal
+from onefold.records.landed_objects import complaint, count_lines, count_rows, literal
+from onefold.records.layouts import LandedBatch, LayoutReader
 
 _BATCH = 4 << 20
 """Bytes of values, keys and headers that are handed on at once."""
@@ -54,9 +55,9 @@ def read_connect(
     Raises:
         ObjectTooLargeError: an object is larger than `LARGEST`.
     """
-    for one, _ in objects:
-        if one.size > LARGEST:
-            raise ObjectTooLargeError(one.name, one.size, LARGEST)
+    for object_, _ in objects:
+        if object_.size > LARGEST:
+            raise ObjectTooLargeError(object_.name, object_.size, LARGEST)
     read = _whole(session, objects).mapInArrow(_reader(dict(fields or {})), _READ)
     return _envelope(read, origin)
 
@@ -82,31 +83,44 @@ def _envelope(rows: DataFrame, origin: Origin) -> DataFrame:
 
 def _whole(session: SparkSession, objects: list[Landed]) -> DataFrame:
     """A row an object of values: its names and bytes, and those of its companions."""
-    companions = {(base_of(one.name), one.role): (one.name, _file(uri)) for one, uri in objects if one.role != "values"}
+    group_of = CONNECT.group_of
+    others = [(object_, uri) for object_, uri in objects if object_.role != "values"]
+    companions = {(group_of(object_.name), object_.role): (object_.name, _file(uri)) for object_, uri in others}
     rows = []
-    for one, uri in objects:
-        if one.role == "values":
-            beside = (companions.get((base_of(one.name), role), (None, None)) for role in ("keys", "headers"))
-            rows.append((one.name, _file(uri), one.topic, one.partition, one.start, *chain(*beside)))
+    for object_, uri in objects:
+        if object_.role == "values":
+            group = group_of(object_.name)
+            files = (companions.get((group, role), (None, None)) for role in ("keys", "headers"))
+            rows.append((object_.name, _file(uri), object_.topic, object_.partition, object_.start, *chain(*files)))
     columns = "name string, values_file string, topic string, part int, start long"
     columns += ", keys_name string, keys_file string, headers_name string, headers_file string"
     whole = F.broadcast(session.createDataFrame(rows, columns))
     for role in ("values", "keys", "headers"):
-        some = [(one, uri) for one, uri in objects if one.role == role]
+        some = [(object_, uri) for object_, uri in objects if object_.role == role]
         if some:
             whole = _contents(session, some, role).join(whole, f"{role}_file", "inner" if role == "values" else "right")
         else:
             whole = whole.withColumn(f"{role}_data", F.lit(None).cast("binary"))
-    wanted = ("name", "topic", "part", "start", "keys_name", "headers_name", "values_data", "keys_data", "headers_data")
-    return whole.select(*wanted)
+    columns_read = (
+        "name",
+        "topic",
+        "part",
+        "start",
+        "keys_name",
+        "headers_name",
+        "values_data",
+        "keys_data",
+        "headers_data",
+    )
+    return whole.select(*columns_read)
 
 
 def _contents(session: SparkSession, objects: list[Landed], role: str) -> DataFrame:
     """Whole objects: `<role>_file`, `<role>_data`."""
     # Spark reads no empty files: what lost all its bytes would go missing without a word.
-    empty = [(_file(uri), bytearray()) for one, uri in objects if not one.size]
+    empty = [(_file(uri), bytearray()) for object_, uri in objects if not object_.size]
     contents = session.createDataFrame(empty, f"{role}_file string, {role}_data binary")
-    full = [uri for one, uri in objects if one.size]
+    full = [uri for object_, uri in objects if object_.size]
     if not full:
         return contents
     files = session.read.format("binaryFile").load(literal(full))
@@ -129,24 +143,24 @@ def _reader(fields: dict[str, FieldType]) -> Any:
     return read
 
 
-def _records(one: dict[str, Any], fields: Mapping[str, FieldType]) -> Iterator[pa.RecordBatch]:
-    """The records of one object; a damaged one ends the job with its name (`complaint`)."""
-    same = {name: one[name].as_py() for name in ("name", "topic", "part", "start")}
+def _records(scalars: dict[str, Any], fields: Mapping[str, FieldType]) -> Iterator[pa.RecordBatch]:
+    """The records of an object, from its row of `_whole`; a damaged object ends the job with its name (`complaint`)."""
+    same = {name: scalars[name].as_py() for name in ("name", "topic", "part", "start")}
     reading = same["name"]
     try:
         companions: dict[str, Iterator[bytes | None]] = {"keys": iter(()), "headers": iter(())}
         values: Iterator[bytes | None]
-        if is_tombstones("connect", reading):
-            count, companions["keys"] = keys_of(reading, _bytes_of(one["values_data"]))
+        if is_tombstones(reading):
+            count, companions["keys"] = keys_of(reading, _bytes_of(scalars["values_data"]))
             values = repeat(None, count)
         else:
-            count, values = values_of(reading, _bytes_of(one["values_data"]), fields)
+            count, values = values_of(reading, _bytes_of(scalars["values_data"]), fields)
         counts: set[int] = {count}
         for role, of in (("keys", keys_of), ("headers", headers_of)):
-            if one[f"{role}_data"].is_valid:
-                reading = one[f"{role}_name"].as_py()
-                there, companions[role] = of(reading, _bytes_of(one[f"{role}_data"]))
-                counts.add(there)
+            if scalars[f"{role}_data"].is_valid:
+                reading = scalars[f"{role}_name"].as_py()
+                companion_count, companions[role] = of(reading, _bytes_of(scalars[f"{role}_data"]))
+                counts.add(companion_count)
         same["fits"] = len(counts) == 1
         reading = same["name"]
         held: list[tuple[int, Any, Any, Any]] = []
@@ -159,14 +173,14 @@ def _records(one: dict[str, Any], fields: Mapping[str, FieldType]) -> Iterator[p
             if size >= _BATCH or len(held) >= _ROWS:
                 yield _batch(same, held)
                 held, size = [], 0
-        _same(done, count)
+        _check_count(done, count)
         if held:
             yield _batch(same, held)
     except FormatError as error:
         raise RuntimeError(complaint(reading, str(error))) from error
 
 
-def _same(done: int, count: int) -> None:
+def _check_count(done: int, count: int) -> None:
     if done != count:
         raise FormatError(f"it holds {done:,} records, and says {count:,}")
 
@@ -194,7 +208,7 @@ def _bytes_of(scalar: Any) -> memoryview:
 
 def count_packed_avro(session: SparkSession, objects: list[Landed]) -> int:
     """The records that the blocks of Avro objects say they hold; nothing is decoded."""
-    names = {_file(uri): one.name for one, uri in objects}
+    names = {_file(uri): object_.name for object_, uri in objects}
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -207,3 +221,19 @@ def count_packed_avro(session: SparkSession, objects: list[Landed]) -> int:
     counted = _contents(session, objects, "values").mapInArrow(count, "records long")
     row = counted.agg(F.sum("records")).first()
     return int(row[0] or 0) if row else 0
+
+
+def _read(batch: LandedBatch) -> DataFrame:
+    return read_connect(batch.session, batch.objects, batch.origin, batch.dataset.read_fields)
+
+
+def _count(batch: LandedBatch) -> int:
+    """Each object is counted as its format allows."""
+    avro = [(object_, uri) for object_, uri in batch.values if object_.name.endswith(".avro")]
+    rows = [uri for object_, uri in batch.values if object_.name.endswith(".parquet")]
+    lines = [uri for object_, uri in batch.values if not object_.name.endswith((".avro", ".parquet"))]
+    counted = count_rows(batch.session, rows) + count_lines(batch.session, lines)
+    return counted + (count_packed_avro(batch.session, avro) if avro else 0)
+
+
+READER = LayoutReader(_read, _count)

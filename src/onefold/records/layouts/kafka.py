@@ -23,8 +23,8 @@ from onefold.landing.cuts import OffsetRange
 from onefold.landing.standing import Standing
 from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
-from onefold.records.landed_objects import literal
-from onefold.records.layouts.kcat import object_name
+from onefold.records.landed_objects import count_rows, literal, object_name
+from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.spark.offset_ranges import ranges_by
 
 LANDED = (
@@ -45,7 +45,7 @@ _WRITTEN = {
     **{f"parquet.enable.dictionary#{name}": "true" for name in ("cluster", "topic", "incarnation", "partition")},
     **{f"parquet.column.statistics.enabled#{name}": "false" for name in ("key", "value")},
 }
-"""Payloads rarely repeat, and nobody asks for the largest: a dictionary and bounds cost as much as writing them."""
+"""Payloads rarely repeat, and no query asks for the largest: a dictionary and bounds cost as much as writing them."""
 _WHERE = ["cluster", "topic", "incarnation", "partition"]
 _TASK = 500_000
 """Records that one task reads, at most."""
@@ -64,42 +64,43 @@ def write_topics(
     Returns the offsets that were written, by TopicPartition.key, as the objects have them: their position columns
     are read again.
     """
-    reads = [_read(session, one, client) for one in _rounds(ranges)] + [_again(session, one) for one in standing]
+    reads = [_read_ranges(session, group, client) for group in _rounds(ranges)]
+    reads += [_landed_again(session, landed) for landed in standing]
     reduce(DataFrame.unionByName, reads).write.options(**_WRITTEN).parquet(uri)
     written = ranges_by(session.read.schema(LANDED).parquet(*literal([uri])), _WHERE, "offset")
     return {
-        TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=partition).key: found
-        for (cluster, topic, incarnation, partition), found in written.items()
+        TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=partition).key: offsets
+        for (cluster, topic, incarnation, partition), offsets in written.items()
     }
 
 
 def _rounds(ranges: list[OffsetRange]) -> list[list[OffsetRange]]:
     """Ranges grouped so that a group names each partition once, as Spark's source wants it."""
     rounds: list[list[OffsetRange]] = []
-    for one in ranges:
-        free = (group for group in rounds if all(one.topic_partition != other.topic_partition for other in group))
+    for range_ in ranges:
+        free = (group for group in rounds if all(range_.topic_partition != other.topic_partition for other in group))
         group = next(free, None)
         if group is None:
-            rounds.append([one])
+            rounds.append([range_])
         else:
-            group.append(one)
+            group.append(range_)
     return rounds
 
 
-def _read(session: SparkSession, ranges: list[OffsetRange], client: dict[str, str]) -> DataFrame:
-    wanted: dict[str, list[int]] = {}
+def _read_ranges(session: SparkSession, ranges: list[OffsetRange], client: dict[str, str]) -> DataFrame:
+    partitions: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
-    for one in ranges:
-        topic, partition = one.topic_partition.topic, one.topic_partition.partition
-        wanted.setdefault(topic, []).append(partition)
-        starts.setdefault(topic, {})[str(partition)] = one.start
-        ends.setdefault(topic, {})[str(partition)] = one.end
+    for range_ in ranges:
+        topic, partition = range_.topic_partition.topic, range_.topic_partition.partition
+        partitions.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = range_.start
+        ends.setdefault(topic, {})[str(partition)] = range_.end
     reader = session.read.format("kafka").options(
         **{f"kafka.{name}": value for name, value in (_BULK | client).items()}
     )
     rows = reader.options(
-        assign=json.dumps(wanted),
+        assign=json.dumps(partitions),
         startingOffsets=json.dumps(starts),
         endingOffsets=json.dumps(ends),
         includeHeaders="true",
@@ -113,7 +114,7 @@ def _read(session: SparkSession, ranges: list[OffsetRange], client: dict[str, st
             "kafkaConsumer.pollTimeoutMs": f"{SILENCE * 1000:.0f}",
         },
     ).load()
-    which = {one.topic_partition.topic: one.topic_partition for one in ranges}
+    which = {range_.topic_partition.topic: range_.topic_partition for range_ in ranges}
     return rows.select(
         F.lit(next(iter(which.values())).cluster).alias("cluster"),
         "topic",
@@ -128,17 +129,17 @@ def _read(session: SparkSession, ranges: list[OffsetRange], client: dict[str, st
     )
 
 
-def _again(session: SparkSession, standing: Standing) -> DataFrame:
+def _landed_again(session: SparkSession, standing: Standing) -> DataFrame:
     """The records of some ranges of another landing."""
     rows = session.read.schema(LANDED).parquet(*literal(standing.uris))
-    return rows.where(reduce(Column.__or__, (_within(one) for one in standing.ranges)))
+    return rows.where(reduce(Column.__or__, (_within(range_) for range_ in standing.ranges)))
 
 
-def _within(one: OffsetRange) -> Column:
-    where = one.topic_partition
+def _within(range_: OffsetRange) -> Column:
+    where = range_.topic_partition
     partition = (F.col("topic") == where.topic) & (F.col("partition") == where.partition)
     incarnation = (F.col("cluster") == where.cluster) & (F.col("incarnation") == where.incarnation)
-    return partition & incarnation & (F.col("offset") >= one.start) & (F.col("offset") < one.end)
+    return partition & incarnation & (F.col("offset") >= range_.start) & (F.col("offset") < range_.end)
 
 
 def _by_topic(which: dict[str, TopicPartition]) -> Column:
@@ -166,3 +167,14 @@ def read_topics(session: SparkSession, objects: list[tuple[str, str]]) -> DataFr
         F.lit(None).cast("string").alias(E.UNREADABLE),
         *E.not_shown(),
     )
+
+
+def _read(batch: LandedBatch) -> DataFrame:
+    return read_topics(batch.session, batch.uris)
+
+
+def _count(batch: LandedBatch) -> int:
+    return count_rows(batch.session, [uri for _, uri in batch.values])
+
+
+READER = LayoutReader(_read, _count)

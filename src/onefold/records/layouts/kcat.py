@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 
 from onefold.dataset.source import Origin
 from onefold.records import envelope as E
-from onefold.records.landed_objects import literal
+from onefold.records.landed_objects import count_lines, literal, object_name
+from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.spark.strict_json import LARGEST, has_escaped_surrogates, one_object, without_half_pairs, without_mark
 
 _RECORD = {
@@ -81,14 +82,14 @@ _SHIFT = 0xE000
 _HIGH = "".join(map(chr, range(0x80, 0x100)))
 _SHIFTED = "".join(chr(_SHIFT + ord(letter)) for letter in _HIGH)
 _HALF = chr(_SHIFT + 0xED)
-"""Stands before the four digits of half a surrogate pair: no UTF-8 goes on so behind the byte 0xED."""
+"""Comes before the four digits of half a surrogate pair: no UTF-8 goes on so behind the byte 0xED."""
 _USED = r"(?i)\\ue0[89a-f]"
 """Such a letter in the line itself."""
 
 
 def _as_parsed(lines: DataFrame) -> DataFrame:
     """Add `line`, the text that is parsed; `odd`: whether its bytes were shifted; and `mixed`: one of the letters that
-    stand for bytes was there before."""
+    represent bytes was there before."""
     text = F.col("value")
     marked = lines.withColumn("odd", ~F.is_valid_utf8(text) | has_escaped_surrogates(text))
     shifted = F.translate(F.decode(text.cast("binary"), "ISO-8859-1"), _HIGH, _SHIFTED)
@@ -97,7 +98,7 @@ def _as_parsed(lines: DataFrame) -> DataFrame:
 
 
 def _bytes(text: Column) -> Column:
-    """The bytes that a parsed text stands for."""
+    """The bytes that a parsed text represents."""
     shifted = F.hex(text.cast("binary"))
     low = F.regexp_replace(shifted, "EE82([89AB][0-9A-F])", "$1")
     # U+E0C0 to U+E0FF; in small letters, so that nothing that is a byte already is taken for a letter again.
@@ -116,18 +117,12 @@ def _pairs(headers: Column, kind: Column) -> Column:
     return (
         F.when(headers.isNull() | (kind == "VOID"), none)
         .when(kind.startswith("ARRAY"), F.when(F.size(flat) > 1, listed).when(F.size(flat) >= 0, none))
-        .when(kind.startswith("OBJECT"), F.transform(named, lambda one: _pair(one["key"], one["value"])))
+        .when(kind.startswith("OBJECT"), F.transform(named, lambda entry: _pair(entry["key"], entry["value"])))
     )
 
 
 def _pair(name: Column, value: Column) -> Column:
     return F.struct(_bytes(name).cast("string").alias("key"), _bytes(value).alias("value"))
-
-
-def object_name(path: Column, objects: list[tuple[str, str]]) -> Column:
-    """The object's name for the path that Spark read it from."""
-    names = F.create_map(*(F.lit(word) for name, uri in objects for word in (uri.rsplit("/", 1)[-1], name)))
-    return names[F.substring_index(path, "/", -1)]
 
 
 def _failure(record: dict[str, Column], part: str) -> Column:
@@ -136,3 +131,14 @@ def _failure(record: dict[str, Column], part: str) -> Column:
     text = F.coalesce(F.try_variant_get(error, "$", "string"), F.to_json(error))
     said = F.concat(F.lit(f"kcat could not decode the {part}: "), F.substring(text, 1, _LONGEST))
     return F.when(F.schema_of_variant(error) != "VOID", said)
+
+
+def _read(batch: LandedBatch) -> DataFrame:
+    return read_kcat(batch.session, batch.uris, batch.origin)
+
+
+def _count(batch: LandedBatch) -> int:
+    return count_lines(batch.session, [uri for _, uri in batch.values])
+
+
+READER = LayoutReader(_read, _count)

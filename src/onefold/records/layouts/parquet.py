@@ -1,6 +1,6 @@
 """Parquet exports with Kafka's own columns, as Spark's source and most landers write them: positions are exact.
 
-Which column is what stands in the dataset file (`source.exports.columns`). Files may differ in their schemas: the
+The dataset file says which column is what (`source.exports.columns`). Files may differ in their schemas: the
 footers are read first, and files of one kind together, with exactly the types that they have.
 """
 
@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from onefold.dataset.source import Columns, Origin
+from onefold.dataset.layouts.parquet import Columns
+from onefold.dataset.source import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ExportColumnError, UnreadableObjectError
 from onefold.formats.kafka_columns import ColumnError, column_types
@@ -26,8 +27,8 @@ from onefold.formats.parquet import open_parquet, plain_values, shape_of, with_e
 from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.records import envelope as E
-from onefold.records.landed_objects import literal
-from onefold.records.layouts.kcat import object_name
+from onefold.records.landed_objects import literal, object_name
+from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.storage.objects import Seekable, Storage
 
 _AT_ONCE = 8
@@ -39,7 +40,7 @@ _NO_POSITION = "topic, partition or offset is null, or no number that Kafka has"
 class Footer:
     """What a file says of itself."""
 
-    one: LandedObject
+    object_: LandedObject
     schema: pa.Schema
     columns: Any
     """Parquet's own schema, with what Arrow does not tell."""
@@ -53,12 +54,12 @@ def read_footers(storage: Storage, manifest: Manifest) -> list[Footer]:
         UnreadableObjectError: an object is no Parquet file, or has lost its end.
     """
 
-    def read(one: LandedObject) -> Footer:
+    def read(object_: LandedObject) -> Footer:
         try:
-            file = open_parquet(pa.PythonFile(Seekable(storage, one.key, one.size), mode="r"))
+            file = open_parquet(pa.PythonFile(Seekable(storage, object_.key, object_.size), mode="r"))
         except FormatError as error:
-            raise UnreadableObjectError(manifest.batch, one.name, str(error)) from error
-        return Footer(one, file.schema_arrow, file.schema, file.metadata.num_rows)
+            raise UnreadableObjectError(manifest.batch, object_.name, str(error)) from error
+        return Footer(object_, file.schema_arrow, file.schema, file.metadata.num_rows)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(read, manifest.of_role("values")))
@@ -82,7 +83,7 @@ def read_parquet_exports(
     alike: dict[tuple[str, ...], list[Footer]] = {}
     for footer in footers:
         alike.setdefault(tuple(str(kind) for kind in _kinds(footer, columns).values()), []).append(footer)
-    read = [_read(session, storage, some, columns, origin, dict(fields)) for some in alike.values()]
+    read = [_read_alike(session, storage, some, columns, origin, dict(fields)) for some in alike.values()]
     return reduce(DataFrame.unionByName, read) if read else session.createDataFrame([], _schema())
 
 
@@ -99,20 +100,20 @@ def _kinds(footer: Footer, columns: Columns) -> dict[str, pa.DataType | None]:
         ExportColumnError: one that is needed is not there, twice there, or of a type that cannot be read.
     """
     try:
-        found = column_types(footer.schema, columns)
+        types = column_types(footer.schema, columns)
     except ColumnError as error:
-        raise ExportColumnError(footer.one.name, error.column, error.problem) from error
-    if found["timestamp"] is not None and _is_int96(footer, str(columns.timestamp)):
-        found["timestamp"] = pa.timestamp("us", "UTC")  # what Spark makes of it
-    return found
+        raise ExportColumnError(footer.object_.name, error.column, error.problem) from error
+    if types["timestamp"] is not None and _is_int96(footer, str(columns.timestamp)):
+        types["timestamp"] = pa.timestamp("us", "UTC")  # what Spark makes of it
+    return types
 
 
 def _is_int96(footer: Footer, name: str) -> bool:
     columns = (footer.columns.column(number) for number in range(len(footer.columns)))
-    return any(one.path == name and one.physical_type == "INT96" for one in columns)
+    return any(column.path == name and column.physical_type == "INT96" for column in columns)
 
 
-def _read(
+def _read_alike(
     session: SparkSession,
     storage: Storage,
     alike: list[Footer],
@@ -132,7 +133,7 @@ def _read(
             if (kind := kinds[role]) is not None
         ]
     )
-    objects = [(footer.one.name, storage.uri_of(footer.one.key)) for footer in alike]
+    objects = [(footer.object_.name, storage.uri_of(footer.object_.key)) for footer in alike]
     files = session.read.schema(schema).parquet(*literal(uri for _, uri in objects))
     rows = files.select(
         object_name(F.col("_metadata.file_path"), objects).alias("object"),
@@ -228,13 +229,13 @@ def _readable_part(
             writer(shapes[field.name], at=field.name)
         except (TypeError, FormatError, NotImplementedError) as error:
             if field.name in fields:
-                raise ExportColumnError(footer.one.name, f"{columns.value}.{field.name}", str(error)) from error
+                raise ExportColumnError(footer.object_.name, f"{columns.value}.{field.name}", str(error)) from error
             continue
         except Exception as error:
             if type(error).__name__ not in ("UnsupportedOperationException", "PySparkTypeError"):
                 raise
             if field.name in fields:
-                raise ExportColumnError(footer.one.name, f"{columns.value}.{field.name}", str(error)) from error
+                raise ExportColumnError(footer.object_.name, f"{columns.value}.{field.name}", str(error)) from error
             continue
         spark.append(T.StructField(field.name, kind))
         arrow.append(field)
@@ -251,7 +252,7 @@ def _with_text(rows: DataFrame, kind: pa.DataType, shape: Shape, fields: dict[st
     """Rows whose struct of a value is its JSON text."""
     write = shape, FieldType("struct", fields=tuple(fields.items()))
     schema = T.StructType(
-        [T.StructField("value", T.BinaryType()) if one.name == "value" else one for one in rows.schema.fields]
+        [T.StructField("value", T.BinaryType()) if field.name == "value" else field for field in rows.schema.fields]
     )
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -283,3 +284,16 @@ def _envelope(rows: DataFrame, origin: Origin) -> DataFrame:
         F.when(~good, _NO_POSITION).alias(E.UNREADABLE),
         *E.not_shown(),
     )
+
+
+def _read(batch: LandedBatch) -> DataFrame:
+    storage, fields = batch.lake.storage, batch.dataset.read_fields
+    footers = read_footers(storage, batch.manifest)
+    return read_parquet_exports(batch.session, storage, footers, batch.options.columns, batch.origin, fields)
+
+
+def _count(batch: LandedBatch) -> int:
+    return sum(footer.rows for footer in read_footers(batch.lake.storage, batch.manifest))
+
+
+READER = LayoutReader(_read, _count)

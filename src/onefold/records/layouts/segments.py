@@ -23,13 +23,14 @@ from onefold.kafka.batch_records import HEADERS, parse
 from onefold.kafka.segment_index import SegmentIndex
 from onefold.kafka.transactions import OfProducer, Transactions
 from onefold.records import envelope as E
+from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.storage import S3Access, open_storage
 from onefold.vocabulary import LogStatus
 
 CUT = 64 << 10
 """Bytes of damage that are kept with the row that tells of it."""
 PER_TASK = 64 << 20
-"""Bytes that a task reads at most, about, one chunk behind the other: to begin a task costs Python a quarter of a
+"""Bytes that a task reads at most, about, one chunk after another: to begin a task costs Python a quarter of a
 second."""
 _CHUNKS = (
     "uri string, name string, cluster string, topic string, incarnation int, partition int, "
@@ -64,7 +65,7 @@ def read_segments(
     One row a record or marker, and one for each damage: `_unreadable` says what and where, its first bytes are the
     value, and it has no offset, for none of those that it names was read.
     """
-    chunks = [row for one in segments for row in chunks_of(one, transactions, origin)]
+    chunks = [row for segment in segments for row in chunks_of(segment, transactions, origin)]
     tasks = tasks_for([end - start for *_, start, end, _, _ in chunks], session.sparkContext.defaultParallelism)
     rows = session.createDataFrame(session.sparkContext.parallelize(chunks, tasks), _CHUNKS)
     return rows.mapInArrow(partial(read_chunks, access=access), _SCHEMA).select(*E.ENVELOPE)
@@ -75,12 +76,12 @@ def tasks_for(sizes: list[int], cores: int) -> int:
     return max(1, min(len(sizes), max(cores, ceil(sum(sizes) / PER_TASK))))
 
 
-def chunks_of(one: PlacedSegment, transactions: list[Transactions], origin: Origin) -> Iterator[tuple[Any, ...]]:
+def chunks_of(segment: PlacedSegment, transactions: list[Transactions], origin: Origin) -> Iterator[tuple[Any, ...]]:
     """A row (`_CHUNKS`) for each part of a segment that a task reads; a chunk takes along the fates that meet it."""
-    index = one.index
+    index = segment.index
     of = [each for each in transactions if (each.topic_partition.topic, each.topic_partition.partition)
           == (index.topic, index.partition)]  # fmt: skip
-    where = (one.uri, one.name, origin.cluster, index.topic, origin.incarnation, index.partition)
+    where = (segment.uri, segment.name, origin.cluster, index.topic, origin.incarnation, index.partition)
     for chunk in index.chunks:
         fates = {
             kind: [span for each in of for span in spans(each) if span[1] < chunk.last and span[2] > chunk.first]
@@ -89,16 +90,16 @@ def chunks_of(one: PlacedSegment, transactions: list[Transactions], origin: Orig
         yield (*where, chunk.start, chunk.end, None, json.dumps(fates))
     for damage in index.damage:
         claimed = f", by its header offsets {damage.claimed[0]} to {damage.claimed[1]}" if damage.claimed else ""
-        said = f"{damage.what}; bytes {damage.start:,} to {damage.end:,} of {one.name}{claimed}"
+        said = f"{damage.what}; bytes {damage.start:,} to {damage.end:,} of {segment.name}{claimed}"
         yield (*where, damage.start, min(damage.end, damage.start + CUT), said, None)
 
 
-def _aborted(one: Transactions) -> list[OfProducer]:
-    return one.aborted
+def _aborted(transactions: Transactions) -> list[OfProducer]:
+    return transactions.aborted
 
 
-def _open(one: Transactions) -> list[OfProducer]:
-    return one.open
+def _open(transactions: Transactions) -> list[OfProducer]:
+    return transactions.open
 
 
 def read_chunks(batches: Iterable[pa.RecordBatch], access: S3Access | None = None) -> Iterator[pa.RecordBatch]:
@@ -162,12 +163,12 @@ def _envelope(chunk: dict[str, Any], given: dict[str, pa.Array], rows: int) -> p
 
 def _by_producer(spans: list[OfProducer]) -> dict[int, tuple[list[int], list[int]]]:
     """Starts and ends, in order, by producer id."""
-    found: dict[int, tuple[list[int], list[int]]] = {}
+    bounds: dict[int, tuple[list[int], list[int]]] = {}
     for producer, start, end in sorted(spans):
-        starts, ends = found.setdefault(producer, ([], []))
+        starts, ends = bounds.setdefault(producer, ([], []))
         starts.append(start)
         ends.append(end)
-    return found
+    return bounds
 
 
 def _fates(columns: dict[str, pa.Array], fates: dict[str, dict[int, Any]], rows: int) -> pa.Array:
@@ -195,3 +196,23 @@ def _fate(fates: dict[str, dict[int, Any]], producer: int, base: int) -> str | N
         if at >= 0 and base < ends[at]:
             return kind
     return None
+
+
+def _placed(batch: LandedBatch) -> list[PlacedSegment]:
+    """The landed segments of a batch with their indexes; an index that is gone is made again."""
+    from onefold.landing.log_segments import write_index  # workers import this module, and do without
+
+    source, lake = batch.manifest.source, batch.lake
+    return [PlacedSegment(object_.name, uri, write_index(lake, source, object_)) for object_, uri in batch.values]
+
+
+def _read(batch: LandedBatch) -> DataFrame:
+    transactions, access = batch.manifest.transactions, batch.lake.access
+    return read_segments(batch.session, _placed(batch), transactions, batch.origin, access)
+
+
+def _count(batch: LandedBatch) -> int:
+    return sum(placed.index.records for placed in _placed(batch))
+
+
+READER = LayoutReader(_read, _count)

@@ -1,0 +1,283 @@
+"""The sections of a dataset file, and what follows from them, whatever its generation."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from onefold.dataset.base import Model, Name
+from onefold.dataset.evolution import Shape
+from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
+from onefold.dataset.modes import AnyMode
+from onefold.dataset.names import Place, with_field_names
+from onefold.dataset.schedule import Schedule
+from onefold.dataset.sections import Identity, KeyFormat, Quality, Target, Value
+from onefold.dataset.source import Source
+from onefold.dataset.types import FieldType, parse_type
+from onefold.vocabulary import DECLARED_LEVELS, Level
+
+
+def _not_onefolds_own(name: str) -> str:
+    if name.startswith("onefold_"):
+        raise ValueError(f"{name}: names that begin with onefold_ are those of Onefold's own DAGs in Airflow")
+    return name
+
+
+def _around(names: list[str], kind: FieldType) -> FieldType:
+    """A struct in which names lead to a field."""
+    for name in reversed(names):
+        kind = FieldType("struct", nullable=True, fields=((name, kind),))
+    return kind
+
+
+def _merged(one: FieldType, other: FieldType) -> FieldType:
+    """A struct with the fields of two."""
+    both = dict(one.fields)
+    for name, kind in other.fields:
+        both[name] = _merged(both[name], kind) if name in both and both[name].name == kind.name == "struct" else kind
+    return FieldType("struct", nullable=True, fields=tuple(both.items()))
+
+
+DatasetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64), AfterValidator(_not_onefolds_own)]
+
+
+class Declaration(Model):
+    """The sections of one dataset file, and what follows from them."""
+
+    name: DatasetName
+    description: str = ""
+    owner: str = ""
+    source: Source
+    schedule: Schedule | None = None
+    key: KeyFormat = KeyFormat()
+    value: Value
+    identity: Identity = Identity()
+    apply: AnyMode
+    target: Target
+    quality: Quality = Quality()
+    mask: dict[Name, Literal["hash"]] = Field(
+        default={}, description="Columns of which reports, checks, errors and logs show digests in place of values"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_field_names(cls, given: Any) -> Any:
+        return with_field_names(given)
+
+    def masks(self, expression: Expression) -> bool:
+        """Whether an expression reads a masked column."""
+        return any(name in self.mask for path in paths(expression) for name in (path.name, path.column))
+
+    @cached_property
+    def masked(self) -> frozenset[str]:
+        """The masked columns, those included that are made of one: parts of the key, the period, sums."""
+        made = [*self.key_columns, *([("_within", self.within)] if self.within else [])]
+        sums = {name for name, field in self.apply.made_of(self).items() if field in self.mask}
+        return frozenset({*self.mask, *sums, *(name for name, tree in made if self.masks(tree))})
+
+    def expressions(self) -> list[tuple[str, str]]:
+        """Every expression of the file, with the key that holds it."""
+        found = [("source.filter", self.source.filter), ("identity.message_id", self.identity.message_id)]
+        if self.identity.producer:
+            found.append(("identity.producer.name", self.identity.producer.name))
+            found.append(("identity.producer.sequence", self.identity.producer.sequence))
+        found += [("identity.business_key", text) for text in self.identity.business_key or ()]
+        found += [("identity.within", self.identity.within)]
+        found += self.apply.expressions()
+        return [(place, text) for place, text in found if text is not None]
+
+    def type_of(self, expression: Expression) -> FieldType | None:
+        """The type of an expression's values; None: text, or a condition."""
+        match expression:
+            case Path("value", name, inner):
+                return self.fields[name].part(inner)
+            case Fallback(terms):
+                return self.type_of(terms[0])
+            case Call("pg_lsn", _):
+                return FieldType("decimal", precision=20)
+            case Call("hex", _):
+                return FieldType("decimal", precision=38)
+            case Path("timestamp"):
+                return FieldType("timestamp")
+            case Path("offset"):
+                return FieldType("long")
+            case Call(function, _) if function in CASTS:
+                return FieldType(function)
+            case Call(function, _) if function in PERIODS:
+                return FieldType("timestamp" if function == "hour" else "date")
+            case _:
+                return None
+
+    @cached_property
+    def fields(self) -> dict[str, FieldType]:
+        """The declared value fields, in order."""
+        return {name: parse_type(one.type) for name, one in self.value.fields.items()}
+
+    @cached_property
+    def read_places(self) -> dict[str, list[Place]]:
+        """Where records may have each field: at its own place, else under a former name; the first that is there
+        counts."""
+        former = self.value.renamed
+        return {name: [place, *((one,) for one in former.get(name, ()))] for name, place in self.value.places.items()}
+
+    @cached_property
+    def read_fields(self) -> dict[str, FieldType]:
+        """What of a value is read, by its names at the top: the types that are declared for it. Of what is declared
+        below a name, a struct."""
+        read = [(place, self.fields[name]) for name, places in self.read_places.items() for place in places]
+        whole = {place[0]: kind for place, kind in read if len(place) == 1}
+        parts: dict[str, FieldType] = {}
+        for (first, *below), kind in read:
+            if below and first not in whole:
+                part = _around(below, kind)
+                parts[first] = _merged(parts[first], part) if first in parts else part
+        return whole | parts
+
+    @cached_property
+    def used_fields(self) -> dict[str, str]:
+        """Of each field that expressions use, a key of the file that holds one."""
+        named = ((path, place) for place, text in self.expressions() for path in paths(parse(text)))
+        return {path.name: place for path, place in named if path.root == "value"}
+
+    @cached_property
+    def key_columns(self) -> list[tuple[str, Expression]]:
+        """Columns that the table has beside the value's fields: key parts that are no value field."""
+        return [
+            (next(iter(paths(tree))).column, tree)
+            for tree in map(self.of_field, self.apply.key_parts)
+            if not (isinstance(tree, Path) and tree.root == "value" and not tree.inner)
+        ]
+
+    @cached_property
+    def keyed_fields(self) -> dict[str, Path]:
+        """Fields that are a part of the Kafka key, too (`apply.key: [key.id]` beside a field `id`), with that part: one
+        column, which the key fills."""
+        parts = {tree.column: tree for tree in self.apply.key_parts if isinstance(tree, Path)}
+        return {name: tree for name, tree in parts.items() if tree.root == "key" and name in self.fields}
+
+    def of_field(self, tree: Expression) -> Expression:
+        """A part of the row's key: of the Kafka key, if a field has its name, that field."""
+        keyed = isinstance(tree, Path) and self.keyed_fields.get(tree.column) == tree
+        return Path("value", tree.column) if isinstance(tree, Path) and keyed else tree
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The identity levels in force, narrow to wide; the producer's also where the source shows the log itself."""
+        logged = self.source.shows_log
+        declared = self.declared_levels
+        return tuple(level for level in Level if level in declared or (level is Level.PRODUCER and logged))
+
+    @cached_property
+    def declared_levels(self) -> tuple[Level, ...]:
+        """The identity levels that the file declares, narrow to wide; the position is one."""
+        return (Level.POSITION, *(level for level in DECLARED_LEVELS if getattr(self.identity, level)))
+
+    @cached_property
+    def deciding(self) -> Level:
+        """The level that decides whether two records are the same."""
+        return self.apply.deciding(self)
+
+    @cached_property
+    def narrow(self) -> tuple[Level, ...]:
+        """The levels below the deciding one, beside the position: they name the reason of a duplicate."""
+        wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
+        return self.levels[1:wide]
+
+    @property
+    def max_rejected_rate(self) -> float:
+        """The share of the wanted records that may be rejected."""
+        declared = self.quality.max_rejected_rate
+        return self.apply.MAX_REJECTED_RATE if declared is None else declared
+
+    @cached_property
+    def before_offset(self) -> int | None:
+        """How many parts of the version stand before an offset, which orders the records of one partition only; None:
+        the version holds no offset."""
+        parts = self.apply.version.parts if self.apply.version else []
+        return next((n for n, text in enumerate(parts) if parse(text) == Path("offset")), None)
+
+    def level_expressions(self, level: str) -> list[Expression]:
+        """The expressions of a declared level (`position` has none)."""
+        if level == Level.PRODUCER:
+            named = self.identity.producer
+            return [parse(named.name), Call("long", parse(named.sequence))] if named else []
+        if level == Level.MESSAGE_ID:
+            return [parse(str(self.identity.message_id))]
+        return [parse(text) for text in self.identity.business_key or ()]
+
+    @cached_property
+    def within(self) -> Expression | None:
+        """The period that is part of the identity and bounds a look-up; the tables are partitioned by it."""
+        return parse(self.identity.within) if self.identity.within else None
+
+    @cached_property
+    def key_expressions(self) -> list[Expression]:
+        """What a row of the table is keyed by; empty when the position decides."""
+        return [*self.apply.row_key(self), *([self.within] if self.within else [])]
+
+    @property
+    def identity_key(self) -> list[Expression]:
+        """What a message is known by at its widest declared level; empty: by its position."""
+        level = self.declared_levels[-1]
+        if level is Level.PRODUCER:  # it counts for each partition from the start
+            partition = [Path(name) for name in ("cluster", "topic", "incarnation", "partition")]
+            return [*partition, *self.level_expressions(level)]
+        return [] if level is Level.POSITION else self.level_expressions(level)
+
+    @cached_property
+    def key_names(self) -> list[str]:
+        """The names of the key's parts, as `explain --key` takes them; the last is that of `within`, if declared."""
+        return [next(iter(paths(tree))).column for tree in self.key_expressions]
+
+    @cached_property
+    def row_key_names(self) -> list[str]:
+        """The names of what a published row is unique by."""
+        return self.apply.row_key_names(self)
+
+    @cached_property
+    def row_key_columns(self) -> list[str]:
+        """The parts of a published row's key that are columns; of the period, where it begins. A value's field may have
+        the name of a part that is read elsewhere, such as a header, and is none then."""
+        names: list[str] = []
+        for tree in self.apply.published_key(self):
+            path = next(iter(paths(tree)))
+            of_value = path.root == "value" and not path.inner
+            if tree == self.within:
+                names.append("_within")
+            elif (of_value and path.name in self.fields) or (path.column, tree) in self.key_columns:
+                names.append(path.column)
+        return list(dict.fromkeys(names))
+
+    @cached_property
+    def excepted(self) -> frozenset[str]:
+        """The fields that do not count when two contents are compared."""
+        return frozenset(self.apply.compare.except_ if self.apply.compare else ())
+
+    @cached_property
+    def bound_fields(self) -> dict[str, str]:
+        """The fields that must count when two contents are compared, each with the key of the file that uses it: parts
+        of the key, the version, an identity, the period, what is added, and what says that a record deletes."""
+        used = [(path, place) for place, text in self.expressions() for path in paths(parse(text))]
+        bound = {path.name: place for path, place in used if path.root == "value" and place != "source.filter"}
+        return bound | dict.fromkeys(self.keyed_fields, "apply.key")
+
+    @cached_property
+    def published_columns(self) -> list[str]:
+        """The columns that readers see."""
+        return self.apply.published_columns(self)
+
+    @cached_property
+    def declared(self) -> Shape:
+        """The value's fields as the file declares them."""
+        return Shape(
+            fields={name: str(kind) for name, kind in self.fields.items()},
+            renamed=self.value.renamed,
+            places={name: one.from_ for name, one in self.value.fields.items() if one.from_},
+        )
+
+    @property
+    def source_id(self) -> str:
+        """The name of the dataset's source."""
+        return self.source.id

@@ -1,0 +1,103 @@
+"""Append: of the records of an identity the smallest in the total order is the row, of two contents at one position the
+one of the smaller hash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.decisions.accepted_gaps import Link
+from onefold.folding.judging import Facts, Judged, judge_by
+from onefold.folding.levels import LEVEL, RESENT, narrowest, with_levels
+from onefold.folding.positions import clashes, repeats
+from onefold.folding.strategy import BASE_ORDER, Folding, Place, as_it_lies
+from onefold.folding.ties import FIRST, in_order
+from onefold.folding.witness import witness_of
+from onefold.tables import staging as C
+from onefold.vocabulary import Action, Reason, Scope, Verdict
+
+
+def winner(f: Facts, dataset: Dataset) -> Judged:
+    """A survivor of the batch against the row that the base has of its identity."""
+    smaller_hash = ~f.identical & (F.col(C.HASH) < f.base_hash)
+    better = f.earlier | (f.same_order & smaller_hash)
+    # An inferred position orders and names, but never says that a position has two contents.
+    exact = F.lit(dataset.source.exact)
+    clash = F.when(f.same_order & exact, Reason.INCONSISTENT_POSITION).otherwise(F.lit(Reason.SAME_IDENTITY))
+    again = narrowest(dataset, f.same_levels, f.same_order, dataset.deciding)
+    return Judged(
+        verdict=F.when(~f.has, Verdict.APPLIED).when(f.same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT),
+        reason=F.when(~f.has, Reason.INSERT).when(f.same, again).otherwise(clash),
+        scope=F.when(f.has, Scope.STORED).otherwise(Scope.IN_BATCH),
+        other=F.when(f.has, f.base_order),
+        won=f.has & ~f.same & better,
+        action=F.when(~f.has, Action.INSERT).when(better, Action.UPDATE),
+    )
+
+
+def loser(f: Facts, dataset: Dataset) -> Judged:
+    """A loser of the batch: it answers to the base's row, where that one is the row of its identity in the end."""
+    was, reason = F.col(C.VERDICT), F.col(C.REASON)
+    against_base = f.has & f.stays & F.col(C.KEY).isNotNull()
+    same = f.same | ((was == Verdict.DUPLICATE) & (reason == Reason.POSITION))  # read twice
+    verdict = F.when(same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT)
+    again = narrowest(dataset, f.same_levels, f.same_order, dataset.deciding)
+    repeated = F.when(was == Verdict.DUPLICATE, reason).otherwise(again)
+    clash = F.when(was == Verdict.CONFLICT, reason).otherwise(F.lit(Reason.SAME_IDENTITY))
+    return Judged(
+        verdict=F.when(against_base, verdict).otherwise(was),
+        reason=F.when(against_base, F.when(same, repeated).otherwise(clash)).otherwise(reason),
+        scope=F.when(against_base & (verdict != was), Scope.STORED).otherwise(Scope.IN_BATCH),
+        other=F.when(against_base, f.base_order).otherwise(F.col(C.WINNER)),
+        won=F.lit(False),
+        action=F.lit(None).cast("string"),
+    )
+
+
+class Fold(Folding):
+    """Mode append."""
+
+    def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
+        """The first record of each identity, and for every other one its verdict."""
+        dataset, preference = self.dataset, in_order(FIRST)
+        levelled = with_levels(records, dataset, within, preference)
+        group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
+        rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        content = C.compared(dataset)
+        first_content, first_order = F.first(content).over(rows), F.first(C.ORDER).over(rows)
+        witness = F.first(witness_of(records)).over(rows)
+        lost = F.row_number().over(group) > 1
+        # Equal positions are folded first: a record read twice says nothing new, whichever record survives.
+        repeated = repeats(group)
+        same = (F.col(content) == first_content) | repeated
+        reason = F.coalesce(F.when(repeated, F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(dataset.deciding))
+        clash = F.when(clashes(group, dataset), Reason.INCONSISTENT_POSITION).otherwise(Reason.SAME_IDENTITY)
+        return levelled.withColumns(
+            {
+                C.SURVIVOR: ~lost,
+                C.VERDICT: F.when(lost, F.when(same, Verdict.DUPLICATE).otherwise(Verdict.CONFLICT)),
+                C.REASON: F.when(lost, F.when(same, reason).otherwise(clash)),
+                C.WINNER: F.when(lost, first_order),
+                C.WITNESS: F.when(lost, witness),
+            }
+        ).drop(LEVEL, RESENT)
+
+    def judge(
+        self,
+        staged: DataFrame,
+        base: DataFrame,
+        place: Place = as_it_lies,
+        within: tuple[str, ...] = (),
+        links: Sequence[Link] = (),
+    ) -> DataFrame:
+        """By a join of each record with the row of its identity."""
+        del place, within, links
+        return judge_by(winner, loser, FIRST, staged, base, self.dataset)
+
+    def went_back(self) -> Column:
+        """Whether a later record took the row."""
+        base = F.col(BASE_ORDER)
+        return base.isNotNull() & (F.col(C.ORDER) > base)

@@ -1,0 +1,36 @@
+"""What positions say about two records."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, WindowSpec
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.records import envelope as E
+from onefold.tables import staging as C
+
+
+def repeats(group: WindowSpec) -> Column:
+    """The position of the record before in the order with the same content: read or written twice."""
+    return _same_position(group) & F.coalesce(F.lag(C.HASH).over(group) == F.col(C.HASH), F.lit(False))
+
+
+def clashes(group: WindowSpec, dataset: Dataset) -> Column:
+    """The position of the record before in the order with other content; an inferred position never says so."""
+    differs = F.coalesce(F.lag(C.HASH).over(group) != F.col(C.HASH), F.lit(False))
+    return _same_position(group) & differs if dataset.source.exact else F.lit(False)
+
+
+def _same_position(group: WindowSpec) -> Column:
+    """Whether the row before in the order has the same position; equal positions are neighbours."""
+    before = F.lag(C.ORDER).over(group)
+    return F.coalesce(_position(before) == _position(F.col(C.ORDER)), F.lit(False))
+
+
+def _position(order: Column) -> Column:
+    return F.struct(*(order[name.removeprefix("_")] for name in E.POSITION))
+
+
+def partition_of(order: Column) -> Column:
+    """Where a record was written, of whichever incarnation of its topic."""
+    return F.struct(*(order[name] for name in ("cluster", "topic", "partition")))

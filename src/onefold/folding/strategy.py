@@ -1,0 +1,205 @@
+"""What a folding answers: how the records of a key become a row, for Spark. Each mode is one subclass, `Fold`."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from onefold.dataset import Dataset
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.vocabulary import Action, RowState
+
+if TYPE_CHECKING:
+    from onefold.decisions.accepted_gaps import Link
+
+Place = Callable[[DataFrame], DataFrame]
+"""Puts the rows of a key together."""
+Narrow = Callable[[DataFrame, DataFrame], DataFrame]
+"""Of rows of the table those that may have the keys of others."""
+BASE_ORDER, BASE_VERSION, NEW_ORDER = "_base_order", "_base_version", "_new_order"
+"""Of a changed row of the branch: what the base had, and what was meant."""
+
+
+def as_it_lies(rows: DataFrame) -> DataFrame:
+    """Rows that are placed already."""
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How a batch lies next to the base: `slots` parts a bucket; `narrow`: the base is large beside it."""
+
+    slots: int = 1
+    narrow: bool = False
+
+
+class Folding(ABC):
+    """The rules of one mode for one dataset."""
+
+    MEETS_KEYS_ALONE = True
+    """Whether `judge` asks of the base only rows of the batch's keys."""
+    KEPT: tuple[str, ...] = ()
+    """Staging columns that the state table has, next to those of every mode."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    # The batch.
+
+    def own_columns(self) -> tuple[dict[str, Column], list[Column]]:
+        """Columns of an identified record that only this mode has, and why a record cannot be folded
+        (`REJECTED_TYPE` structs, null where it can)."""
+        return {}, []
+
+    @abstractmethod
+    def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
+        """Add `_survivor`, `_verdict`, `_reason`, `_winner` and `_witness` (upsert: and `_tied`) to identified records;
+        `within` columns are part of every group."""
+
+    def apart(self) -> tuple[str, ...]:
+        """The columns that tell the messages of one narrow identity apart."""
+        return (C.KEY,)
+
+    def are_two(self, differ: Mapping[str, Column]) -> Column:
+        """Whether an identity stands for two messages, by which columns of `apart` differ."""
+        return differ[C.KEY]
+
+    # The batch against the base.
+
+    def kept(self, state: DataFrame) -> DataFrame:
+        """Of the state table's rows with a key those that records became."""
+        return state
+
+    def group_key(self) -> Column | None:
+        """`_key` of the row that a kept row is a part of; None: it is a row itself."""
+        return None
+
+    def base_columns(self, state: DataFrame) -> DataFrame:
+        """What `judge` reads of the table: key, order and hash columns, never payload (L8)."""
+        return self.named_columns(state)
+
+    def named_columns(self, state: DataFrame, *more: str) -> DataFrame:
+        """The key, and by the names that `U.BASE` begins what a join asks of a row."""
+        names = [*dict.fromkeys((C.ORDER, C.HASH, C.compared(self.dataset))), U.STATE, *more]
+        names += [name for name in C.LEVELS.values() if name in state.columns]
+        return self.kept(state).select(*C.row_key(self.dataset), *(F.col(name).alias(U.BASE + name) for name in names))
+
+    @abstractmethod
+    def judge(
+        self,
+        staged: DataFrame,
+        base: DataFrame,
+        place: Place = as_it_lies,
+        within: tuple[str, ...] = (),
+        links: Sequence[Link] = (),
+    ) -> DataFrame:
+        """Judge staged rows (with `_covered`) against `base_columns`.
+
+        Gives the staging columns with the final `_verdict` and `_reason`; `_scope`, `_other`, `_won`, `_action`,
+        `_finding`; and where rows have further states `_becomes`. `place` puts the rows of a key together; `within`
+        columns, which it may add, are part of every group; `links` are accepted gaps.
+        """
+
+    def follow_up(
+        self, actions: str, state: Callable[[], DataFrame], attempt: str, size: Size, gone: Collection[bytes]
+    ) -> None:
+        """Append to the actions what follows from them; `gone` are keys whose rows leave with the batch."""
+        return  # each record's own action is all there is
+
+    # The state table.
+
+    def further_columns(self) -> list[T.StructField]:
+        """Columns that the state table has and no record."""
+        return []
+
+    def state_of_row(self) -> Column:
+        """`_state` of the row that an action makes."""
+        return F.when(F.col(C.DELETED), RowState.DELETED).otherwise(RowState.LIVE)
+
+    def makes_row(self) -> Column:
+        """Whether an action makes the row of its key, and not one that waits."""
+        return F.lit(True)
+
+    def merge_statement(
+        self, target: str, source: str, same_key: Sequence[str], columns: Sequence[str], changes: Collection[str]
+    ) -> str | None:
+        """The one statement that merges the actions (view `source`, alias s) into a branch (alias t); None: rows that
+        others displace leave first, and then everything new is appended."""
+        del target, source, same_key, columns, changes
+        return None
+
+    # What must be true of a branch.
+
+    def row_columns(self) -> list[str]:
+        """What a row's checks read next to key, order and state."""
+        return []
+
+    def changed(self, rows: DataFrame, actions: DataFrame, narrowed: Narrow) -> DataFrame:
+        """The branch's rows of the keys of `actions` (those that change a row), with what the base had and what was
+        meant: `_base_order`, `_base_version`, `_new_order`."""
+        named = {C.ORDER: NEW_ORDER, U.OTHER: BASE_ORDER}
+        if C.VERSION in self.row_columns():
+            named[U.BASE + C.VERSION] = BASE_VERSION
+        by = C.row_key(self.dataset)
+        meant = actions.select(*by, *(F.col(name).alias(as_) for name, as_ in named.items()))
+        return narrowed(rows, meant).join(meant, by)
+
+    def written(self, rows: DataFrame, actions: DataFrame) -> DataFrame | None:
+        """Of the branch's rows those that the batch made; None: they are what it appended."""
+        del rows, actions
+        return None
+
+    def keys(self, changed: DataFrame) -> DataFrame:
+        """A row a key of `changed`: `repeated`, where it has rows that it must not have next to each other (L3)."""
+        return changed.groupBy(C.KEY).agg((F.count("*") > 1).alias("repeated"))
+
+    @abstractmethod
+    def went_back(self) -> Column:
+        """Whether a changed row went back (L4)."""
+
+    def faults(
+        self,
+        changed: DataFrame,
+        null: Column,
+        actions: DataFrame,
+        meant: Mapping[str, int],
+        keys: int,
+        links: Sequence[Link],
+    ) -> Faults:
+        """Count what is wrong with `changed` rows; `meant` are actions by kind, and `keys` the keys that were found."""
+        del actions, links
+        differs = F.col(C.ORDER) != F.col(NEW_ORDER)
+        counted = changed.agg(*map(F.count_if, (null, self.went_back(), differs))).first()
+        assert counted is not None
+        expected = sum(count for action, count in meant.items() if action != Action.REMOVE)
+        return Faults(int(counted[0]), int(counted[1]), int(counted[2]) + expected - keys)
+
+    def unmoved(self, rows: Sequence[tuple[DataFrame, int]]) -> DataFrame | None:
+        """`_key` of each group whose row is not what its entries make, over rows of the state table that count by a
+        sign; None: no row is made of several."""
+        del rows
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Rows without a key or version; rows that went back; actions that are not on the branch as they were meant."""
+
+    nulls: int
+    regressions: int
+    unapplied: int
+
+
+def folding_of(dataset: Dataset) -> Folding:
+    """The folding of a dataset's mode."""
+    module = importlib.import_module(f"onefold.folding.{dataset.apply.NAME}")
+    folding: Folding = module.Fold(dataset)
+    return folding

@@ -1,0 +1,196 @@
+"""Upsert, guard newer: the record of the largest (version, order) is the row; of equal versions the tie decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dataset.modes.version import Version
+from onefold.decisions.accepted_gaps import Link
+from onefold.folding.judging import Facts, Judged, judge_by
+from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, no_level, with_levels
+from onefold.folding.positions import clashes, repeats
+from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, Folding, Place, as_it_lies
+from onefold.folding.ties import FIRST, answered, in_order, loser_of, reason_of, verdict_of
+from onefold.folding.versions import are_apart, set_apart, version_of
+from onefold.folding.witness import with_witness
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
+
+
+def winner(f: Facts, dataset: Dataset) -> Judged:
+    """A survivor of the batch against the row that the base has of its key."""
+    tie = version_in(dataset).tie
+    version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
+    newer, tied = version > base_version, version == base_version
+    apart = are_apart(f.has, f.base_order, dataset)
+    smaller_hash = f.same_order & ~f.identical & (F.col(C.HASH) < f.base_hash)
+    later = f.earlier if tie == FIRST else ~(f.earlier | f.same_order)
+    better = newer | (tied & (later | smaller_hash))
+    again = F.coalesce(
+        *(F.when(f.same_levels[level], level) for level in RETRIES if level in f.same_levels), no_level()
+    )
+    retry = again.isNotNull() & f.same
+    fresh = (
+        F.when(F.col(C.DELETED), Reason.DELETE)
+        .when(~f.has | (F.col(U.BASE + U.STATE) == RowState.DELETED), Reason.INSERT)
+        .otherwise(Reason.UPDATE)
+    )
+    inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)
+    return Judged(
+        verdict=F.when(~f.has, Verdict.APPLIED)
+        .when(apart, Verdict.CONFLICT)
+        .when((tied & f.same) | retry, Verdict.DUPLICATE)
+        .when(inconsistent, Verdict.CONFLICT)
+        .when(tied, verdict_of(tie, later))
+        .when(newer, Verdict.APPLIED)
+        .otherwise(Verdict.SUPERSEDED),
+        reason=F.when(~f.has, fresh)
+        .when(apart, Reason.INCOMPARABLE_VERSION)
+        .when(tied & f.same, narrowest(dataset, f.same_levels, f.same_order, Reason.KEY_VERSION))
+        .when(retry, again)
+        .when(inconsistent, Reason.INCONSISTENT_POSITION)
+        .when(tied, reason_of(tie, later))
+        .when(newer, fresh)
+        .otherwise(Reason.STORED),
+        scope=F.when(f.has, Scope.STORED).otherwise(Scope.IN_BATCH),
+        other=F.when(f.has, f.base_order),
+        won=f.has & ~apart & tied & ~f.same & better,
+        action=F.when(~f.has, Action.INSERT).when(better & ~apart, Action.UPDATE),
+    )
+
+
+def loser(f: Facts, dataset: Dataset) -> Judged:
+    """A loser of the batch: a lower version may still meet its own version in the table; and a record that lost to one
+    of its own version answers to the table's row of that version, where that record does."""
+    tie, was = version_in(dataset).tie, F.col(C.VERDICT)
+    tied = F.col(C.VERSION) == F.col(U.BASE + C.VERSION)
+    meets = f.has & tied & (was == Verdict.SUPERSEDED) & (F.col(C.REASON) == Reason.IN_BATCH)
+    answers = meets | (f.has & tied & ((F.col(C.TIED) & f.stays) | ~F.col(C.TIED)))
+    same_reason = narrowest(dataset, f.same_levels, f.same_order, Reason.KEY_VERSION)
+    verdict, reason = answered(f.same, tie, same_reason)
+    return Judged(
+        verdict=F.when(answers, verdict).otherwise(was),
+        reason=F.when(answers, reason).otherwise(F.col(C.REASON)),
+        scope=F.when(meets | (answers & (verdict != was)), Scope.STORED).otherwise(Scope.IN_BATCH),
+        other=F.when(answers, f.base_order).otherwise(F.col(C.WINNER)),
+        won=F.lit(False),
+        action=F.lit(None).cast("string"),
+    )
+
+
+def version_in(dataset: Dataset) -> Version:
+    """The version that the file declares, as the mode requires."""
+    assert dataset.apply.version
+    return dataset.apply.version
+
+
+class Fold(Folding):
+    """Mode upsert, guard newer."""
+
+    EVERY_VERSION = False
+    """Whether each version of a key survives the batch, and not the highest alone."""
+
+    @property
+    def version(self) -> Version:
+        """What orders the versions of a key."""
+        return version_in(self.dataset)
+
+    def own_columns(self) -> tuple[dict[str, Column], list[Column]]:
+        """The version."""
+        version, refused = version_of(self.version)
+        return {C.VERSION: version}, refused
+
+    def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
+        """Of each (key, version) the winner by the tie, and of a key the highest version; for the others a verdict."""
+        dataset, tie = self.dataset, self.version.tie
+        records = set_apart(records, dataset, within)
+        preference = [F.col(C.VERSION).desc(), *in_order(tie)]
+        levelled = with_levels(records, dataset, within, preference, of_version=True, retries=not self.EVERY_VERSION)
+        group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
+        rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        # One sort serves both the key and its versions: a version starts where it differs from the row before.
+        starts = F.coalesce(F.lag(C.VERSION).over(group) != F.col(C.VERSION), F.lit(True))
+        with_starts = levelled.withColumns(
+            {
+                "_number": F.row_number().over(group),
+                "_starts": starts,
+                "_repeats": repeats(group),
+                "_clashes": clashes(group, dataset),
+                "_top": F.first(with_witness(records, C.ORDER)).over(rows),
+            }
+        )
+        content = C.compared(dataset)
+        head = F.when(F.col("_starts"), with_witness(records, C.ORDER, content))
+        ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
+        tied = ~F.col("_starts")
+        lost = tied if self.EVERY_VERSION else F.col("_number") > 1
+        same = F.col(content) == F.col("_head")[content.removeprefix("_")]
+        retry = F.col(RESENT).isNotNull()
+        duplicate = tied & (same | F.col("_repeats"))
+        reason = F.coalesce(F.when(F.col("_repeats"), F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(Reason.KEY_VERSION))
+        return ranked.withColumns(
+            {
+                C.SURVIVOR: ~lost,
+                C.TIED: F.when(tied & (duplicate | ~retry), F.col("_head.order") == F.col("_top.order")),
+                C.VERDICT: F.when(duplicate | (lost & retry), Verdict.DUPLICATE)
+                .when(tied & F.col("_clashes"), Verdict.CONFLICT)
+                .when(tied, loser_of(tie))
+                .when(lost, Verdict.SUPERSEDED),
+                C.REASON: F.when(duplicate, reason)
+                .when(lost & retry, F.col(RESENT)["level"])
+                .when(tied & F.col("_clashes"), Reason.INCONSISTENT_POSITION)
+                .when(tied, Reason.SAME_VERSION)
+                .when(lost, Reason.IN_BATCH),
+                **{
+                    name: F.when(~duplicate & lost & retry, F.col(RESENT)[part])  # the message that it repeats
+                    .when(tied, F.col("_head")[part])
+                    .when(lost, F.col("_top")[part])
+                    for name, part in ((C.WINNER, "order"), (C.WITNESS, "witness"))
+                },
+            }
+        ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", LEVEL, RESENT)
+
+    def apart(self) -> tuple[str, ...]:
+        """The key; the version and the content."""
+        return (C.KEY, C.VERSION, C.compared(self.dataset))
+
+    def are_two(self, differ: Mapping[str, Column]) -> Column:
+        """Two keys; or of one key two versions and two contents, so that two records differ in both."""
+        return differ[C.KEY] | reduce(Column.__and__, (differ[name] for name in self.apart()[1:]))
+
+    def base_columns(self, state: DataFrame) -> DataFrame:
+        """With the version."""
+        return self.named_columns(state, C.VERSION)
+
+    def judge(
+        self,
+        staged: DataFrame,
+        base: DataFrame,
+        place: Place = as_it_lies,
+        within: tuple[str, ...] = (),
+        links: Sequence[Link] = (),
+    ) -> DataFrame:
+        """By a join of each record with the row of its key."""
+        del place, within, links
+        return judge_by(winner, loser, self.version.tie, staged, base, self.dataset, self._finding)
+
+    def _finding(self, f: Facts) -> Column:
+        """The table's row of another version of the key, and of other content, has the same narrow identity."""
+        other_version = F.col(C.VERSION) != F.col(U.BASE + C.VERSION)
+        return finding(self.dataset, f.same_levels, f.has & other_version & ~f.same)
+
+    def row_columns(self) -> list[str]:
+        """The version."""
+        return [C.VERSION]
+
+    def went_back(self) -> Column:
+        """Whether (version, order) of the row went down."""
+        base, version, before = F.col(BASE_ORDER), F.col(C.VERSION), F.col(BASE_VERSION)
+        order_down = (F.col(C.ORDER) > base) if self.version.tie == FIRST else (F.col(C.ORDER) < base)
+        return base.isNotNull() & ((version < before) | ((version == before) & order_down))

@@ -1,0 +1,337 @@
+"""Guard contiguous: a version is applied only behind the one before it, whatever order they arrive in.
+
+The row of a key is the winner at version n, where n ends the unbroken run from `first` on; or, where a gap was accepted
+(`onefold.decisions.accepted_gaps`), from the highest version that is there and needs none before it. Winners above a
+gap are *held*: rows of the state table that readers do not see. So the table has of each key at most one row that is
+live or deleted (its *head*), and at most one held row a version above it; all of it is a function of the set of
+records.
+
+What is judged are the batch's winners together with the head and the held rows of their keys: one window by key, in the
+order of versions. The winners below the head are not known any more; a record there is superseded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dataset.reserved_columns import FLAT_ORDER
+from onefold.decisions.accepted_gaps import Link
+from onefold.folding import upsert
+from onefold.folding.levels import finding, narrowest, same_levels
+from onefold.folding.strategy import BASE_VERSION, Faults, Narrow, Place, as_it_lies
+from onefold.folding.ties import answered, in_order, is_before_winner, reason_of, verdict_of
+from onefold.folding.upsert import version_in
+from onefold.folding.witness import witness_in
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.values.canonical import same_content
+from onefold.values.rejection import rejected
+from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
+
+HEADS = (RowState.LIVE, RowState.DELETED)
+"""States of the row that a key has for readers."""
+
+
+class Fold(upsert.Fold):
+    """Mode upsert, guard contiguous."""
+
+    EVERY_VERSION = True  # each is a link of its key's chain
+    MEETS_KEYS_ALONE = False
+    KEPT = (C.DELETED,)
+
+    def own_columns(self) -> tuple[dict[str, Column], list[Column]]:
+        """The version, which is not below the first of a key."""
+        columns, refused = super().own_columns()
+        first = self.version.begins
+        below = F.when(
+            columns[C.VERSION] < first, rejected(Reason.BEFORE_FIRST, F.lit(f"the first version of a key is {first}"))
+        )
+        return columns, [*refused, below]
+
+    def base_columns(self, state: DataFrame) -> DataFrame:
+        """By the names that staging has, for the rows are judged together."""
+        levels = [name for name in C.LEVELS.values() if name in state.columns]
+        content = dict.fromkeys((C.HASH, C.compared(self.dataset)))
+        by = C.row_key(self.dataset)
+        return state.select(*by, C.VERSION, C.ORDER, *content, C.DELETED, U.STATE, *levels)
+
+    def judge(
+        self,
+        staged: DataFrame,
+        base: DataFrame,
+        place: Place = as_it_lies,
+        within: tuple[str, ...] = (),
+        links: Sequence[Link] = (),
+    ) -> DataFrame:
+        """Next to the batch's records there is a row for each row of the base that changes (`_survivor` is null): with
+        a verdict where a held record becomes a link or the head (it is *woken*), without one where a row only goes.
+
+        The keys of `links` that the batch itself accepts are judged, too.
+        """
+        dataset = self.dataset
+        by = C.row_key(dataset)
+        fresh = F.col(C.SURVIVOR) & ~F.col(U.COVERED)
+        keys = staged.where(fresh).select(*by).distinct()
+        if own := [one for one in links if one.own]:
+            keys = keys.unionByName(_keys_of(base.sparkSession, own, base)).distinct()
+        known = base.join(keys, by, "left_semi").withColumn(_BASE, F.lit(True))
+        winners = staged.where(fresh).withColumns({_BASE: F.lit(False), U.STATE: F.lit(None).cast("string")})
+        rows = place(winners.unionByName(known, allowMissingColumns=True))
+        rows = mark_links(rows, _LINKED, links)
+        judged = _decided(_placed(rows, dataset, within), dataset).drop(*within)
+        others = _others(staged.where(~fresh), base, by, dataset)
+        return judged.unionByName(others, allowMissingColumns=True)
+
+    def state_of_row(self) -> Column:
+        """As it was judged: a row may wait."""
+        return F.col(U.BECOMES)
+
+    def makes_row(self) -> Column:
+        """Whether the row is a head."""
+        return F.col(U.BECOMES).isin(*HEADS)
+
+    def merge_statement(
+        self, target: str, source: str, same_key: Sequence[str], columns: Sequence[str], changes: Collection[str]
+    ) -> str | None:
+        """A held row that wakes keeps what it has, and no payload of it is carried."""
+        if not {*changes} - {Action.INSERT}:
+            return None
+        names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
+        same = [*same_key, *(f"t.{name} <=> s.{name}" for name in (C.VERSION, *FLAT_ORDER.values()))]
+        same.append(f"s.{U.ACTION} <> '{Action.INSERT}'")
+        return (
+            f"MERGE INTO {target} t USING {source} s ON {' AND '.join(same)} "
+            f"WHEN MATCHED AND s.{U.ACTION} = '{Action.REMOVE}' THEN DELETE "
+            f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE} "
+            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+        )
+
+    def changed(self, rows: DataFrame, actions: DataFrame, narrowed: Narrow) -> DataFrame:
+        """Heads and held rows of the keys of the actions. Adds `_base_version`, of the head."""
+        del narrowed
+        by = C.row_key(self.dataset)
+        return rows.join(actions.groupBy(*by).agg(F.max(U.BASE + C.VERSION).alias(BASE_VERSION)), by)
+
+    def written(self, rows: DataFrame, actions: DataFrame) -> DataFrame | None:
+        """All rows of the keys of the actions, for held rows wake in place."""
+        return self.changed(rows, actions, lambda some, _: some)
+
+    def keys(self, changed: DataFrame) -> DataFrame:
+        """`repeated`: two heads, or a version twice."""
+        heads, versions = F.count_if(F.col(U.STATE).isin(*HEADS)), F.count_distinct(C.VERSION)
+        return changed.groupBy(C.KEY).agg(((heads > 1) | (versions < F.count("*"))).alias("repeated"))
+
+    def faults(
+        self,
+        changed: DataFrame,
+        null: Column,
+        actions: DataFrame,
+        meant: Mapping[str, int],
+        keys: int,
+        links: Sequence[Link],
+    ) -> Faults:
+        """Heads that went back; and actions that are not on the branch, and held rows that have no gap below them, or
+        whose gap was accepted."""
+        del meant, keys
+        below = F.lit(self.version.begins - 1)
+        version, is_head = F.col(C.VERSION), F.col(U.STATE).isin(*HEADS)
+        nulls = changed.where(null).count()
+        linked = mark_links(changed.where(~is_head), _LINKED, links).where(_LINKED).count()
+        of_key = changed.groupBy(C.KEY, BASE_VERSION).agg(
+            F.max(F.when(is_head, version)).alias("head"), F.min(F.when(~is_head, version)).alias("lowest")
+        )
+        head = F.coalesce("head", below)
+        back = F.col(BASE_VERSION).isNotNull() & (head < F.col(BASE_VERSION))
+        no_gap = F.col("lowest") <= head + 1
+        counted = of_key.agg(F.count_if(back).alias("back"), F.count_if(no_gap).alias("no_gap")).first()
+        place = [C.KEY, C.VERSION, C.ORDER]
+        # Where positions are inferred, what goes and what comes may have one place; what only goes leaves none there.
+        becomes = F.max(F.when(F.col(U.ACTION) != Action.REMOVE, F.col(U.BECOMES)))
+        met = actions.groupBy(*place).agg(becomes.alias(U.BECOMES)).join(changed.select(*place, U.STATE), place, "left")
+        wrong = met.agg(F.count_if(~F.col(U.STATE).eqNullSafe(F.col(U.BECOMES)))).first()
+        assert counted is not None
+        assert wrong is not None
+        return Faults(nulls, int(counted.back), int(wrong[0]) + int(counted.no_gap) + linked)
+
+
+_BASE, _ROWS, _LINKED = "_is_base", "_rows", "_linked"
+_HEAD, _TWIN, _FIRST, _RUN, _END = "_chain_head", "_chain_twin", "_chain_first", "_chain_run", "_chain_end"
+
+
+def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
+    """Where each link is: the head, the base's row of its version, whether it wins its version, and the run."""
+    version, first = F.col(C.VERSION), F.lit(version_in(dataset).begins)
+    own = [C.ORDER, C.HASH, C.compared(dataset), C.VERSION, U.STATE]
+    known = dict.fromkeys([*own, *(name for name in C.LEVELS.values() if name in rows.columns)])
+    row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
+    ordered = Window.partitionBy(C.KEY, *within).orderBy(version.asc(), *_preference(dataset))
+    is_head = F.col(_BASE) & F.col(U.STATE).isin(*HEADS)
+    placed = rows.withColumns(
+        {
+            _LINKED: F.max(F.when(F.col(_LINKED), version)).over(_whole(ordered)),
+            _HEAD: F.first(F.when(is_head, row), ignorenulls=True).over(_whole(ordered)),
+            _FIRST: F.coalesce(F.lag(C.VERSION).over(ordered) != version, F.lit(True)),
+            _TWIN: F.first(F.when(F.col(_BASE), row), ignorenulls=True).over(
+                _whole(Window.partitionBy(C.KEY, *within, C.VERSION).orderBy(*_preference(dataset)))
+            ),
+        }
+    )
+    head = F.greatest(F.coalesce(F.col(_HEAD)["version"], first - 1), F.col(_LINKED))
+    above = F.col(_FIRST) & (version > head)
+    rows_before = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    number = F.count(F.when(above, True)).over(rows_before)
+    counted = placed.withColumn(_RUN, (version > head) & (version == head + number))
+    end = F.max(F.when(F.col(_RUN), version)).over(_whole(ordered))
+    return counted.withColumn(_END, F.coalesce(end, head))
+
+
+def _preference(dataset: Dataset) -> list[Column]:
+    """Of one version the winner first; of equals the one that the base has."""
+    return [*in_order(version_in(dataset).tie), F.col(_BASE).desc()]
+
+
+def _whole(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+
+
+def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
+    tie, exact = version_in(dataset).tie, F.lit(dataset.source.exact)
+    head, twin, version, end = F.col(_HEAD), F.col(_TWIN), F.col(C.VERSION), F.col(_END)
+    base, wins = F.col(_BASE), F.col(_FIRST)
+    has_head, met = head["version"].isNotNull(), twin["version"].isNotNull()
+    same, same_order = _same_content(dataset, twin), F.col(C.ORDER) == twin["order"]
+    at_end, above = version == end, version > end
+    fresh = (
+        F.when(F.col(C.DELETED), Reason.DELETE)
+        .when(has_head & (head["state"] == RowState.LIVE), Reason.UPDATE)
+        .otherwise(Reason.INSERT)
+    )
+    becomes = (
+        F.when(above, RowState.HELD).when(F.col(C.DELETED), RowState.DELETED).otherwise(RowState.LIVE)
+    )  # of a row that is the head, or stays above a gap
+
+    # Of the batch.
+    inconsistent = met & same_order & ~same & exact
+    new = version > F.coalesce(head["version"], F.lit(version_in(dataset).begins) - 1)
+    verdict = (
+        F.when(met & same, Verdict.DUPLICATE)
+        .when(inconsistent, Verdict.CONFLICT)
+        .when(met, verdict_of(tie, wins))
+        .when(~new, Verdict.SUPERSEDED)
+        .when(above, Verdict.HELD)
+        .otherwise(Verdict.APPLIED)
+    )
+    reason = (
+        F.when(met & same, narrowest(dataset, _same_levels(twin, rows), same_order, Reason.KEY_VERSION))
+        .when(inconsistent, Reason.INCONSISTENT_POSITION)
+        .when(met, reason_of(tie, wins))
+        .when(~new, Reason.STORED)
+        .when(above, Reason.VERSION_GAP)
+        .when(at_end, fresh)
+        .otherwise(Reason.FOLDED)
+    )
+    acts = wins & (at_end | above)
+    # Of the base: a head that another row follows, a held row that is a link or the head now, and what was beaten.
+    was_head = F.col(U.STATE).isin(*HEADS)
+    goes = ~wins | (version < end)
+    woken = base & ~was_head & wins & ~above
+    change = F.when(goes, Action.REMOVE).when(woken, Action.WAKE)
+    decided = rows.withColumns(
+        {
+            C.VERDICT: F.when(base, F.when(woken, Verdict.APPLIED)).otherwise(verdict),
+            C.REASON: F.when(base, F.when(woken, F.when(at_end, fresh).otherwise(Reason.FOLDED))).otherwise(reason),
+            U.SCOPE: F.when(base | has_head | met, Scope.STORED).otherwise(Scope.IN_BATCH),
+            U.OTHER: F.when(~base, F.coalesce(twin["order"], F.when(~above, head["order"]))),
+            U.WON: ~base & met & ~same & wins,
+            U.ACTION: F.when(base, change).otherwise(F.when(acts, Action.INSERT)),
+            U.BECOMES: becomes,
+            U.BASE + C.ORDER: head["order"],
+            U.BASE + C.VERSION: head["version"],
+            U.COVERED: F.when(base, False).otherwise(F.col(U.COVERED)),
+            U.FINDING: F.when(~base, F.coalesce(F.col(U.FINDING), _finding(dataset, head, rows))),
+            C.WITNESS: F.when(~base & (met | has_head), witness_in(F.coalesce(twin, head), rows)),
+        }
+    )
+    changed = ~base | F.col(U.ACTION).isNotNull()
+    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _FIRST, _RUN, _END, U.STATE)
+
+
+def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
+    """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
+    known = [name for name in (C.ORDER, C.VERSION, C.HASH, C.COMPARED, C.PRODUCER) if name in base.columns]
+    row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
+    known_rows = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
+    met = [rows[name] == known_rows[name] for name in by]
+    found = rows.join(known_rows, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
+    contradicts = F.lit(False)
+    if dataset.source.exact:  # an inferred position contradicts nothing, and may be that of several rows
+        here = F.filter(_ROWS, lambda one: one["order"] == F.col(C.ORDER))
+        differs = F.exists(here, lambda one: ~same_content(one["hash"], F.col(C.HASH)))
+        # It had its effect: there is a row of its version, or a head above it.
+        followed = F.exists(_ROWS, lambda one: one["version"] >= F.col(C.VERSION))
+        contradicts = F.coalesce(differs, F.lit(False)) | ~F.coalesce(followed, F.lit(False))
+    covered = F.col(U.COVERED) & F.col(C.KEY).isNotNull()
+    repeated = F.when(contradicts, Reason.INCONSISTENT_POSITION).otherwise(Reason.POSITION)
+    # A loser of the batch answers to the row that the table has of its version, where the batch's winner does.
+    twin = F.get(F.filter(_ROWS, lambda one: one["version"] == F.col(C.VERSION)), F.lit(0))
+    tie = version_in(dataset).tie
+    answers = F.coalesce(is_before_winner(twin["order"], tie), F.lit(False))
+    verdict, reason = answered(_same_content(dataset, twin), tie, Reason.KEY_VERSION)
+    was = F.col(C.VERDICT)
+    return found.withColumns(
+        {
+            C.VERDICT: F.when(covered, F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE))
+            .when(answers, verdict)
+            .otherwise(was),
+            C.REASON: F.when(covered, repeated).when(answers, reason).otherwise(F.col(C.REASON)),
+            U.SCOPE: F.when(covered | (answers & (verdict != was)), Scope.STORED).otherwise(Scope.IN_BATCH),
+            U.OTHER: F.when(covered, F.col(C.ORDER)).when(answers, twin["order"]).otherwise(F.col(C.WINNER)),
+            C.WITNESS: F.when(answers & ~covered, witness_in(twin, rows)).otherwise(F.col(C.WITNESS)),
+            U.WON: F.lit(False),
+            U.ACTION: F.lit(None).cast("string"),
+            U.BECOMES: F.lit(None).cast("string"),
+        }
+    ).drop(_ROWS)
+
+
+def _same_content(dataset: Dataset, other: Column) -> Column:
+    """Whether a record's content is that of another, a struct, as the dataset compares them."""
+    content = C.compared(dataset)
+    return same_content(F.col(content), other[content.removeprefix("_")])
+
+
+def _same_levels(other: Column, rows: DataFrame) -> dict[str, Column]:
+    """Of each level that rows have, whether another row, a struct of their columns, has the same identity."""
+    return same_levels(rows, lambda name: other[name.removeprefix("_")], lambda name: name in rows.columns)
+
+
+def _finding(dataset: Dataset, head: Column, rows: DataFrame) -> Column:
+    """The level at which the head, of another version and content, has the same identity."""
+    differs = (head["version"] != F.col(C.VERSION)) & ~_same_content(dataset, head)
+    return finding(dataset, _same_levels(head, rows), differs)
+
+
+def _keys_of(session: SparkSession, links: Sequence[Link], like: DataFrame) -> DataFrame:
+    """The keys (and periods) of links, with the types that another frame has."""
+    rows = session.createDataFrame([(one.key, one.period) for one in links], f"{C.KEY} binary, {C.WITHIN} string")
+    if C.WITHIN not in like.columns:
+        return rows.select(C.KEY)
+    return rows.withColumn(C.WITHIN, F.col(C.WITHIN).cast(like.schema[C.WITHIN].dataType))
+
+
+_LINK, _LINKS_TO = "_chain_link", "_chain_links_to"
+
+
+def mark_links(rows: DataFrame, name: str, links: Sequence[Link]) -> DataFrame:
+    """Add a column: whether a row's version of its key needs none before it. No exchange."""
+    if not links:
+        return rows.withColumn(name, F.lit(False))
+    shape = f"{_LINK} binary, {_LINKS_TO} bigint"
+    known = rows.sparkSession.createDataFrame([(one.key, one.version) for one in links], shape)
+    same = (rows[C.KEY] == F.col(_LINK)) & (rows[C.VERSION] == F.col(_LINKS_TO))
+    marked = rows.join(F.broadcast(known.distinct()), same, "left")
+    return marked.withColumn(name, F.col(_LINK).isNotNull()).drop(_LINK, _LINKS_TO)

@@ -1,0 +1,89 @@
+"""A record's version, and versions that do not compare: offsets of two partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dataset.expressions import Path, parse
+from onefold.dataset.modes.version import Version
+from onefold.folding.positions import partition_of
+from onefold.records import envelope as E
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.values.decode import REJECTED
+from onefold.values.expressions import compile_expression
+from onefold.values.rejection import rejected, unusable
+from onefold.vocabulary import Reason
+
+APART = "_apart"
+"""While a batch is judged: order of an earlier record of the key with which a record's version does not compare."""
+_OFFSETS = 1 << 48
+"""More than a partition ever has: the offsets of a re-created topic, read as versions, start above it."""
+
+
+def version_of(version: Version) -> tuple[Column, list[Column]]:
+    """A record's version, and why it has none. Of the number it expects, only the next can follow."""
+    given = [(place, text, compile_expression(parse(text))) for place, text in version.expressions]
+    refused = [unusable(part, Reason.NULL_VERSION, text) for _, text, part in given]
+    parts = [_of_incarnation(text, part.value) for place, text, part in given if place == "from"]
+    for expected in (part.value for place, _, part in given if place == "expected"):
+        following = F.try_add(expected, F.lit(1))  # null behind the greatest number
+        made = parts[0] if parts else following
+        said = F.concat(F.lit("it expects version "), expected.cast("string"))
+        if parts:
+            said = F.concat(said, F.lit(" and makes "), made.cast("string"))
+        refused.append(F.when(following.isNull() | (made != following), rejected(Reason.WRONG_STEP, said)))
+        parts = [made]
+    return parts[0] if len(parts) == 1 else _composite(parts), refused
+
+
+def _of_incarnation(text: str, part: Column) -> Column:
+    """A part of a version; an offset behind all those of earlier incarnations of the topic."""
+    if parse(text) != Path("offset"):
+        return part
+    return part + (F.col(E.INCARNATION).cast("bigint") - 1) * F.lit(_OFFSETS)
+
+
+def _composite(parts: Sequence[Column]) -> Column:
+    """A version of several parts, as one value that orders by the first, then the second, and so on."""
+    return F.struct(*(part.alias(f"v{number}") for number, part in enumerate(parts, 1)))
+
+
+def set_apart(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
+    """Records whose version does not compare with that of an earlier one of their key leave the fold, as a conflict:
+    what is before the offset is equal, and they are of another partition. Adds `APART`, the order of that other."""
+    if dataset.before_offset is None:
+        return records
+    key: list[Column | str] = [C.KEY, *within, *_before_offset(dataset, F.col(C.VERSION))]
+    first = F.min(C.ORDER).over(Window.partitionBy(*key))
+    apart = F.col(C.KEY).isNotNull() & (partition_of(first) != partition_of(F.col(C.ORDER)))
+    marked = records.withColumn(APART, F.when(apart, first))
+    said = F.concat(
+        F.lit("offsets of two partitions order nothing: an earlier record of the key is in "),
+        *(F.col(APART)[name].cast("string") if name else F.lit("-") for name in ("topic", "", "partition")),
+    )
+    gone = F.col(APART).isNotNull()
+    left = F.when(gone, F.struct(F.lit(Reason.INCOMPARABLE_VERSION).alias("reason"), said.alias("detail")))
+    return marked.withColumns({REJECTED: F.coalesce(F.col(REJECTED), left), C.KEY: F.when(~gone, F.col(C.KEY))})
+
+
+def are_apart(has: Column, base_order: Column, dataset: Dataset) -> Column:
+    """Whether a version does not compare with that of the row that the base has: only the offsets differ, of two
+    partitions."""
+    if dataset.before_offset is None:
+        return F.lit(False)
+    parts = (_before_offset(dataset, F.col(one)) for one in (C.VERSION, U.BASE + C.VERSION))
+    same = (one == other for one, other in zip(*parts, strict=True))
+    elsewhere = partition_of(F.col(C.ORDER)) != partition_of(base_order)
+    return F.coalesce(reduce(Column.__and__, same, has & elsewhere), F.lit(False))
+
+
+def _before_offset(dataset: Dataset, version: Column) -> list[Column]:
+    """The parts of a version that are before an offset."""
+    several = dataset.apply.version is not None and len(dataset.apply.version.parts) > 1
+    return [version[f"v{number}"] for number in range(1, 1 + (dataset.before_offset or 0))] if several else []

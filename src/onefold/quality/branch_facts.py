@@ -1,0 +1,213 @@
+"""Count the facts of a branch that the checks judge: with plain Spark, over the batch's keys and their buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial, reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.dataset.masks import HIDDEN, masked
+from onefold.decisions.accepted_gaps import links_of
+from onefold.folding.strategy import folding_of
+from onefold.lake import CATALOG, Lake
+from onefold.landing.land import manifest_of
+from onefold.landing.plan import find_plan
+from onefold.quality.chains import first_held, held_rows
+from onefold.quality.checks.facts import BranchFacts, RowCounts
+from onefold.quality.checks.held import limit_exceeded
+from onefold.quality.examples import EXAMPLES
+from onefold.records import envelope as E
+from onefold.records.read import count_landed
+from onefold.spark.flat_structs import read_flat
+from onefold.spark.key_filter import narrowed
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.upsert.counts import refused_delete
+from onefold.upsert.documents import Upserted
+from onefold.upsert.forgotten import of_keys, without_keys
+from onefold.upsert.replay import entries_left
+from onefold.upsert.state import count_quarantined, read_appended, read_state
+from onefold.vocabulary import Action, RowState, Verdict, outcome_of
+
+NAMED_DELETES = 5
+"""Rejected deletes that the check names; the actions have them all."""
+
+
+def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+    """The branch's rows of the keys of the actions, with what `Folding.changed` adds.
+
+    Of the fields only those of the key are read (L8).
+    """
+    folding = folding_of(dataset)
+    own = [*C.row_key(dataset), C.ORDER, U.STATE, *folding.row_columns()]
+    rows = read_state(session, dataset, upserted.head, upserted.within)
+    rows = rows.select(*dict.fromkeys([*own, *dataset.row_key_columns]))
+    narrow = partial(narrowed, dataset=dataset, large=upserted.narrow)
+    return folding.changed(rows, acting(session, upserted), narrow)
+
+
+def acting(session: SparkSession, upserted: Upserted) -> DataFrame:
+    """The actions that change a row."""
+    return read_flat(session, upserted.actions).where(F.col(U.ACTION).isNotNull())
+
+
+def written_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+    """The branch's rows that the batch wrote, with all columns. Of other rows no field is read (L8), but where rows
+    change in place (`Folding.written`)."""
+    rows = read_state(session, dataset, upserted.head, upserted.within)
+    written = folding_of(dataset).written(rows, acting(session, upserted))
+    return read_appended(session, dataset, upserted.base, upserted.head) if written is None else written
+
+
+def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
+    """The live rows among state rows, with the published columns."""
+    return rows.where(F.col(U.STATE) == RowState.LIVE).select(*dataset.published_columns)
+
+
+def count_rows(
+    session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame, forgotten: Sequence[bytes] = ()
+) -> RowCounts:
+    """Count the rows that the checks judge.
+
+    `changed`: `changed_rows`, cached if possible. `forgotten`: digests of the keys that this attempt forgets, of which
+    the base's rows do not count.
+    """
+    folding = folding_of(dataset)
+    keys = folding.keys(changed)
+    repeated = keys.where("repeated")
+    totals = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
+    assert totals is not None
+    links = links_of(dataset, upserted.accepted)
+    faults = folding.faults(
+        changed, _null(dataset, changed), acting(session, upserted), upserted.changes, int(totals.keys), links
+    )
+    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
+
+    def rows_at(snapshot: int) -> int:
+        rows = read_state(session, dataset, snapshot, upserted.within)
+        rows = without_keys(rows, list(forgotten)) if snapshot == upserted.base else rows
+        return rows.where(bucket.isin(upserted.buckets)).select(C.KEY).count() if upserted.buckets else 0
+
+    quarantined, rejected = _quarantined(session, dataset, upserted)
+    base, branch = (read_state(session, dataset, at).schema for at in (upserted.base, upserted.head))
+    return RowCounts(
+        rows_before=rows_at(upserted.base),
+        rows_after=rows_at(upserted.head),
+        added=sum(upserted.changes.get(action, 0) for action in (Action.INSERT, Action.ENTER))
+        - upserted.changes.get(Action.REMOVE, 0),
+        verdicts=session.table(upserted.verdicts).where(F.col("attempt") == upserted.attempt).count(),
+        repeated_keys=int(totals.repeated),
+        nulls=faults.nulls,
+        regressions=faults.regressions,
+        unapplied=faults.unapplied,
+        unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
+        unequal_sums=unequal_sums(session, dataset, upserted, forgotten),
+        quarantined=quarantined,
+        rejected=rejected,
+        forgotten=_rows_left(session, dataset, upserted, list(forgotten)) if forgotten else None,
+        failing_keys=_repeated_keys(changed, repeated, dataset) if totals.repeated else [],
+    )
+
+
+def gather_facts(
+    session: SparkSession,
+    lake: Lake,
+    dataset: Dataset,
+    upserted: Upserted,
+    counts: RowCounts,
+    conflicts: Sequence[dict[str, Any]],
+) -> BranchFacts:
+    """Everything that the checks judge. `conflicts`: some, as `examples.examples_of` shows them."""
+    manifest = manifest_of(lake, dataset, upserted.batch)
+    interval = find_plan(lake, dataset, upserted.batch).interval
+    held, oldest_held = held_rows(session, dataset, upserted.head) if dataset.apply.HOLDS else (None, None)
+    facts = BranchFacts(
+        dataset=dataset,
+        upserted=upserted,
+        counts=counts,
+        landed=0 if upserted.unreadable else count_landed(session, lake, dataset, manifest),
+        bare=manifest.bare,
+        interval_end=interval.end if interval else None,
+        judged=datetime.now(UTC),
+        held=held,
+        oldest_held=oldest_held,
+        first_held=(),
+        rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
+        conflicts=conflicts,
+    )
+    if not limit_exceeded(facts):
+        return facts
+    return replace(facts, first_held=first_held(session, dataset, upserted.head, dataset.row_key_columns))
+
+
+def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
+    """Entries that the branch's quarantine has of the batch, and that it must have."""
+    if upserted.replays:
+        return entries_left(session, dataset, upserted)
+    counts = upserted.counts.get(Verdict.REJECTED, {})
+    rejected = sum(count for reason, count in counts.items() if outcome_of(Verdict.REJECTED, reason).quarantined)
+    return count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0, rejected
+
+
+def _rows_left(session: SparkSession, dataset: Dataset, upserted: Upserted, forgotten: list[bytes]) -> int:
+    """Rows that the branch has of forgotten keys, and that no action wrote."""
+    written = session.table(upserted.actions).where(F.col(U.ACTION).isNotNull()).select(C.KEY)
+    return of_keys(read_state(session, dataset, upserted.head), forgotten).join(written, C.KEY, "left_anti").count()
+
+
+def unequal_sums(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> int | None:
+    """Keys whose row did not move by what its entries moved, by two snapshots and not by the actions; None: the mode
+    makes no row of entries.
+
+    Of both snapshots only rows of the batch's keys count, and entries that are `gone` with it.
+    """
+    if not dataset.apply.KEEPS_ENTRIES:
+        return None
+    touched = acting(session, upserted).select(C.KEY)
+    if gone:
+        touched = touched.unionByName(session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary"))
+    snapshots = ((upserted.head, 1), (upserted.base, -1))
+    read = [
+        (narrowed(read_state(session, dataset, one), touched, dataset, large=upserted.narrow), by)
+        for one, by in snapshots
+    ]
+    unmoved = folding_of(dataset).unmoved([(rows.join(touched, C.KEY, "left_semi"), sign) for rows, sign in read])
+    return None if unmoved is None else unmoved.count()
+
+
+def _null(dataset: Dataset, changed: DataFrame) -> Column:
+    """A row without its key or a part of its version, or a live one without a column of its key."""
+    always = [F.col(C.KEY)]
+    if version := dataset.apply.version:
+        several = len(version.parts) > 1
+        parts = changed.select(f"{C.VERSION}.*").columns if several else []
+        always += [F.col(C.VERSION)[part] for part in parts] or [F.col(C.VERSION)]
+    live = [F.col(name).isNull() & (F.col(U.STATE) == RowState.LIVE) for name in dataset.row_key_columns]
+    return reduce(Column.__or__, [*(column.isNull() for column in always), *live])
+
+
+def _repeated_keys(changed: DataFrame, repeated: DataFrame, dataset: Dataset) -> list[dict[str, str]]:
+    """Some keys that have several rows, as readers see them."""
+    digests = [row[C.KEY] for row in repeated.select(C.KEY).limit(EXAMPLES).collect()]
+    names = dataset.row_key_columns or [C.KEY]
+    shown = changed.where(F.col(C.KEY).isin(digests)).select(*(F.col(name).cast("string") for name in names))
+    return [masked(dataset, row.asDict()) for row in shown.distinct().limit(EXAMPLES).collect()]
+
+
+def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
+    """Some rejected deletes by key and position, and how many more there are."""
+    at = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
+    text = F.substring(F.col(C.RAW_KEY).cast("string"), 1, 80)
+    key = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(F.substring(C.RAW_KEY, 1, 40))))
+    place = F.coalesce(F.concat(at[0], F.lit("-"), at[1], F.lit("@"), at[2]), F.concat_ws(":", E.OBJECT, E.LINE))
+    shown = F.lit(HIDDEN) if dataset.mask else F.coalesce(key, F.lit("null"))
+    rows = read_flat(session, upserted.actions).where(refused_delete(dataset)).orderBy(*at, E.OBJECT, E.LINE)
+    named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).limit(NAMED_DELETES).collect()]
+    more = upserted.refused_deletes - len(named)
+    return [*named, f"and {more} more"] if more else named

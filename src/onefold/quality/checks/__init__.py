@@ -1,0 +1,115 @@
+"""The checks of the gate, by id: plain Python over facts, or expectations over rows as data. Imports no engine.
+
+A new check is a function in the file of its family, and a row in `CHECKS`. A fact that nobody counts yet is a field in
+`facts.py`, counted in `onefold.quality.branch_facts`.
+"""
+
+from __future__ import annotations
+
+from onefold.quality.checks import conservation, freshness, held, laws, rates
+from onefold.quality.checks.check import BLOCKING, WARNING, Check, Measurement, RowExpectation, figure
+from onefold.quality.checks.facts import BranchFacts, RowCounts
+
+__all__ = [
+    "BLOCKING",
+    "CHECKS",
+    "WARNING",
+    "BranchFacts",
+    "Check",
+    "Measurement",
+    "RowCounts",
+    "RowExpectation",
+    "figure",
+    "id_of",
+    "title_of",
+]
+
+_ROWS = (
+    Check("unique_keys", "every key at most once (plain Spark)", law="L3", waivable=False, measure=laws.unique_keys),
+    Check("no_nulls", "no null key or version", law="L4", waivable=False, measure=laws.nulls),
+    Check(
+        "no_regressions", "no row went back in version and order", law="L4", waivable=False, measure=laws.regressions
+    ),
+    Check(
+        "actions_applied",
+        "every action is on the branch",
+        earlier_titles=("every action stands on the branch",),
+        law="L5",
+        waivable=False,
+        measure=laws.actions,
+    ),
+    Check("row_count", "rows after = rows before + inserted", law="L2", waivable=False, measure=laws.row_count),
+    Check("same_columns", "columns as published", law="L1", waivable=False, measure=laws.columns),
+    Check("sums_of_entries", "sums moved as their entries", law="L1", waivable=False, measure=laws.sums),
+    Check("quarantine_complete", "rejected records quarantined", law="L6", waivable=False, measure=laws.quarantine),
+    Check(
+        "nothing_forgotten_left", "no row of a forgotten key is left", law="L1", waivable=False, measure=laws.forgotten
+    ),
+    Check("unique_key_digest", "key digest unique", law="L3", waivable=False, expect=laws.unique_key_digest),
+    Check("unique_key_columns", "{} unique", law="L3", waivable=False, expect=laws.unique_key_columns),
+    Check("key_not_null", "{} not null", expect=laws.key_not_null),
+    Check(
+        "verdicts_given",
+        "records landed = verdicts given",
+        variants=(
+            "records landed (and woken) = verdicts given",
+            "records replayed = verdicts given",
+            "records replayed (and woken) = verdicts given",
+        ),
+        law="L2",
+        waivable=False,
+        measure=conservation.verdicts,
+    ),
+    Check(
+        "unexplained_offsets",
+        "no unexplained offset",
+        law="L2",
+        waivable=False,
+        loss=True,
+        measure=conservation.unexplained_offsets,
+    ),
+    Check("nothing_lost", "offsets gone before they were landed", loss=True, measure=conservation.lost_offsets),
+    Check(
+        "consistent_positions",
+        "no position with two contents",
+        law="L1",
+        waivable=False,
+        measure=conservation.positions,
+    ),
+    Check(
+        "comparable_versions",
+        "no versions that cannot be compared",
+        law="L4",
+        waivable=False,
+        measure=conservation.versions,
+    ),
+    Check("conflicts", "conflicts", variants=("conflicts, reused identities included",), measure=rates.conflicts),
+    Check("duplicate_rate", "duplicate rate", measure=rates.duplicate_rate),
+    Check("rejected_rate", "rejected rate", measure=rates.rejected_rate),
+    Check("mostly_rejected", "rejected records, of a batch of any size", measure=rates.mostly_rejected),
+    Check("rejected_deletes", "rejected deletes", measure=rates.rejected_deletes),
+    Check("freshness", "age of the newest record, seconds", measure=freshness.age),
+    Check("held_age", "age of the oldest held record, seconds", measure=held.age),
+    Check("held_records", "records held", measure=held.count),
+)
+CHECKS: dict[str, Check] = {check.id: check for check in _ROWS}
+"""Every check that the gate makes of its own, in the order of its results. Those of a dataset's suite come after them:
+each has what it expects, as `expect_…(column="…")`, as id and title."""
+assert len(CHECKS) == len(_ROWS), "each id is of one check"
+
+
+def id_of(word: str) -> str:
+    """The id of the check that a word names: an id, or any title that the check has or had. Other words are given back,
+    such as a check of a dataset's suite."""
+    for check in CHECKS.values():
+        columns = check.columns_of(word)
+        if columns is not None:
+            return check.id_for(columns)
+    return word
+
+
+def title_of(word: str) -> str:
+    """The title of the check that a word names, as `id_of` takes words."""
+    name, bracket, columns = id_of(word).partition("(")
+    check = CHECKS.get(name)
+    return check.title_for(columns.removesuffix(")").split(", ") if bracket else ()) if check else word

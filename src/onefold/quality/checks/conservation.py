@@ -1,0 +1,52 @@
+"""Every record has a verdict, and every offset is a record or explained (L2); and what was lost before landing."""
+
+from __future__ import annotations
+
+from onefold.offsets import size
+from onefold.quality.checks.check import BLOCKING, WARNING, Measurement, exactly
+from onefold.quality.checks.facts import BranchFacts
+from onefold.upsert.coverage import name_unexplained
+from onefold.vocabulary import Reason, Verdict
+
+NAMED = 5
+"""Unexplained ranges that the check names; the accounts have them all."""
+
+
+def verdicts(facts: BranchFacts) -> Measurement:
+    """Verdicts of the attempt, and records that it landed or replays and held ones that it wakes."""
+    records = "records replayed" if facts.upserted.replays else "records landed"
+    woken = " (and woken)" if facts.upserted.woken else ""
+    title = f"{records}{woken} = verdicts given"
+    return exactly(facts.counts.verdicts, facts.landed + facts.upserted.woken, title)
+
+
+def unexplained_offsets(facts: BranchFacts) -> Measurement:
+    """Offsets between landed ones that are neither a record nor explained."""
+    accounts = facts.upserted.accounts
+    missing = sum(size(account.unexplained) for account in accounts)
+    return Measurement(missing, 0, first=name_unexplained(accounts, NAMED))
+
+
+def lost_offsets(facts: BranchFacts) -> Measurement:
+    """Offsets that were gone before they were landed: a warning where the dataset tolerates loss."""
+    refused = facts.dataset.quality.loss == "refused"
+    lost = sum(account.lost for account in facts.upserted.accounts)
+    return Measurement(lost, 0, severity=BLOCKING if refused else WARNING)
+
+
+def positions(facts: BranchFacts) -> Measurement:
+    """Records whose position has another content, too."""
+    return Measurement(_conflicts(facts, Reason.INCONSISTENT_POSITION), 0)
+
+
+def versions(facts: BranchFacts) -> Measurement:
+    """Records whose version does not compare with that of another record of their key."""
+    way_out = (
+        "an offset orders the records of one partition only: declare a version of the value, or [timestamp, offset], "
+        f"which trusts the producers' clocks, and run onefold rebuild {facts.dataset.name}"
+    )
+    return Measurement(_conflicts(facts, Reason.INCOMPARABLE_VERSION), 0, way_out=way_out)
+
+
+def _conflicts(facts: BranchFacts, reason: Reason) -> int:
+    return facts.upserted.counts.get(Verdict.CONFLICT, {}).get(reason, 0)

@@ -1,0 +1,61 @@
+"""What the checks judge. `onefold.quality.branch_facts` counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from onefold.dataset import Dataset
+from onefold.upsert.documents import Upserted
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Rows and keys of the branch, counted by Spark over the batch's keys and the buckets that they lie in."""
+
+    rows_before: int
+    rows_after: int
+    added: int
+    """Rows inserted, less those removed."""
+    verdicts: int
+    repeated_keys: int
+    nulls: int
+    regressions: int
+    unapplied: int
+    unknown_columns: int
+    unequal_sums: int | None
+    """Keys whose sum did not move as their entries; None: the mode has no sums."""
+    quarantined: int
+    rejected: int
+    forgotten: int | None
+    """Rows that are left of keys that the batch forgets; None: it forgets none."""
+    failing_keys: list[dict[str, str]]
+    """Some of the repeated keys, as readers see them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFacts:
+    """One attempt at a batch, and what was counted of its branch."""
+
+    dataset: Dataset
+    upserted: Upserted
+    counts: RowCounts
+    landed: int
+    """Records, counted in the landed bytes again."""
+    bare: bool
+    """Whether the batch only carries a decision out and has no records of its own."""
+    interval_end: datetime | None
+    """None: the batch is of no interval."""
+    judged: datetime
+    held: int | None
+    """Records that wait in the table; None: the mode holds none."""
+    oldest_held: int | None
+    """Timestamp of the oldest of them, milliseconds since 1970."""
+    first_held: Sequence[str]
+    """The oldest of them, by key and version; known only where a limit is exceeded."""
+    rejected_deletes: Sequence[str]
+    """Some rejected deletes, by key and position."""
+    conflicts: Sequence[dict[str, Any]]
+    """Some conflicts with both sides, as the report shows them."""

@@ -1,0 +1,160 @@
+"""Duplicates, rejected records and conflicts, against the limits of `quality`.
+
+Rates are of the records that the dataset wants: those that were covered before, filtered, skipped, aborted or control
+records count in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onefold.dataset import Dataset
+from onefold.quality.checks.check import BLOCKING, WARNING, Measurement
+from onefold.quality.checks.facts import BranchFacts
+from onefold.vocabulary import Outcome, Reason, Verdict, outcome_of
+
+HALF = 0.5
+"""Of a batch of which a larger share is rejected little is usable, however few its records are."""
+FEW = 3
+"""Fields that the gate proposes to leave out of the comparison, at most."""
+
+
+def conflicts(facts: BranchFacts) -> Measurement:
+    """Records in conflict, without those that a law forbids, and reused identities."""
+    upserted, of_laws = facts.upserted, (Reason.INCONSISTENT_POSITION, Reason.INCOMPARABLE_VERSION)
+    of_reasons = upserted.counts.get(Verdict.CONFLICT, {})
+    count = sum(count for reason, count in of_reasons.items() if reason not in of_laws)
+    return Measurement(
+        count + upserted.findings,
+        facts.dataset.quality.max_conflicts,
+        title="conflicts, reused identities included" if upserted.findings else "",
+        way_out="; or ".join(filter(None, (compare_proposal(facts.dataset, facts.conflicts), _other_way_out(facts)))),
+    )
+
+
+def duplicate_rate(facts: BranchFacts) -> Measurement | None:
+    """The share of duplicates; a warning below `min_records`."""
+    limit = facts.dataset.quality.max_duplicate_rate
+    if limit is None:
+        return None
+    duplicates = sum(facts.upserted.counts.get(Verdict.DUPLICATE, {}).values()) - facts.upserted.covered
+    return Measurement(_share(duplicates, facts), limit, severity=_severity(facts))
+
+
+def rejected_rate(facts: BranchFacts) -> Measurement | None:
+    """The share of rejected records; a warning below `min_records`, but not of a sum or a chain, which need every one.
+
+    A replay has none: what it rejects again was counted before.
+    """
+    limit = facts.dataset.max_rejected_rate
+    if facts.upserted.replays or limit is None:
+        return None
+    severity = BLOCKING if _needs_every_record(facts.dataset) else _severity(facts)
+    return Measurement(_share(_rejected(facts), facts), limit, severity=severity)
+
+
+def mostly_rejected(facts: BranchFacts) -> Measurement | None:
+    """The share of rejected records of a batch below `min_records`: all of it where the others only wait."""
+    dataset, upserted = facts.dataset, facts.upserted
+    if _severity(facts) == BLOCKING or _needs_every_record(dataset) or upserted.replays:
+        return None
+    rejected, held = _rejected(facts), sum(upserted.counts.get(Verdict.HELD, {}).values())
+    unusable = 1.0 if rejected and rejected + held >= _wanted(facts) else _share(rejected, facts)
+    return Measurement(unusable, max(HALF, dataset.max_rejected_rate))
+
+
+def rejected_deletes(facts: BranchFacts) -> Measurement | None:
+    """Rejected records that delete, or whose value is null, where the mode deletes."""
+    if not facts.dataset.apply.DELETES or facts.upserted.replays:
+        return None
+    return Measurement(
+        facts.upserted.refused_deletes,
+        facts.dataset.quality.max_rejected_deletes or 0,
+        first=facts.rejected_deletes,
+        way_out=_way_out_of_deletes(facts.dataset),
+    )
+
+
+def compare_proposal(dataset: Dataset, shown: Sequence[dict[str, Any]]) -> str:
+    """Which fields a dataset file can leave out of the comparison: those in which the two contents of each conflict
+    that is shown differ. Nothing where they are many, where they decide, or where a content is not known."""
+    compared = [conflict for conflict in shown if conflict["reason"] in (Reason.SAME_IDENTITY, Reason.SAME_VERSION)]
+    sides = [(conflict["record"].get("fields"), conflict["other"].get("fields")) for conflict in compared]
+    if not sides or any(_says_nothing(dataset, side) for both in sides for side in both):
+        return ""
+    names = {name for record, other in sides for name in record if record[name] != other.get(name)} - dataset.excepted
+    if not 0 < len(names) <= FEW or not names <= dataset.fields.keys() - dataset.bound_fields.keys():
+        return ""
+    given = ", ".join(name for name in dataset.fields if name in names)
+    declared = ", ".join(name for name in dataset.fields if name in names | dataset.excepted)
+    return (
+        f"the contents that are shown differ in {given} only: if that does not make them two things, declare "
+        f"apply.compare: {{except: [{declared}]}}"
+    )
+
+
+def _says_nothing(dataset: Dataset, fields: dict[str, Any] | None) -> bool:
+    """Whether a side of a conflict is not known, or is a tombstone."""
+    return fields is None or all(
+        value is None or name not in dataset.fields or name in dataset.keyed_fields for name, value in fields.items()
+    )
+
+
+def _other_way_out(facts: BranchFacts) -> str:
+    dataset, version = facts.dataset, facts.dataset.apply.version
+    if version and version.tie == "conflict" and not dataset.apply.HOLDS:
+        return (
+            "of several contents of one version apply.version.tie: last takes the one at the larger offset (first: the "
+            "smaller); or declare a version that tells them apart, such as [version, timestamp]"
+        )
+    if not version and dataset.identity.business_key:
+        return "a wider identity.business_key keeps contents apart that are two things"
+    return ""
+
+
+def _way_out_of_deletes(dataset: Dataset) -> str:
+    if dataset.apply.delete_when is None:
+        return (
+            "say what a null value means: apply.delete_when: tombstone deletes its key (every part of apply.key is "
+            "then one of the Kafka key, as key.id), never ignores it"
+        )
+    if dataset.apply.delete_when != "tombstone":
+        return (
+            "a null value is taken for the tombstone behind a delete only where the table has that delete; publish an "
+            "earlier batch that is missing and run this one again, or write apply.delete_when: never where nulls mean "
+            "nothing"
+        )
+    return ""
+
+
+def _outcomes(facts: BranchFacts) -> list[tuple[Outcome, int]]:
+    return [
+        (outcome_of(verdict, reason), count)
+        for verdict, reasons in facts.upserted.counts.items()
+        for reason, count in reasons.items()
+    ]
+
+
+def _wanted(facts: BranchFacts) -> int:
+    """The records that count in rates."""
+    unwanted = sum(count for outcome, count in _outcomes(facts) if not outcome.wanted)
+    return facts.upserted.landed + facts.upserted.replayed - facts.upserted.covered - unwanted
+
+
+def _rejected(facts: BranchFacts) -> int:
+    return sum(count for outcome, count in _outcomes(facts) if outcome.quarantined)
+
+
+def _share(count: int, facts: BranchFacts) -> float:
+    wanted = _wanted(facts)
+    return count / wanted if wanted else 0.0
+
+
+def _severity(facts: BranchFacts) -> str:
+    return WARNING if _wanted(facts) < facts.dataset.quality.min_records else BLOCKING
+
+
+def _needs_every_record(dataset: Dataset) -> bool:
+    """Whether no rejected record is allowed because a sum or a chain with a piece missing stays wrong."""
+    return dataset.quality.max_rejected_rate is None and not dataset.max_rejected_rate

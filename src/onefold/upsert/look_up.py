@@ -1,0 +1,56 @@
+"""The one look-up: a staged batch against the rows that the base has of its keys, and with it every final verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from onefold.dataset import Dataset
+from onefold.decisions.accepted_gaps import Link
+from onefold.folding.strategy import folding_of
+from onefold.spark.key_filter import narrowed
+from onefold.spark.slots import SLOT, in_slots
+from onefold.tables import actions as U
+from onefold.tables import staging as C
+from onefold.vocabulary import Reason, Scope, Verdict
+
+
+def look_up(
+    dataset: Dataset,
+    staged: DataFrame,
+    state: DataFrame,
+    slots: int = 1,
+    links: Sequence[Link] = (),
+    *,
+    keys: DataFrame | None = None,
+    bounded: bool = False,
+) -> DataFrame:
+    """Staged rows (with `_covered`) judged against the base's rows (`Folding.judge`).
+
+    Tables are bucketed alike, so that nothing is shuffled; a folding that judges rows of the base together with the
+    batch's shuffles both, into `slots` parts a bucket. `links` are accepted gaps. `keys`: the batch's, where the base
+    is large beside it; `bounded`: only files of the batch's periods are read.
+    """
+    folding = folding_of(dataset)
+    known = folding.base_columns(state)
+    if folding.MEETS_KEYS_ALONE:
+        if not ((keys is not None and not bounded) or known.select(C.KEY).take(1)):
+            known = F.broadcast(known)  # a scan without files tells no buckets: the join would shuffle the batch
+        elif keys is not None:
+            known = narrowed(known, keys, dataset, large=True)
+    return folding.judge(staged, known, partial(in_slots, dataset=dataset, slots=slots), (SLOT,), links)
+
+
+def mark_repeated(judged: DataFrame) -> DataFrame:
+    """What an earlier batch covers is a duplicate by its position, also where that batch was skipped."""
+    again = F.col(U.COVERED) & (F.col(C.VERDICT) == Verdict.SKIPPED)
+    told = {
+        C.VERDICT: F.lit(Verdict.DUPLICATE),
+        C.REASON: F.lit(Reason.POSITION),
+        U.SCOPE: F.lit(Scope.STORED),
+        U.OTHER: F.col(C.ORDER),
+    }
+    return judged.withColumns({name: F.when(again, of).otherwise(F.col(name)) for name, of in told.items()})

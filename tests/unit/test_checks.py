@@ -1,0 +1,348 @@
+"""The gate's checks on literal facts, and what their table promises: stable ids, one home, a page of docs. No Spark."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onefold.dataset import Dataset
+from onefold.quality import checks
+from onefold.quality.checks import CHECKS, BranchFacts, RowCounts, id_of, title_of
+from onefold.quality.documents import CheckResult, apply_check
+from onefold.upsert.coverage import PartitionAccount
+from onefold.upsert.documents import Upserted
+from onefold.vocabulary import LOST
+
+PROJECT = Path(__file__).parents[2]
+HOME = Path(checks.__file__).parent
+MakeDataset = Callable[..., Dataset]
+NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
+UPSERT = {"apply": {"mode": "upsert", "key": ["id"], "version": {"from": "offset"}}, "identity": {}}
+CHAIN = {
+    "apply": {"mode": "upsert", "key": ["id"], "version": {"from": "n", "guard": "contiguous"}},
+    "identity": {},
+    "value": {"fields": {"id": "string", "n": "long"}},
+}
+INCREMENT = {
+    "apply": {"mode": "increment", "key": ["id"], "add": {"total": "n"}},
+    "identity": {"message_id": "header.m"},
+    "value": {"fields": {"id": "string", "n": "long"}},
+}
+LIMITS = {"max_rejected_rate": 0.2, "max_duplicate_rate": 0.2, "max_conflicts": 1, "min_records": 10}
+RELEASED = {
+    "unique_keys", "no_nulls", "no_regressions", "actions_applied", "row_count", "same_columns", "sums_of_entries",
+    "quarantine_complete", "nothing_forgotten_left", "unique_key_digest", "unique_key_columns", "key_not_null",
+    "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
+    "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "freshness", "held_age", "held_records",
+}  # fmt: skip
+"""Ids that recorded waivers may have: none may be renamed, or taken away."""
+ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
+"""Examples of a report, a metric and a chart; an alert."""
+
+
+# What they find
+
+
+def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any) -> BranchFacts:
+    """Of a sound batch of 20 records, all inserted; and what is otherwise, of the attempt or of the facts."""
+    counted: dict[str, Any] = {
+        "rows_before": 5, "rows_after": 25, "added": 20, "verdicts": 20, "repeated_keys": 0, "nulls": 0,
+        "regressions": 0, "unapplied": 0, "unknown_columns": 0, "unequal_sums": None, "quarantined": 0, "rejected": 0,
+        "forgotten": None, "failing_keys": [],
+    }  # fmt: skip
+    of_attempt = {name: more.pop(name) for name in list(more) if name in Upserted.model_fields}
+    attempt = {"batch": "b", "attempt": "a", "landed": 20, "counts": {"applied": {"insert": 20}}}
+    given: dict[str, Any] = {
+        "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
+        "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
+        "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "conflicts": [],
+    }  # fmt: skip
+    return BranchFacts(**given | more)
+
+
+def find(check: str, of: BranchFacts) -> CheckResult:
+    result = apply_check(CHECKS[check], of)
+    assert result is not None, f"{check} does not apply"
+    return result
+
+
+def of_partition(**more: Any) -> list[PartitionAccount]:
+    account: dict[str, Any] = {"partition": "c/t/1/0", "start": 0, "end": 20, "distinct": 18, "quarantined": 0}
+    return [PartitionAccount.model_validate(account | {"explained": {}, "unexplained": []} | more)]
+
+
+@pytest.mark.parametrize(
+    ("check", "counts", "observed", "expected"),
+    [
+        ("unique_keys", {"repeated_keys": 2}, "2", "0"),
+        ("no_nulls", {"nulls": 1}, "1", "0"),
+        ("no_regressions", {"regressions": 1}, "1", "0"),
+        ("actions_applied", {"unapplied": -1}, "-1", "0"),
+        ("row_count", {"rows_after": 24}, "24", "25"),
+        ("same_columns", {"unknown_columns": 2}, "2", "0"),
+        ("sums_of_entries", {"unequal_sums": 3}, "3", "0"),
+        ("quarantine_complete", {"rejected": 2, "quarantined": 1}, "1", "2"),
+        ("nothing_forgotten_left", {"forgotten": 4}, "4", "0"),
+        ("verdicts_given", {"verdicts": 1_019}, "1,019", "20"),
+    ],
+)
+def test_a_count_that_breaks_a_law_fails_and_cannot_be_waived(
+    dataset: MakeDataset, check: str, counts: dict[str, int], observed: str, expected: str
+) -> None:
+    result = find(check, facts(dataset(), counts=counts))
+    assert (result.status, result.observed, result.expected) == ("failed", observed, expected)
+    assert (result.id, result.severity, result.waivable, result.by) == (check, "blocking", False, "spark")
+    assert result.law == CHECKS[check].law != ""
+
+
+def test_a_sound_batch_passes_every_check_that_applies(dataset: MakeDataset) -> None:
+    sound = facts(dataset(quality=LIMITS))
+    results = {check.id: result for check in CHECKS.values() if (result := apply_check(check, sound))}
+    assert {result.status for result in results.values()} == {"passed"}
+    assert sorted(results) == sorted(
+        ["unique_keys", "no_nulls", "no_regressions", "actions_applied", "row_count", "same_columns",
+         "quarantine_complete", "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions",
+         "comparable_versions", "conflicts", "duplicate_rate", "rejected_rate"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("attempt", "title", "expected"),
+    [
+        ({}, "records landed = verdicts given", "20"),
+        ({"woken": 3}, "records landed (and woken) = verdicts given", "23"),
+        ({"replays": "b0"}, "records replayed = verdicts given", "20"),
+        ({"replays": "b0", "woken": 3}, "records replayed (and woken) = verdicts given", "23"),
+    ],
+)
+def test_verdicts_are_counted_against_what_the_batch_is_made_of(
+    dataset: MakeDataset, attempt: dict[str, Any], title: str, expected: str
+) -> None:
+    result = find("verdicts_given", facts(dataset(), **attempt))
+    assert (result.title, result.id, result.expected) == (title, "verdicts_given", expected)
+
+
+def test_unexplained_offsets_are_named(dataset: MakeDataset) -> None:
+    result = find("unexplained_offsets", facts(dataset(), accounts=of_partition(unexplained=[(3, 5)])))
+    assert (result.status, result.observed, result.expected) == ("failed", "2", "at most 0")
+    assert result.first == ["t, partition 0: [3, 5)"]
+    assert find("unexplained_offsets", facts(dataset(), accounts=of_partition())).first == []
+
+
+@pytest.mark.parametrize(("loss", "severity"), [("refused", "blocking"), ("tolerated", "warning")])
+def test_a_loss_before_landing_blocks_unless_it_is_tolerated(dataset: MakeDataset, loss: str, severity: str) -> None:
+    accounts = of_partition(explained={next(iter(LOST)): 4})
+    result = find("nothing_lost", facts(dataset(quality={"loss": loss}), accounts=accounts))
+    assert (result.status, result.observed, result.severity, result.waivable) == ("failed", "4", severity, True)
+
+
+@pytest.mark.parametrize(
+    ("check", "reason", "observed"),
+    [
+        ("consistent_positions", "inconsistent_position", "3"),
+        ("comparable_versions", "incomparable_version", "3"),
+        ("conflicts", "same_version", "3"),
+        ("conflicts", "inconsistent_position", "0"),
+    ],
+)
+def test_each_conflict_is_of_one_check(dataset: MakeDataset, check: str, reason: str, observed: str) -> None:
+    counts = {"applied": {"insert": 17}, "conflict": {reason: 3}}
+    assert find(check, replaced_counts(facts(dataset(quality=LIMITS)), counts)).observed == observed
+
+
+def replaced_counts(of: BranchFacts, counts: dict[str, dict[str, int]]) -> BranchFacts:
+    return replace(of, upserted=of.upserted.model_copy(update={"counts": counts}))
+
+
+def test_reused_identities_count_with_the_conflicts(dataset: MakeDataset) -> None:
+    result = find("conflicts", facts(dataset(quality=LIMITS), findings=2))
+    assert (result.title, result.id) == ("conflicts, reused identities included", "conflicts")
+    assert (result.status, result.observed, result.expected) == ("failed", "2", "at most 1")
+
+
+@pytest.mark.parametrize(
+    ("landed", "counts", "rates"),
+    [
+        (20, {"applied": {"insert": 15}, "duplicate": {"position": 5}}, ("0.25", "0", "blocking")),
+        (20, {"applied": {"insert": 15}, "rejected": {"wrong_type": 5}}, ("0", "0.25", "blocking")),
+        (9, {"applied": {"insert": 6}, "rejected": {"wrong_type": 3}}, ("0", "0.333333", "warning")),
+        # What the dataset does not want counts in none: 4 of 10.
+        (
+            20,
+            {"applied": {"insert": 6}, "rejected": {"null_key": 4}, "filtered": {"filter": 10}},
+            ("0", "0.4", "blocking"),
+        ),
+        (20, {"rejected": {"forgotten": 20}}, ("0", "0", "warning")),
+    ],
+)
+def test_rates_are_of_what_the_dataset_wants(
+    dataset: MakeDataset, landed: int, counts: dict[str, dict[str, int]], rates: tuple[str, str, str]
+) -> None:
+    of = replaced_counts(facts(dataset(quality=LIMITS)), counts)
+    of = replace(of, upserted=of.upserted.model_copy(update={"landed": landed}))
+    duplicate, rejected = find("duplicate_rate", of), find("rejected_rate", of)
+    assert (duplicate.observed, rejected.observed, rejected.severity) == rates
+    assert (duplicate.severity, duplicate.waivable, rejected.waivable) == (rates[2], True, True)
+
+
+@pytest.mark.parametrize(
+    ("counts", "observed", "status"),
+    [
+        ({"applied": {"insert": 4}, "rejected": {"wrong_type": 4}}, "0.5", "passed"),
+        ({"applied": {"insert": 3}, "rejected": {"wrong_type": 5}}, "0.625", "failed"),
+        ({"held": {"version_gap": 7}, "rejected": {"wrong_type": 1}}, "1", "failed"),
+        ({"held": {"version_gap": 8}}, "0", "passed"),
+    ],
+)
+def test_a_small_batch_that_is_mostly_rejected_is_red(
+    dataset: MakeDataset, counts: dict[str, dict[str, int]], observed: str, status: str
+) -> None:
+    of = facts(dataset(quality=LIMITS), landed=8, counts={}, upserted=Upserted(batch="b", attempt="a", landed=8))
+    result = find("mostly_rejected", replaced_counts(of, counts))
+    assert (result.observed, result.status, result.severity) == (observed, status, "blocking")
+
+
+def test_a_sum_or_a_chain_allows_no_rejected_record_at_any_size(dataset: MakeDataset) -> None:
+    for apply in (CHAIN, INCREMENT):
+        of = facts(dataset(**apply, quality={"min_records": 100}))
+        of = replaced_counts(of, {"applied": {"add": 19}, "rejected": {"wrong_type": 1}})
+        result = find("rejected_rate", of)
+        assert (result.status, result.expected, result.severity) == ("failed", "at most 0", "blocking")
+        assert apply_check(CHECKS["mostly_rejected"], of) is None
+
+
+def test_what_a_replay_rejects_again_was_counted_before(dataset: MakeDataset) -> None:
+    of = facts(dataset(quality=LIMITS, **UPSERT), replays="b0", refused_deletes=1)
+    assert [apply_check(CHECKS[check], of) for check in ("rejected_rate", "mostly_rejected", "rejected_deletes")] == [
+        None
+    ] * 3
+
+
+def test_rejected_deletes_are_named_and_say_what_the_file_can_say(dataset: MakeDataset) -> None:
+    of = facts(dataset(**UPSERT), refused_deletes=1)
+    result = find("rejected_deletes", replace(of, rejected_deletes=["key k at t-0@3"]))
+    assert (result.status, result.expected, result.first) == ("failed", "at most 0", ["key k at t-0@3"])
+    assert "apply.delete_when: tombstone deletes its key" in result.way_out
+    assert apply_check(CHECKS["rejected_deletes"], facts(dataset())) is None, "only a mode that deletes"
+
+
+@pytest.mark.parametrize(
+    ("end", "observed"),
+    [(NOON - timedelta(hours=1), "7,200"), (NOON - timedelta(hours=3), None), (None, None)],
+    ids=["at the live edge", "long ago", "no interval"],
+)
+def test_freshness_is_asked_at_the_live_edge_only(
+    dataset: MakeDataset, end: datetime | None, observed: str | None
+) -> None:
+    newest = int((NOON - timedelta(hours=3)).timestamp() * 1000)
+    of = facts(dataset(quality={"freshness": "1h"}), newest=newest, interval_end=end)
+    result = apply_check(CHECKS["freshness"], of)
+    assert (result and (result.observed, result.expected)) == (observed and (observed, "at most 3,600"))
+
+
+def test_held_records_have_a_limit_of_number_and_of_age(dataset: MakeDataset) -> None:
+    quality = {"max_held": 2, "max_held_age": "1m"}
+    of = facts(dataset(**CHAIN, quality=quality), newest=100_000, held=3, oldest_held=10_000, first_held=["version 3"])
+    number, age = find("held_records", of), find("held_age", of)
+    assert (number.observed, number.expected, number.first) == ("3", "at most 2", ["version 3"])
+    assert (age.observed, age.expected, age.status) == ("90", "at most 60", "failed")
+    bare = replace(of, bare=True)
+    assert [apply_check(CHECKS[check], bare) for check in ("held_records", "held_age")] == [None, None]
+
+
+# The table
+
+
+def test_ids_are_words_that_never_change() -> None:
+    assert set(CHECKS) >= RELEASED
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in CHECKS)
+
+
+def test_each_check_measures_facts_or_expects_something_of_rows() -> None:
+    assert [check.id for check in CHECKS.values() if (check.measure is None) == (check.expect is None)] == []
+
+
+def test_what_guards_a_law_cannot_be_waived() -> None:
+    assert [check.id for check in CHECKS.values() if check.law and check.waivable] == []
+
+
+def test_each_family_is_a_file_whose_functions_are_checks() -> None:
+    """As `diagnosis/rules`: a function that no row of the table names would never run."""
+    used = {function for check in CHECKS.values() for function in (check.measure, check.expect) if function}
+    families = {file.stem for file in HOME.glob("*.py")} - {"__init__", "check", "facts"}
+    assert {function.__module__.rpartition(".")[2] for function in used} == families
+    for family in families:
+        module = getattr(checks, family)
+        functions = {
+            function for name, function in inspect.getmembers(module, inspect.isfunction)
+            if function.__module__ == module.__name__ and not name.startswith("_")
+            and str(inspect.signature(function).return_annotation).startswith(("Measurement", "list[RowExpectation]"))
+        }  # fmt: skip
+        assert functions - used == set(), family
+
+
+@pytest.mark.parametrize(
+    ("word", "id_", "title"),
+    [
+        ("duplicate_rate", "duplicate_rate", "duplicate rate"),
+        ("duplicate rate", "duplicate_rate", "duplicate rate"),
+        ("every action stands on the branch", "actions_applied", "every action is on the branch"),
+        ("conflicts, reused identities included", "conflicts", "conflicts"),
+        ("records replayed (and woken) = verdicts given", "verdicts_given", "records landed = verdicts given"),
+        ("id not null", "key_not_null(id)", "id not null"),
+        ("key_not_null(id)", "key_not_null(id)", "id not null"),
+        ("(id, part) unique", "unique_key_columns(id, part)", "(id, part) unique"),
+        ("key digest unique", "unique_key_digest", "key digest unique"),
+        ("key_not_null", "key_not_null", "key not null"),
+        ('expect_x(value_set=["is unique', 'expect_x(value_set=["is unique', 'expect_x(value_set=["is unique'),
+        ("no such check", "no such check", "no such check"),
+    ],
+)
+def test_a_check_is_known_by_its_id_and_by_every_title_it_had(word: str, id_: str, title: str) -> None:
+    assert (id_of(word), title_of(word)) == (id_, title)
+
+
+def test_no_title_is_of_two_checks() -> None:
+    titles = [title.format("id") for check in CHECKS.values() for title in check.titles]
+    assert len(titles) == len(set(titles))
+    assert [id_of(title).partition("(")[0] for title in titles] == [
+        check.id for check in CHECKS.values() for _ in check.titles
+    ]
+
+
+def test_no_other_file_spells_an_id_or_a_title_of_a_check() -> None:
+    words = {word for check in CHECKS.values() for word in (check.id, *check.titles)} - ALSO_SOMETHING_ELSE
+    files = [file for folder in ("src", "spark_jobs", "dags", "plugins") for file in (PROJECT / folder).rglob("*.py")]
+    found = [
+        (file.relative_to(PROJECT).as_posix(), node.value)
+        for file in files
+        if HOME not in file.parents
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and node.value in words
+    ]
+    assert found == []
+
+
+def test_the_docs_list_each_check() -> None:
+    """`docs/checks.md`: id, title, law, severity, waivable, what to do."""
+    rows = re.findall(r"^\| `([a-z_]+)` \| (.+) \|$", (PROJECT / "docs" / "checks.md").read_text(), re.MULTILINE)
+    listed = {name: [cell.strip() for cell in cells.split(" | ")] for name, cells in rows}
+    assert {name: cells[:4] for name, cells in listed.items()} == {
+        check.id: [
+            check.title.format("*columns*"),
+            f"[{check.law}](development.md#the-laws)" if check.law else "–",
+            check.severity,
+            "yes" if check.waivable else "no",
+        ]
+        for check in CHECKS.values()
+    }
+    assert list(listed) == list(CHECKS), "in the order of a report"
+    assert all(len(cells) == 5 and cells[4] for cells in listed.values()), "each says what to do"
