@@ -2,7 +2,7 @@
 
 Asked by kafka-python: librdkafka has none of DescribeProducers, ListTransactions and DescribeTransactions (KIP-664),
 and its admin client may end the process when it asks a group's coordinator. All of it is optional: what cannot be
-asked is told with the reason.
+asked is reported with the reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from onefold.kafka.condition import (
 )
 from onefold.kafka.connection import ClientSettings, python_settings
 
-logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it says beside its errors is for nobody
+logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it logs says nothing more than its errors do
 
 _WAITS = {"request_timeout_ms": int(cluster.SECONDS * 1000), "bootstrap_timeout_ms": int(cluster.SECONDS * 1000)}
 
 
 def activity_of(settings: ClientSettings, partitions: Sequence[Where], *, groups: bool = True) -> Activity:
-    """Producers, transactions and groups (unless they are not asked for) of partitions, as far as they are told."""
+    """Producers, transactions and groups (unless `groups` is False) of partitions, as far as the brokers show them."""
     try:
         client = KafkaAdminClient(**(python_settings(settings) | _WAITS))
     except Exception as error:  # whatever it is: nothing rests on this client
@@ -53,15 +53,15 @@ def activity_of(settings: ClientSettings, partitions: Sequence[Where], *, groups
         if any(one.open_from is not None for one in producers or ()):
             # What was ended between the two answers is not open, though no coordinator knows it any more.
             producers = asked("producers", lambda: _producers(client, partitions))
-        told = asked("groups", lambda: _groups(client, partitions)) if groups else None
-        told = asked("settings of groups", lambda: _with_settings(client, told or ())) or told
+        readers = asked("groups", lambda: _groups(client, partitions)) if groups else None
+        readers = asked("settings of groups", lambda: _with_settings(client, readers or ())) or readers
     finally:
         client.close()
-    return Activity(producers, transactions, told, refused)
+    return Activity(producers, transactions, readers, refused)
 
 
 def _producers(client: Any, partitions: Iterable[Where]) -> tuple[ProducerCondition, ...]:
-    told = client.describe_producers([TopicPartition(*where) for where in partitions])
+    answer = client.describe_producers([TopicPartition(*where) for where in partitions])
     found = [
         ProducerCondition(
             topic=where.topic,
@@ -71,7 +71,7 @@ def _producers(client: Any, partitions: Iterable[Where]) -> tuple[ProducerCondit
             newest=stamped(one.last_timestamp),
             open_from=one.current_transaction_start_offset if one.current_transaction_start_offset >= 0 else None,
         )
-        for where, state in told.items()
+        for where, state in answer.items()
         for one in state.active_producers
     ]
     return tuple(sorted(found, key=lambda one: (one.topic, one.partition, one.id)))
@@ -83,7 +83,7 @@ def _transactions(client: Any, producers: Iterable[ProducerCondition]) -> tuple[
     if not wanted:
         return ()
     listed = [one for each in client.list_transactions(producer_id_filters=wanted).values() for one in each]
-    told = client.describe_transactions(sorted(one.transactional_id for one in listed))
+    answer = client.describe_transactions(sorted(one.transactional_id for one in listed))
     return tuple(
         TransactionCondition(
             id=name,
@@ -93,7 +93,7 @@ def _transactions(client: Any, producers: Iterable[ProducerCondition]) -> tuple[
             since=stamped(one.transaction_start_time_ms),
             holds=frozenset((where.topic, where.partition) for where in one.topic_partitions),
         )
-        for name, one in sorted(told.items())
+        for name, one in sorted(answer.items())
     )
 
 
@@ -109,8 +109,8 @@ def _groups(client: Any, partitions: Sequence[Where]) -> tuple[GroupCondition, .
     found = []
     for name in sorted(listed):
         members = [one for one in described.get(name, {}).get("members", ()) if _topics_of(one) & topics]
-        standing = offsets.get(name, {})
-        committed = {(where.topic, where.partition): one.offset for where, one in standing.items() if one.offset >= 0}
+        positions = offsets.get(name, {}).items()
+        committed = {(where.topic, where.partition): at.offset for where, at in positions if at.offset >= 0}
         if members or committed:
             clients = tuple(sorted({str(one["client_id"]) for one in members}))
             found.append(GroupCondition(name, str(listed[name].get("group_state") or ""), clients, committed))
@@ -121,10 +121,10 @@ def _with_settings(client: Any, groups: Sequence[GroupCondition]) -> tuple[Group
     """The groups, those of the new protocol with what the brokers hold for them."""
     held = {one["group_id"] for one in client.list_groups() if one.get("group_type") == "consumer"} if groups else ()
     wanted = [ConfigResource(ConfigResourceType.GROUP, one.name) for one in groups if one.name in held]
-    told = client.describe_configs(wanted, config_filter="all")["group"] if wanted else {}
+    answer = client.describe_configs(wanted, config_filter="all")["group"] if wanted else {}
 
     def span(group: str, name: str) -> timedelta | None:
-        value = told.get(group, {}).get(name, {}).get("value")
+        value = answer.get(group, {}).get(name, {}).get("value")
         return timedelta(milliseconds=int(value)) if value else None
 
     return tuple(

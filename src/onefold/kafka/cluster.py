@@ -82,7 +82,7 @@ def _while_leaderless(ask: Callable[[], Answer]) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it stands now; `id` changes when it is created anew."""
+    """A topic as it is now; `id` changes when it is created again."""
 
     name: str
     id: str
@@ -126,15 +126,15 @@ class Cluster:
         return described
 
     def _names(self) -> list[str]:
-        assert self.id  # asked first: who is refused is told at once, and a listing would wait
+        assert self.id  # asked first: it fails at once where the user is refused, and a listing would wait
         with self._asking():
             return sorted(name for name in self._admin.list_topics(timeout=SECONDS).topics if not name.startswith("__"))
 
     def _described(self, name: str) -> Topic:
         with self._asking(name):
             asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=SECONDS)
-            told = self._answer(asked[name])
-        return Topic(name, str(told.topic_id), tuple(sorted(one.id for one in told.partitions)))
+            description = self._answer(asked[name])
+        return Topic(name, str(description.topic_id), tuple(sorted(one.id for one in description.partitions)))
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset of each log."""
@@ -150,13 +150,13 @@ class Cluster:
 
     def epochs(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The newest leader epoch of each log, where its leader tells."""
-        told = self._listed(partitions, _LATEST)
-        return {where: info.leader_epoch for where, info in told.items() if info.leader_epoch is not None}
+        answer = self._listed(partitions, _LATEST)
+        return {where: info.leader_epoch for where, info in answer.items() if info.leader_epoch is not None}
 
     def first_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, tuple[int, datetime]]:
         """The first record of each log whose timestamp is at or after an instant, where there is one."""
-        told = self._listed(partitions, OffsetSpec.for_timestamp(millis_from(at)))
-        found = {where: (info.offset, info.timestamp) for where, info in told.items() if info.offset >= 0}
+        answer = self._listed(partitions, OffsetSpec.for_timestamp(millis_from(at)))
+        found = {where: (info.offset, info.timestamp) for where, info in answer.items() if info.offset >= 0}
         return {where: (offset, instant(millis)) for where, (offset, millis) in found.items()}
 
     def first_between(self, where: Partition, start: int, end: int, since: datetime, until: datetime) -> int:
@@ -190,10 +190,10 @@ class Cluster:
         """
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
         with self._asking(topic):
-            told = self._answer(self._admin.describe_configs([asked], request_timeout=SECONDS)[asked])
-        if "cleanup.policy" not in told:
+            config = self._answer(self._admin.describe_configs([asked], request_timeout=SECONDS)[asked])
+        if "cleanup.policy" not in config:
             raise ClusterUnavailableError(self.connection, self.settings[SERVERS], "the brokers tell no cleanup.policy")
-        return str(told["cleanup.policy"].value)
+        return str(config["cleanup.policy"].value)
 
     def records(self, where: Partition, start: int, end: int) -> Iterator[Record]:
         """The committed records of `[start, end)`, in their order: to look at some, not to land them."""
@@ -212,11 +212,11 @@ class Cluster:
         with self._asking(", ".join(sorted({topic for topic, _ in ends}))):
             consumer = self._made(KafkaConsumer, {"group.id": group, "enable.auto.commit": False})
             try:
-                standing = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}
+                committed = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}
                 higher = [
                     KafkaPartition(topic, number, end)
                     for (topic, number), end in ends.items()
-                    if end > standing.get((topic, number), -1)
+                    if end > committed.get((topic, number), -1)
                 ]
                 if higher:
                     consumer.commit(offsets=higher, asynchronous=False)
@@ -236,9 +236,9 @@ class Cluster:
 
     def _listed_now(self, asked: dict[KafkaPartition, OffsetSpec], isolation: Any) -> dict[Partition, Any]:
         with self._asking():
-            told = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=SECONDS)
+            answer = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=SECONDS)
         found = {}
-        for one, future in told.items():
+        for one, future in answer.items():
             with self._asking(one.topic):
                 found[one.topic, one.partition] = info = self._answer(future)
                 if info.offset == OFFSET_INVALID:  # librdkafka's answer, without an error, where the leader gave none
@@ -254,7 +254,7 @@ class Cluster:
                 consumer.assign([KafkaPartition(*where, start)])
                 silent = time.monotonic()
                 while True:
-                    # It waits for the whole number, or for as long as it is told, whatever it has got.
+                    # It waits for the whole number, or for the whole time limit, whatever it has got.
                     messages = consumer.consume(_FETCHED, 0.1)
                     if messages:
                         silent = time.monotonic()

@@ -31,7 +31,7 @@ class Config:
             return None
 
     def span(self, name: str) -> timedelta | None:
-        """A setting in milliseconds; None: it is not told, has no limit, or is longer than a time span can be."""
+        """A setting in milliseconds; None: it is unknown, has no limit, or is longer than a time span can be."""
         number = self.number(name)
         if number is None or number < 0:
             return None
@@ -78,7 +78,7 @@ class PartitionCondition:
 
 @dataclass(frozen=True, slots=True)
 class TopicCondition:
-    """One topic; `id` changes when it is created anew."""
+    """One topic; `id` changes when it is created again."""
 
     name: str
     id: str
@@ -92,7 +92,7 @@ class TopicCondition:
 
     @property
     def policy(self) -> frozenset[str]:
-        """The words of cleanup.policy; empty: it is not told."""
+        """The words of cleanup.policy; empty: it is unknown."""
         words = (self.config.text("cleanup.policy") or "").split(",")
         return frozenset(word.strip() for word in words if word.strip())
 
@@ -131,7 +131,7 @@ class TransactionCondition:
     """Its own transaction.timeout.ms."""
     since: datetime | None = None
     holds: frozenset[Where] | None = None
-    """The partitions that it will end the transaction in; None: not told."""
+    """The partitions that it will end the transaction in; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class GroupCondition:
     """The client ids of its members."""
     committed: Mapping[Where, int]
     session: timedelta | None = None
-    """consumer.session.timeout.ms, which the brokers hold for groups of the new protocol (KIP-848). None: not told; the
+    """consumer.session.timeout.ms, which the brokers hold for groups of the new protocol (KIP-848). None: unknown; the
     members of other groups have settings of their own."""
     heartbeat: timedelta | None = None
     """consumer.heartbeat.interval.ms, likewise."""
@@ -179,7 +179,7 @@ class GroupCondition:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Who writes and who reads. None: not told, and `refused` says why."""
+    """Who writes and who reads. None: unknown, and `refused` says why."""
 
     producers: tuple[ProducerCondition, ...] | None = None
     transactions: tuple[TransactionCondition, ...] | None = None
@@ -187,7 +187,7 @@ class Activity:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def opener(self, where: Where, offset: int) -> Opener | None:
-        """Who opened the transaction that begins at an offset of a partition, where that is told."""
+        """Who opened the transaction that begins at an offset of a partition, where that is known."""
         of = (one for one in self.producers or () if (one.topic, one.partition) == where and one.open_from == offset)
         producer = next(of, None)
         if producer is None:

@@ -27,11 +27,11 @@ _BY_NAME = 12
 _LARGEST = 1 << 30
 """Bytes of an answer: a leader gives the first batch whole, however large the topic lets it be."""
 
-# Its debug log would hold what it sends, the password too; what matters is told in the error.
+# Its debug log would hold what it sends, the password too; what matters is in the error.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 
 class NoEvidenceError(Exception):
@@ -74,12 +74,12 @@ class RawLog:
         """The batches from the one that holds an offset, or follows it, on: about `size` bytes, at least one batch.
 
         With `committed` nothing at or above the last stable offset is among them; without it what is open is, too,
-        and what was aborted is not told.
+        and the answer does not say what was aborted.
         """
         isolation = _ISOLATION[committed]
         return self._patiently(topic, partition, lambda: self._fetched(topic, partition, offset, size, isolation))
 
-    def _patiently(self, topic: str, partition: int, ask: Callable[[], Told]) -> Told:
+    def _patiently(self, topic: str, partition: int, ask: Callable[[], Result]) -> Result:
         pause = 0.1
         while True:
             begun = time.monotonic()
@@ -151,10 +151,10 @@ class RawLog:
                 )
             )
             self._manager.cluster.update_metadata(answer)
-            [told] = answer.topics
-            if told.error_code:
-                raise for_code(told.error_code)
-            self._leaders |= {(topic, one.partition_index): one.leader_id for one in told.partitions}
+            [described] = answer.topics
+            if described.error_code:
+                raise for_code(described.error_code)
+            self._leaders |= {(topic, one.partition_index): one.leader_id for one in described.partitions}
         return self._leaders[topic, partition]
 
     def _ask(self, request: Any, node: int | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""A record as Kafka has it, for whoever looks at a few of them without Spark."""
+"""A record as Kafka has it, for code that looks at a few of them without Spark."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Header(NamedTuple):
 
 
 def header_at(data: bytes | memoryview, at: int = 0) -> Header:
-    """The header that stands at a place; there must be 61 bytes."""
+    """The header at a place; there must be 61 bytes."""
     return Header._make(HEADER.unpack_from(data, at))
 
 
@@ -185,7 +185,7 @@ def _snappy(body: bytes) -> Iterator[bytes]:
 
 
 def _snappy_block(block: bytes) -> bytes:
-    """A block in one piece: its size stands at its start, and the library takes the memory for it first."""
+    """A block in one piece: it begins with its size, and the library takes the memory for it first."""
     import snappy
 
     size = shift = 0
@@ -223,7 +223,7 @@ _READERS: tuple[Callable[[bytes], Iterator[bytes]], ...] = (_plain, _gzip, _snap
 
 
 def last_record(header: Header, body: bytes) -> int:
-    """The offset delta of a batch's last record; -1: it has none. Its records are told from each other, not read.
+    """The offset delta of a batch's last record; -1: it has none. Its records are separated from each other, not read.
 
     Raises:
         ValueError: they are not as many as the header says, or at other offsets.

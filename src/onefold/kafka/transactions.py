@@ -1,4 +1,4 @@
-"""Which records of a partition are aborted, and which nobody has decided yet: from markers alone.
+"""Which records of a partition are aborted, and which are not decided yet: from markers alone.
 
 The records of a producer id up to its next marker share that marker's fate (the rule of the broker's own
 transaction index, by which a consumer that reads committed records goes). A marker of an older epoch than the
