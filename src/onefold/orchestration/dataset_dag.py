@@ -82,7 +82,7 @@ DRY_RUN = (
     "succeeded: a later backfill passes its interval over, unless it is for All Runs and overrides their parameters."
 )
 AFTER_DRY_RUN = (
-    "To Airflow this run has succeeded: if it has an interval, a backfill passes that over, unless it is told "
+    "To Airflow this run has succeeded: if it has an interval, a backfill passes that over, unless it has "
     """--reprocess-behavior completed --dag-run-conf '{"dry_run": false}'"""
 )
 """Both: without the second, the runs that a backfill takes up again keep their parameters, this one too."""

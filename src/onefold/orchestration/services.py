@@ -40,7 +40,7 @@ _AIRFLOW = [sys.executable, "-m", "airflow"]
 class Airflow:
     """The four services in a folder of their own, and a client of their API.
 
-    `roles` are those of the users beside `USER`, by name; `more` goes over the settings.
+    `roles` are those of the other users than `USER`, by name; `more` goes over the settings.
     """
 
     def __init__(
