@@ -18,7 +18,7 @@ class Upsert:
     reason: str
     key: tuple[str, ...]
     key_names: tuple[str, ...]
-    """Columns that the table gets beside the fields of the value."""
+    """Columns that the table gets besides the fields of the value."""
     key_reason: str
     version: tuple[str, ...]
     version_reason: str
@@ -88,11 +88,11 @@ def _growing(log: Log, events: str) -> Upsert | Append:
         if not growth or not changed:
             continue
         parts = ", ".join(column.name for column in columns)
-        told = f"{changed} of {len(set(keys) - {None})} values of {parts} come again with other content, and "
+        seen = f"{changed} of {len(set(keys) - {None})} values of {parts} come again with other content, and "
         if events:
-            note = f"{told}{growth.expression} {growth}: if only the newest of each counts, it is an upsert"
+            note = f"{seen}{growth.expression} {growth}: if only the newest of each counts, it is an upsert"
             return Append(f"each record has a {events} of its own", (note,))
-        reason = f"{told}{growth.expression} grows: rows that change"
+        reason = f"{seen}{growth.expression} grows: rows that change"
         return _upsert(reason, columns, "", growth.expression, str(growth), deletes=False)
     if not found and (unfit := _unfit(log)):
         return Append(f"the key cannot key a row: {unfit}, and no field says the same")
@@ -143,7 +143,7 @@ def _by_fields(log: Log, columns: Sequence[Column], reason: str, note: str) -> U
     if inner and values:
         nulls = "a null value makes its batch red, until delete_when says what it means (never: nothing)"
         return _upsert(f"{reason}, but: {note}; {nulls}", values, "", inner.expression, str(inner), deletes=False)
-    return Append("no version can be told", (f"{note}; they will be rejected (null_value)",))
+    return Append("no version can be found", (f"{note}; they will be rejected (null_value)",))
 
 
 def _field_version(log: Log, keys: Sequence[Cell]) -> Growth | None:
@@ -165,12 +165,12 @@ def _upsert(
 ) -> Upsert:
     keys = together(columns)
     there = [key for key in keys if key is not None]
-    told = f"{counted(len(set(there)), 'key')} in {counted(len(there), 'record')}"
+    sampled = f"{counted(len(set(there)), 'key')} in {counted(len(there), 'record')}"
     return Upsert(
         reason,
         tuple(column.expression for column in columns),
         tuple(column.name for column in columns if _of_key(column)),
-        "; ".join(filter(None, (key_reason, told))),
+        "; ".join(filter(None, (key_reason, sampled))),
         (version,) if isinstance(version, str) else version,
         version_reason,
         deletes,

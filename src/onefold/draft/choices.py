@@ -105,8 +105,8 @@ class Choices:
         own = own or find_message_id([], log.fields, log.contents, sequences)
         applied = draft_apply(log, " and ".join(own.expressions) if own else "")
         if isinstance(applied, Upsert) and not self.fields.without(applied.key_names, "").declared:
-            note = f"{applied.reason}; but the values hold nothing beside the parts of the key"
-            return Append("the values hold nothing beside the parts of the key", (note,))
+            note = f"{applied.reason}; but the values hold nothing but the parts of the key"
+            return Append("the values hold nothing but the parts of the key", (note,))
         return applied
 
     def _event_id(self) -> Found | None:

@@ -51,7 +51,7 @@ class Evidence:
 
     @property
     def consistent(self) -> bool:
-        """Whether a value stands for one content, but for a few conflicts."""
+        """Whether a value has one content, but for a few conflicts."""
         return self.clashing <= 0.05 * self.distinct
 
     def __str__(self) -> str:

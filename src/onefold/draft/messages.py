@@ -20,7 +20,7 @@ def sequences_of(messages: Sequence[Message], producer: tuple[str, str] | None) 
 
 
 def sequences_in_partitions(messages: Sequence[Message], sequences: Sequence[Sent]) -> list[Cell]:
-    """The sequences with the partition of each message: a producer counts for each partition anew."""
+    """The sequences with the partition of each message: a producer counts each partition from the start."""
     return [
         sent and (message.record.topic, message.record.partition, sent)
         for message, sent in zip(messages, sequences, strict=True)

@@ -22,7 +22,7 @@ _FEW = 20
 _LONG = 2**63
 _MOST_DIGITS = 38
 _MOST_SAID = 10
-"""Reasons of an object's members that are told."""
+"""Reasons of an object's members that are listed, at most."""
 _FRACTION = r"(\.(\d{1,6}|\d{6}0{1,3}))?"
 _TIMESTAMP = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d{_FRACTION})?(Z|[+-](0\d|1[0-8]):?\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -112,7 +112,7 @@ def _infer(name: str, values: Sequence[Any]) -> Inferred:
 
 
 def _rejecting(found: Inferred, values: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(f"{told}: rejected" for told in _others(found, values) if found.kind)
+    return tuple(f"{misfit}: rejected" for misfit in _others(found, values) if found.kind)
 
 
 def _others(found: Inferred, values: Sequence[Any], what: str = "") -> tuple[str, ...]:
@@ -250,8 +250,8 @@ def _numbers(name: str, values: Sequence[Any], why: str = "") -> Inferred:
     precision = 18 if integer + scale <= 18 else _MOST_DIGITS
     if integer + scale > _MOST_DIGITS:
         return Inferred(Scalar("double"), (f"more digits than a decimal's {_MOST_DIGITS}",))
-    told = f"at most {counted(integer, 'digit')} before and {max(digit[1] for digit in digits)} behind the point"
-    return Inferred(Scalar(f"decimal({precision},{scale})"), (why, told) if why else (told,))
+    digits_seen = f"at most {counted(integer, 'digit')} before and {max(digit[1] for digit in digits)} behind the point"
+    return Inferred(Scalar(f"decimal({precision},{scale})"), (why, digits_seen) if why else (digits_seen,))
 
 
 def _digits(number: int | Decimal) -> tuple[int, int]:

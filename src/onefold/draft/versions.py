@@ -45,10 +45,10 @@ class Growth:
         return some and (self.clashing == 0 or nearly)
 
     def __str__(self) -> str:
-        told = f"grows at {self.grows} of {self.changes} changes of a key in the order of the log"
+        growth = f"grows at {self.grows} of {self.changes} changes of a key in the order of the log"
         late = self.changes - self.grows
         clash = f"; {counted(self.clashing, 'version')} with several contents: a conflict, which the gate stops"
-        return told + (f"; {late} came late" if late else "") + (clash if self.clashing else "")
+        return growth + (f"; {late} came late" if late else "") + (clash if self.clashing else "")
 
 
 def find_version(
@@ -106,9 +106,9 @@ def _growth(
         if instant is None or key is None:
             continue
         of_version.setdefault((key, instant), set()).add(content)
-        standing = before.get((partition, key))
-        if standing and standing[1] != content:
+        earlier = before.get((partition, key))
+        if earlier and earlier[1] != content:
             changes += 1
-            grows += standing[0] < instant  # type: ignore[operator]  # one column, one type
+            grows += earlier[0] < instant  # type: ignore[operator]  # one column, one type
         before[partition, key] = (instant, content)
     return Growth(expression, changes, grows, sum(len(found) > 1 for found in of_version.values()))

@@ -9,7 +9,7 @@ from onefold.draft.entries import Draft, Entry, scalar
 
 _WIDTH = 118
 _MOST_ALIGNED = 48
-"""Up to so many letters a value may have for the comments beside it to be aligned behind it."""
+"""Up to so many letters a value may have for the comments after it to be aligned."""
 
 
 def text_of(draft: Draft) -> str:
