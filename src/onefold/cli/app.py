@@ -69,8 +69,8 @@ def open_dataset(name: str) -> tuple[Lake, Dataset]:
 
 
 def open_published(name: str, *, rebuilding: bool = False) -> tuple[Lake, Dataset]:
-    """The lake, and a dataset of whose table readers can be told: its file is the published one; or (`rebuilding`, with
-    a note) the one that a rebuild folds.
+    """The lake, and a dataset whose file describes the table that readers see: its generation is the published one; or
+    (`rebuilding`, with a note) the one that a rebuild folds.
 
     Raises:
         ChangedDatasetError: the file is another, so its table is not the one that readers see.

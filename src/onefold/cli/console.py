@@ -75,16 +75,16 @@ def answer(
 
 
 def note(text: str) -> None:
-    """A line beside the result."""
+    """A line next to the result."""
     NOTES.print(visible(text), markup=False, soft_wrap=True)
 
 
 def with_ranges(row: dict[str, Any]) -> dict[str, Any]:
     """A row whose lists of ranges are text: `[0, 5), [7, 9)`, holes by kind: `2 aborted: [5, 7)`; of many the first."""
-    return {key: _told(value) if isinstance(value, list) else value for key, value in row.items()}
+    return {key: _range_texts(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
-def _told(value: list[Any]) -> str:
+def _range_texts(value: list[Any]) -> str:
     kinds: dict[str, list[tuple[int, int]]] = {}
     for item in value:
         kind, *one = (item["kind"], item["start"], item["end"]) if isinstance(item, dict) else ("", *item)

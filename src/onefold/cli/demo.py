@@ -148,13 +148,13 @@ def _row(number: int, arrival: Arrival, ended: BatchRun, untouched: bool, live: 
     already = ended.published is not None and ended.published.already
     state = "red, main untouched" if ended.red and untouched else ("already published" if already else "published")
     total = {verdict: sum(reasons.values()) for verdict, reasons in counts.items()}
-    told = ", ".join(f"{verdict} {count:,}" for verdict, count in total.items())
+    verdicts = ", ".join(f"{verdict} {count:,}" for verdict, count in total.items())
     return {
         "#": number,
         "dataset": arrival.dataset,
         "what arrived": arrival.what,
         "state": state,
-        "verdicts": told if not already else "no change",
+        "verdicts": verdicts if not already else "no change",
         "rows readers see": f"{live:,}",
     }
 

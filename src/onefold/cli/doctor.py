@@ -100,11 +100,11 @@ def findings_table(name: str, found: Diagnosis) -> Table:
     table.add_column("set, or do", ratio=2, overflow="fold")
     for one in found.findings:
         change = str(one.finding.change or one.finding.action)
-        table.add_row(cell(one.finding.severity, _STYLES[one.finding.severity]), _told(one), cell(change))
+        table.add_row(cell(one.finding.severity, _STYLES[one.finding.severity]), _describe(one), cell(change))
     return table
 
 
-def _told(one: Judged) -> Text:
+def _describe(one: Judged) -> Text:
     more = len(one.places) - _PLACES
     where = ", ".join(one.places[:_PLACES]) + (f" and {more} more" if more > 0 else "")
     return Text.assemble(cell(one.finding.found, "bold"), cell(f"\n{where}\n"), cell(one.finding.why, "dim"))
@@ -135,5 +135,5 @@ def by_hand_table(found: Diagnosis) -> Table:
     table.add_column("wanted", ratio=2, overflow="fold")
     table.add_column("otherwise", ratio=3, overflow="fold")
     for one in found.by_hand:
-        table.add_row(*(cell(told) for told in (one.of, one.name, f"{one.wanted} (default {one.default})", one.why)))
+        table.add_row(*(cell(text) for text in (one.of, one.name, f"{one.wanted} (default {one.default})", one.why)))
     return table

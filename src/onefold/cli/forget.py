@@ -42,8 +42,8 @@ def forget(
         if as_json:
             print_json([] if dry_run else None)
         return
-    told = ", ".join(f"{count} {state}" for state, count in found.states.items()) or "no rows any more"
-    note(f"{name}: {found.keys} {'key' if found.keys == 1 else 'keys'} ({told}), as batch {made.batch}")
+    states = ", ".join(f"{count} {state}" for state, count in found.states.items()) or "no rows any more"
+    note(f"{name}: {found.keys} {'key' if found.keys == 1 else 'keys'} ({states}), as batch {made.batch}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 

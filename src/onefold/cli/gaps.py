@@ -28,8 +28,8 @@ def accept_gap(
 
     lake, dataset = open_dataset(name)
     made = gaps.accept_gap(lake, dataset, key_of(key, dataset), to, who or user(), reason, dry_run=dry_run)
-    told = ", ".join(in_words(one) for one in made.missing)
-    note(f"{name}: {key} goes on at version {to} without {told}, as batch {made.batch}")
+    missing = ", ".join(in_words(one) for one in made.missing)
+    note(f"{name}: {key} goes on at version {to} without {missing}, as batch {made.batch}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 

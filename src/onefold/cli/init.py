@@ -21,7 +21,7 @@ from onefold.errors import DatasetExistsError, InvalidDatasetError, UsageError
 from onefold.settings import Settings, load_settings
 
 _SAMPLE = "About so many records: the newest of a topic; of an export, those at the end of the objects written last"
-_LAYOUT = f"One of {', '.join(export_layouts())}; else told by the objects"
+_LAYOUT = f"One of {', '.join(export_layouts())}; else recognised from the objects"
 _OPTIONS = {
     "name": "DATASET",
     "source.kafka.connection": "--connection",

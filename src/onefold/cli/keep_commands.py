@@ -149,7 +149,7 @@ def maintain(
     for row in done:
         for one in row["reused"][:_SHOWN]:
             note(
-                f"{row['dataset']}: {one['level']} {one['identity']} stands for {one['records']} rows: "
+                f"{row['dataset']}: {one['level']} {one['identity']} is shared by {one['records']} rows: "
                 f"{one['first']}, {one['last']}"
             )
         if (more := len(row["reused"]) - _SHOWN) > 0:
@@ -182,7 +182,7 @@ def recover(
     with NOTES.status("recover: looking through the warehouse"):
         lost = find_lost(lake)
     whole = [one for one in lost if one.metadata or one.gone]
-    told = [asdict(one) | {"table": ".".join(one.table)} for one in lost]
+    documents = [asdict(one) | {"table": ".".join(one.table)} for one in lost]
     if whole and not dry_run:
         # A dataset file that cannot be read stops here, while all is lost yet: only lost tables get views again.
         datasets = [find(lake, file.stem) for file in dataset_files(lake.settings.datasets_folder)]
@@ -194,7 +194,7 @@ def recover(
             for dataset in datasets:
                 if find_state(lake, dataset):
                     spark.ensure_views(dataset)
-    answer("would be recovered" if dry_run else "recovered", told, as_json, empty="the catalog has lost nothing")
+    answer("would be recovered" if dry_run else "recovered", documents, as_json, empty="the catalog has lost nothing")
     if broken := [one for one in lost if not (one.metadata or one.gone)]:
         raise NotRecoveredError(".".join(broken[0].table), str(broken[0].missing), len(broken))
     if whole and not dry_run:
