@@ -36,7 +36,7 @@ class Landed:
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Records of published batches by verdict and reason."""
     kinds: tuple[Duplicates, ...] = ()
-    """Its duplicates by how they came about, as far as that is still told."""
+    """Its duplicates by how they came about, as far as that is still known."""
     holes: Mapping[str, int] = field(default_factory=dict)
     """Offsets of the table's coverage that hold no record, by what explains them."""
     until: datetime | None = None

@@ -26,8 +26,8 @@ OWN = "onefold."
 
 def open_transactions(facts: Facts) -> Iterator[Finding]:
     """Open transactions that hold the landing back, and those that no coordinator will end."""
-    told = [one.config.span("transaction.max.timeout.ms") for one in facts.brokers]
-    longest = max((one for one in told if one is not None), default=LONGEST)
+    limits = [broker.config.span("transaction.max.timeout.ms") for broker in facts.brokers]
+    longest = max((limit for limit in limits if limit is not None), default=LONGEST)
     settle = facts.dataset.schedule.settle if facts.dataset.schedule else LONGEST
     activity = facts.cluster.activity if facts.cluster else Activity()
     for topic in facts.topics:
@@ -118,7 +118,7 @@ def groups_behind(facts: Facts) -> Iterator[Finding]:
                 change = Change("retention.ms", note="longer than the group may lag")
             else:
                 found = f"{where[0]}-{where[1]}: committed {offset}, the log ends at {one.end}"
-                why = "The log was cut off or made anew: by auto.offset.reset records are skipped, or read again."
+                why = "The log was cut off or created again: by auto.offset.reset records are skipped, or read again."
                 change = Change("unclean.leader.election.enable", "false")
             yield Finding("error", _named(group), found, why, change)
 
@@ -215,7 +215,7 @@ def restarted_producers(facts: Facts) -> Iterator[Finding]:
     """Many producer ids in one partition, none of them transactional: each restart makes a new one."""
     for (topic, partition), sessions in _sessions(facts).items():
         if len(sessions) > 1:
-            why = "A producer that begins anew gets another id: the broker does not know its earlier batches again."
+            why = "A producer that starts again gets another id: the broker does not know its earlier batches again."
             change = Change("transactional.id", note="one of its own per producer instance")
             seen = f"{len(sessions)} producer ids without transactions, partition {partition}"
             yield Finding("info", f"producers of {topic}", seen, why, change)
@@ -241,7 +241,7 @@ def _sessions(facts: Facts) -> dict[tuple[str, int], dict[int, set[int]]]:
 
 
 def unreadable(facts: Facts) -> Iterator[Finding]:
-    """What was not told of producers, transactions and groups."""
+    """What is unknown of producers, transactions and groups."""
     rights = {
         "groups": "DESCRIBE on the groups",
         "settings of groups": "DESCRIBE_CONFIGS on the groups",

@@ -41,7 +41,7 @@ def retention_time(facts: Facts) -> Iterator[Finding]:
             ends = (
                 "so records expire before they are landed"
                 if severity == "error"
-                else (f"so a schedule that stands still for {span_text(kept - wait)} loses records")
+                else (f"so a schedule that stops for {span_text(kept - wait)} loses records")
             )
             yield Finding(
                 severity,

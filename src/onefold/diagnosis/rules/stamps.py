@@ -20,9 +20,9 @@ def version_of_arrival(facts: Facts) -> Iterator[Finding]:
     version = facts.dataset.apply.version
     if version is None or all(path.root != "timestamp" for text in version.parts for path in used(parse(text))):
         return
-    told = {one.name for one in facts.topics if one.config.text("message.timestamp.type") is not None}
+    readable = {one.name for one in facts.topics if one.config.text("message.timestamp.type") is not None}
     by_broker = {one.name for one in facts.topics if one.config.text("message.timestamp.type") == "LogAppendTime"}
-    by_broker |= {one.topic for one in facts.written if one.append_time and one.topic not in told}
+    by_broker |= {one.topic for one in facts.written if one.append_time and one.topic not in readable}
     # A version that goes on with the offset is for keys that move between partitions: an offset alone orders none.
     alone = "" if facts.dataset.before_offset else "offset"
     note = "or a version that the producer sets" if alone else "a version that the producer sets"

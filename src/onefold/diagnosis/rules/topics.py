@@ -48,7 +48,7 @@ def replication(facts: Facts) -> Iterator[Finding]:
 
 
 def in_sync_minimum(facts: Facts) -> Iterator[Finding]:
-    """min.insync.replicas that is not one less than the replication factor; a single copy is told by `replication`."""
+    """min.insync.replicas that is not one less than the replication factor; `replication` reports a single copy."""
     for topic in facts.topics:
         least, copies = topic.config.number("min.insync.replicas"), topic.replicas
         if least is None or (copies < 2 and least <= copies):
@@ -116,10 +116,10 @@ def unreadable(facts: Facts) -> Iterator[Finding]:
     """Settings of topics that the brokers do not tell."""
     for topic in facts.topics:
         if missing := [name for name in READ if topic.config.text(name) is None]:
-            yield not_told(_named(topic), missing, topic.config.refused, "topic")
+            yield unreadable_settings(_named(topic), missing, topic.config.refused, "topic")
 
 
-def not_told(where: str, missing: list[str], refused: str, kind: str) -> Finding:
+def unreadable_settings(where: str, missing: list[str], refused: str, kind: str) -> Finding:
     """The finding for settings that the brokers do not tell."""
     why = f"The brokers do not tell ({refused})." if refused else "These brokers have no such setting, or keep it."
     grant = f"grant DESCRIBE_CONFIGS on the {kind}"
