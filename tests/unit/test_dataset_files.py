@@ -671,7 +671,7 @@ def test_a_live_record_may_decide_by_its_offset(write: Write) -> None:
         ("['a b']", "'a b' is no topic's name"),
         ("['..']", "is no topic's name"),
         ("['^pay(']", "is no regular expression"),
-        ("[a, a]", "stands there twice"),
+        ("[a, a]", "is listed twice"),
         ("entries", "list"),
     ],
 )

@@ -208,7 +208,7 @@ def _check_masks(dataset: Declaration) -> None:
         if name not in columns:
             raise ValueError(f"mask.{name}: there is no such column (there are {', '.join(columns)})")
     if dataset.identity.producer and dataset.masks(parse(dataset.identity.producer.name)):
-        raise ValueError("mask: identity.producer.name reads a masked column, and producers are told by their names")
+        raise ValueError("mask: identity.producer.name reads a masked column, and reports name producers")
 
 
 def _kind_of(dataset: Declaration, expression: Expression) -> FieldType:

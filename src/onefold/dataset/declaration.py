@@ -143,7 +143,7 @@ class Declaration(Model):
 
     @cached_property
     def key_columns(self) -> list[tuple[str, Expression]]:
-        """Columns that the table has beside the value's fields: key parts that are no value field."""
+        """Columns that the table has besides the value's fields: key parts that are no value field."""
         return [
             (next(iter(paths(tree))).column, tree)
             for tree in map(self.of_field, self.apply.key_parts)
@@ -152,8 +152,8 @@ class Declaration(Model):
 
     @cached_property
     def keyed_fields(self) -> dict[str, Path]:
-        """Fields that are a part of the Kafka key, too (`apply.key: [key.id]` beside a field `id`), with that part: one
-        column, which the key fills."""
+        """Fields that are a part of the Kafka key, too (`apply.key: [key.id]` next to a field `id`), with that part: it
+        is one column, which the key fills."""
         parts = {tree.column: tree for tree in self.apply.key_parts if isinstance(tree, Path)}
         return {name: tree for name, tree in parts.items() if tree.root == "key" and name in self.fields}
 
@@ -181,7 +181,7 @@ class Declaration(Model):
 
     @cached_property
     def narrow(self) -> tuple[Level, ...]:
-        """The levels below the deciding one, beside the position: they name the reason of a duplicate."""
+        """The levels below the deciding one, without the position: they name the reason of a duplicate."""
         wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
         return self.levels[1:wide]
 

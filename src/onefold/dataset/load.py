@@ -44,7 +44,7 @@ def read_dataset(text: str, file: Path) -> Dataset:
     except ValidationError as error:
         raise _complaint(file, lines, error) from None
     except Exception as error:  # a check that does not know what it met: one file takes no other down
-        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {_told(error)}") from error
+        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {_describe(error)}") from error
     of_fields = {name: _line(lines, ("value", "fields", name)) for name in dataset.fields}
     of_fields[""] = _line(lines, ("value", "fields"))
     return dataset.read_from(str(file), {name: line for name, line in of_fields.items() if line})
@@ -95,7 +95,7 @@ def _read(text: str, file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     except YAMLError as error:  # a character that YAML does not take; it has no mark
         raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of levels
-        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_told(error)}") from None
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_describe(error)}") from None
     if not isinstance(tree, dict):
         raise InvalidDatasetError(str(file), 1, "", "not a mapping of keys such as name, source, value, apply")
     if tree.get("name") != file.stem:
@@ -104,7 +104,7 @@ def _read(text: str, file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     return tree, lines
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
@@ -158,6 +158,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _line(lines: dict[Place, int], place: Place) -> int | None:
-    """Of the last key on the way that stands in the file."""
+    """Of the last key on the way that is in the file."""
     known = (lines.get(place[:length]) for length in range(len(place), 0, -1))
     return next((line for line in known if line), None)

@@ -1,7 +1,7 @@
 """What people are shown in place of the values of masked columns.
 
-Whoever takes a value out of the table for a report, a check, an error or a log masks it there, so that what is stored,
-handed on and rendered holds none.
+Code that takes a value out of the table for a report, a check, an error or a log masks it there, so that what is
+stored, handed on and rendered holds none.
 """
 
 from __future__ import annotations

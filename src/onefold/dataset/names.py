@@ -105,8 +105,8 @@ def _with_texts(given: Any, change: Callable[[str], str]) -> Any:
 
 
 def two_meanings(text: str, fields: Mapping[str, FieldType]) -> tuple[str, str, str] | None:
-    """A reference of an expression that could be a field or what the log has: as it stands, and both ways to write it,
-    that of its former meaning first."""
+    """A reference of an expression that could be a field or what the log has: as it is written, and both
+    spellings that are clear, that of its former meaning first."""
     return next((found for one in spelled(text) if (found := _two_meanings(one, fields))), None)
 
 

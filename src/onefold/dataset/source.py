@@ -20,7 +20,7 @@ class Origin(Model):
     """What an export does not say of itself: the cluster, and which incarnation of its topics."""
 
     cluster: Name = Field(description="The Kafka cluster's name in positions")
-    incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created anew")
+    incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created again")
 
 
 Holes = Literal["none", "transactional", "compacted"]
@@ -88,7 +88,7 @@ class Kafka(Model):
             elif not _TOPIC.fullmatch(topic):
                 raise ValueError(f"{topic!r} is no topic's name (a pattern starts with ^)")
         if len(set(topics)) < len(topics):
-            raise ValueError("a topic stands there twice")
+            raise ValueError("a topic is listed twice")
         return topics
 
 

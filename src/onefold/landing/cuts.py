@@ -33,8 +33,8 @@ class Cut(BaseModel):
 
 class OffsetsAt(Protocol):
     """What a live source knows: for each partition the first offset at or after an instant, at most the last
-    stable offset; and where it begins. What its log has lost counts where the source's landing has it. Nobody asks
-    for offsets below `floors`, nor for where `known` partitions began, which spares a search."""
+    stable offset; and where it begins. What its log has lost counts where the source's landing has it. Offsets
+    below `floors` are not asked for, nor where `known` partitions began, which spares a search."""
 
     def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]: ...
 

@@ -1,4 +1,4 @@
-"""What other plans of a source have landed: it serves an interval whose offsets the log holds no more."""
+"""Earlier landings of a source: they serve an interval whose offsets the log does not hold any more."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _WHERE = list(TopicPartition.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A part of another batch's landing: where its objects lie, and the ranges that are wanted of them.
+class EarlierLanding:
+    """A part of another batch's landing: the URIs of its objects, and the ranges to read from them.
 
-    `examined`: whether every offset of the ranges is in the objects, as that landing has found out.
+    `examined`: whether every offset of the ranges is in the objects, as that landing found out.
     """
 
     uris: list[str]
@@ -33,12 +33,12 @@ class Standing:
     examined: bool = False
 
 
-def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standing], list[Hole]]:
-    """What of offsets that are gone other plans of the source have landed, each offset once; and what nobody has.
+def find_earlier_landings(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[EarlierLanding], list[Hole]]:
+    """Find offsets that are gone from the log in other landings of the source, each offset once; and the holes left.
 
     What another landing saw to be no record (a marker, say) is a hole of that kind here, too.
     """
-    found, told, left = [], [], gone
+    landings, explained, left = [], [], gone
     for manifest in _manifests(lake, source) if gone else ():
         if not left:
             break
@@ -49,7 +49,7 @@ def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standi
             landed = meet(span, _landed(manifest, where))
             ranges += [OffsetRange(topic_partition=where, start=start, end=end) for start, end in landed]
             seen = _within(hole, [one for one in manifest.holes if one.kind not in LOST])
-            told += seen
+            explained += seen
             known = [*landed, *((one.start, one.end) for one in seen)]
             rest += [
                 Hole(topic_partition=where, start=start, end=end, kind=hole.kind) for start, end in minus(span, known)
@@ -57,8 +57,8 @@ def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standi
         left = rest
         if ranges:
             uris = [lake.storage.uri_of(one.key) for one in manifest.objects]
-            found.append(Standing(uris, ranges, manifest.examined))
-    return found, [*told, *left]
+            landings.append(EarlierLanding(uris, ranges, manifest.examined))
+    return landings, [*explained, *left]
 
 
 def first_landed(

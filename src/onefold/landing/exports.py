@@ -117,7 +117,7 @@ class ExportSource:
         return Landed(objects)
 
     def landed(self, landed: Landed) -> None:
-        """Nobody waits for it."""
+        """Nothing waits for it."""
 
     def _copy(self, pinned: PinnedObject, batch: str, attempt: str, number: int) -> LandedObject:
         # Numbered and plain: an exporter's name may hold what a path or a glob cannot.

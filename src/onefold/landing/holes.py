@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from onefold.errors import OnefoldError
 from onefold.jvm_errors import cause_of
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.earlier_landings import EarlierLanding
 from onefold.landing.manifest import Hole
-from onefold.landing.standing import Standing
 from onefold.offsets import Range, TopicPartition, meet, merged, minus, size
 from onefold.vocabulary import HoleKind
 
@@ -110,15 +110,17 @@ def explain(missing: list[Missing], starts: dict[str, int], log: RawLog, policy:
     return explained
 
 
-def explain_standing(standing: list[Standing], present: dict[str, list[Range]], known: list[Hole]) -> Explained:
+def explain_earlier_landings(
+    landings: list[EarlierLanding], present: dict[str, list[Range]], known: list[Hole]
+) -> Explained:
     """Say what the offsets are that were to be read from other landings and were not there."""
     explained = Explained()
-    for other in standing:
-        for one in missing_of(other.ranges, present, known):
-            if other.examined:
-                explained.lose(one.where, one.ranges)
+    for landing in landings:
+        for missing in missing_of(landing.ranges, present, known):
+            if landing.examined:
+                explained.lose(missing.where, missing.ranges)
             else:
-                explained.leave(one.where, one.ranges, UNEXAMINED)
+                explained.leave(missing.where, missing.ranges, UNEXAMINED)
     return explained
 
 

@@ -40,7 +40,7 @@ def plan_batch(
     dry_run: bool = False,
 ) -> Plan:
     """Decide what a batch reads, once: an interval that was planned before keeps its plan, and without an interval a
-    `run`, where whoever asks has a name and may ask again.
+    `run` keeps its own, where the caller names one and may call again.
 
     An interval's plan is the dataset's at once; any other one when it is landed, for if this process is killed
     before, planning again must find the same objects. With `dry_run` nothing is written.
@@ -53,16 +53,16 @@ def plan_batch(
     plan = stored or source_of(lake, dataset, export).plan(interval, dry_run=dry_run)
     if dry_run or (plan.empty and not interval):
         return plan
-    standing = stored or put_plan(lake, plan)
-    if export and standing != plan and not lake.storage.stat(lake_keys.manifest(plan.source, plan.batch)):
-        standing = replace_plan(lake, plan)  # the same objects, brought to another place: the first may be gone
+    kept = stored or put_plan(lake, plan)
+    if export and kept != plan and not lake.storage.stat(lake_keys.manifest(plan.source, plan.batch)):
+        kept = replace_plan(lake, plan)  # the same objects, brought to another place: the first may be gone
     if interval:
-        take_plan(lake, dataset.name, standing)
+        take_plan(lake, dataset.name, kept)
     elif run and not stored:
-        first = lake.put_first(lake_keys.run(dataset.name, run), OfRun(source=standing.source, batch=standing.batch))
-        standing = plan_of(lake, first.source, first.batch)
+        first = lake.put_first(lake_keys.run(dataset.name, run), OfRun(source=kept.source, batch=kept.batch))
+        kept = plan_of(lake, first.source, first.batch)
     fault_point("after_plan")
-    return standing
+    return kept
 
 
 def land_batch(
@@ -81,10 +81,10 @@ def land_batch(
     """
     plan = find_plan(lake, dataset, batch)
     key = lake_keys.manifest(plan.source, batch)
-    if standing := lake.get(key, Manifest):
-        _check(lake, standing)
+    if landed_before := lake.get(key, Manifest):
+        _check(lake, landed_before)
         take_plan(lake, dataset.name, plan)
-        return standing
+        return landed_before
     done: Callable[[], None] | None = None
     attempt = attempt or new_attempt()
     if plan.decided:

@@ -385,13 +385,13 @@ def read_plan(lake: Lake, key: str) -> Plan | None:
 
 
 def put_plan(lake: Lake, plan: Plan) -> Plan:
-    """Write a plan once; the one that stands, which another driver may have written."""
+    """Write a plan once; the stored one, which another driver may have written."""
     key = plan_key(plan.source, plan_name(plan))
     if lake.storage.put_if_absent(key, plan.model_dump_json(indent=1).encode()):
         return plan
-    standing = read_plan(lake, key)
-    assert standing is not None
-    return standing
+    stored = read_plan(lake, key)
+    assert stored is not None
+    return stored
 
 
 def replace_plan(lake: Lake, plan: Plan) -> Plan:

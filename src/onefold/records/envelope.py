@@ -12,7 +12,7 @@
 | `_line` | int | 1-based line, where positions are inferred |
 | `_unreadable` | string | why the line is no record; its bytes are in `_value_bytes` |
 | `_producer_id` | long | of the record batch; null: not shown, or not idempotent |
-| `_producer_epoch`, `_sequence` | int | beside `_producer_id` |
+| `_producer_epoch`, `_sequence` | int | with `_producer_id` |
 | `_fate` | string | aborted, control (a marker), open (not decided yet), as the log says; null: a record |
 """
 
