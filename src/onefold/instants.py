@@ -90,11 +90,11 @@ def span_text(span: timedelta) -> str:
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows of an Arrow table as Python's values; top-level dates and timestamps are the nearest that there are."""
-    columns = [_told(table.column(number)) for number in range(table.num_columns)]
+    columns = [_nearest(table.column(number)) for number in range(table.num_columns)]
     return type(table).from_arrays(columns, names=table.schema.names).to_pylist()  # type: ignore[no-any-return]
 
 
-def _told(column: Any) -> Any:
+def _nearest(column: Any) -> Any:
     import pyarrow as pa  # which most questions do without
     import pyarrow.compute as pc
 

@@ -106,13 +106,13 @@ class Lake:
         return None if data is None else model.model_validate_json(data)
 
     def put_first(self, key: str, document: Document) -> Document:
-        """Put a document where there is none; the one that stands there afterwards."""
+        """Put a document where there is none; the document that is there afterwards."""
         data = document.model_dump_json(indent=1, by_alias=True).encode()
         if self.storage.put_if_absent(key, data):
             return document
-        standing = self.get(key, type(document))
-        assert standing is not None
-        return standing
+        stored = self.get(key, type(document))
+        assert stored is not None
+        return stored
 
     def put(self, key: str, document: BaseModel) -> None:
         """Put a document over what was there."""

@@ -1,4 +1,4 @@
-"""Lines of Aiven's S3 sink (`format.output.type=jsonl`): a JSON object a record, with the fields it is told.
+"""Lines of Aiven's S3 sink (`format.output.type=jsonl`): a JSON object a record, with the fields of its settings.
 
 `{"key": …, "value": …, "offset": 7, "timestamp": "2026-01-01T00:00:01Z", "headers": [{"key": "h", "value": …}]}`.
 A StringConverter makes key and value JSON strings, a JsonConverter any JSON, a ByteArrayConverter base64 in a string
@@ -26,7 +26,7 @@ _MOST = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line says. `problem`: why it is no record; then all that can be told is told."""
+    """What one line says. `problem`: why it is no record; then all that can be read is there."""
 
     offset: int | None = None
     timestamp: int | None = None
@@ -37,7 +37,7 @@ class Line:
 
 
 def read_line(line: bytes, encoding: Encoding) -> Line:
-    """One line as a record; a value that is no string stays the text that stands there, digit by digit."""
+    """One line as a record; a value that is no string stays the text of the line, digit by digit."""
     try:
         members = _members(line_of(line))
     except (ValueError, RecursionError):

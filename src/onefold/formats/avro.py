@@ -1,4 +1,4 @@
-"""Avro container files: blocks are told apart here, fastavro decodes what is in them.
+"""Avro container files: blocks are separated here, fastavro decodes what is in them.
 
 Source of the format: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """

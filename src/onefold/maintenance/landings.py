@@ -58,7 +58,7 @@ def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timed
 def clearable(lake: Lake, sources: Iterable[str], age: timedelta | None) -> tuple[list[Manifest], list[str]]:
     """`old_landings` of some sources (`age` None: all are kept), and the dataset files that cannot be read.
 
-    Nobody can tell what these read: while there are some, no landing goes.
+    What these read is unknown: while there are some, no landing goes.
     """
     if age is None:
         return [], []

@@ -1,4 +1,4 @@
-"""Keep one dataset's tables small and quick, beside running batches, and never lose the chain of commit records."""
+"""Keep one dataset's tables small and quick, while batches run, and never lose the chain of commit records."""
 
 from __future__ import annotations
 

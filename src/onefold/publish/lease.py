@@ -27,7 +27,7 @@ def lease(lake: Lake, dataset: Dataset, say: Callable[[str], None] = _LOG.info) 
     with hold(lake, table, lambda: say(f"waiting for another batch of {table}")) as got:
         if not got:
             wait = lake.settings.lease_wait
-            _LOG.warning("%s: another batch holds the table for more than %g s; going on beside it", table, wait)
+            _LOG.warning("%s: another batch holds the table for more than %g s; going on at the same time", table, wait)
         yield got
 
 

@@ -176,7 +176,7 @@ def _spark_home() -> Path:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m onefold.spark.jars [--lock] [SET…]`: fetch sets (default `spark`), or write the lock anew."""
+    """`python -m onefold.spark.jars [--lock] [SET…]`: fetch sets (default `spark`), or rewrite the lock."""
     sets = [word for word in argv if not word.startswith("-")]
     if "--lock" in argv:
         lines = ["# jar set, file, SHA-256: written by `python -m onefold.spark.jars --lock`"]

@@ -102,7 +102,7 @@ def _driver_options(classes: Path, small: bool) -> str:
 
 
 def secret_settings(lake: Lake) -> dict[str, str]:
-    """What a session is told only once it runs: the start of a JVM stands in the list of processes."""
+    """What a session gets only once it runs: the command line of a JVM is in the list of processes."""
     of_catalog = {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
     given = lake.settings.spark_conf.items()
     return (

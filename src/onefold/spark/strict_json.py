@@ -18,9 +18,9 @@ _END = f"end_{secrets.token_hex(8)}"
 
 _BOM = "\ufeff"
 HALF = "\ufdd0"
-"""Stands in a parsed text before the four digits of half a surrogate pair: such a text is none (`as_parsed`)."""
+"""In a parsed text, before the four digits of half a surrogate pair: such a text is none (`as_parsed`)."""
 EXPONENT = "\ufdd4"
-"""Stands in a parsed text before the digits of a number with an exponent or more than 38 digits, which is a string
+"""In a parsed text, before the digits of a number with an exponent or more than 38 digits, which is a string
 there (`as_parsed`)."""
 _ESCAPE, _BACKSLASH, _QUOTE = "\ufdd2", "\ufdd1", "\ufdd3"
 """Letters for what is put aside meanwhile: noncharacters, which no text has."""

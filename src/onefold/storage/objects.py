@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 class ObjectInfo:
     """One listed object: its key, bytes, entity tag (none: it is a link to nothing) and when it was last changed (UTC).
 
-    Whoever made it named it: the key may be one that this store refuses (`unreachable`).
+    Its key is its writer's choice: it may be one that this store refuses (`unreachable`).
     """
 
     key: str

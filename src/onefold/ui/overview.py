@@ -87,8 +87,8 @@ def _status(
 
 
 def _matches(history: History, query: str) -> bool:
-    told = " ".join((history.dataset, history.table, history.owner, history.description)).casefold()
-    return all(word in told for word in query.casefold().split())
+    text = " ".join((history.dataset, history.table, history.owner, history.description)).casefold()
+    return all(word in text for word in query.casefold().split())
 
 
 def _need(one: DatasetStatus) -> tuple[int, int, str]:

@@ -20,7 +20,7 @@ def render(template: str, **values: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    # The report's templates lie beside ours, under `report/`.
+    # The report's templates are found, too, under `report/`.
     loader = ChoiceLoader([PackageLoader("onefold.ui"), PrefixLoader({"report": PackageLoader("onefold.report")})])
     environment = Environment(
         loader=loader,

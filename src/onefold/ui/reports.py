@@ -49,8 +49,8 @@ def reports_app(
 ) -> FastAPI:
     """The pages, as an application to mount.
 
-    `readable` is a FastAPI dependency: the names of the datasets that whoever asks may read; it raises where
-    nobody is logged in. `batch_of` gives the dataset and the batch of an Airflow run, by its DAG and its id.
+    `readable` is a FastAPI dependency: the names of the datasets that the user may read; it raises where
+    no user is logged in. `batch_of` gives the dataset and the batch of an Airflow run, by its DAG and its id.
     """
     app = FastAPI(title="Onefold reports", docs_url=None, redoc_url=None, openapi_url=None)
     histories = Histories()
