@@ -112,7 +112,7 @@ class Cluster:
         there = self._names() if any(name.startswith("^") for name in wanted) else []
         found: set[str] = set()
         for name in wanted:
-            matching = [one for one in there if re.match(name, one)] if name.startswith("^") else [name]
+            matching = [topic for topic in there if re.match(name, topic)] if name.startswith("^") else [name]
             if not matching and not missing_ok:
                 raise UnknownTopicError(self.connection, name, ())
             found.update(matching)
@@ -134,7 +134,9 @@ class Cluster:
         with self._asking(name):
             asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=SECONDS)
             description = self._answer(asked[name])
-        return Topic(name, str(description.topic_id), tuple(sorted(one.id for one in description.partitions)))
+        return Topic(
+            name, str(description.topic_id), tuple(sorted(partition.id for partition in description.partitions))
+        )
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset of each log."""
@@ -212,7 +214,7 @@ class Cluster:
         with self._asking(", ".join(sorted({topic for topic, _ in ends}))):
             consumer = self._made(KafkaConsumer, {"group.id": group, "enable.auto.commit": False})
             try:
-                committed = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}
+                committed = {(at.topic, at.partition): at.offset for at in consumer.committed(wanted, SECONDS)}
                 higher = [
                     KafkaPartition(topic, number, end)
                     for (topic, number), end in ends.items()
@@ -238,9 +240,9 @@ class Cluster:
         with self._asking():
             answer = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=SECONDS)
         found = {}
-        for one, future in answer.items():
-            with self._asking(one.topic):
-                found[one.topic, one.partition] = info = self._answer(future)
+        for partition, future in answer.items():
+            with self._asking(partition.topic):
+                found[partition.topic, partition.partition] = info = self._answer(future)
                 if info.offset == OFFSET_INVALID:  # librdkafka's answer, without an error, where the leader gave none
                     raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return found

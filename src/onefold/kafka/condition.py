@@ -88,7 +88,7 @@ class TopicCondition:
     @property
     def replicas(self) -> int:
         """The replication factor: that of the partition with the fewest."""
-        return min((one.replicas for one in self.partitions), default=0)
+        return min((partition.replicas for partition in self.partitions), default=0)
 
     @property
     def policy(self) -> frozenset[str]:
@@ -157,8 +157,10 @@ class Opener:
 
         As `kafka-transactions.sh find-hanging` has it (KIP-664).
         """
-        one, where = self.transaction, (self.producer.topic, self.producer.partition)
-        return one is not None and (one.state in ENDED or (one.holds is not None and where not in one.holds))
+        transaction, where = self.transaction, (self.producer.topic, self.producer.partition)
+        return transaction is not None and (
+            transaction.state in ENDED or (transaction.holds is not None and where not in transaction.holds)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +190,18 @@ class Activity:
 
     def opener(self, where: Where, offset: int) -> Opener | None:
         """Who opened the transaction that begins at an offset of a partition, where that is known."""
-        of = (one for one in self.producers or () if (one.topic, one.partition) == where and one.open_from == offset)
+        of = (
+            writer
+            for writer in self.producers or ()
+            if (writer.topic, writer.partition) == where and writer.open_from == offset
+        )
         producer = next(of, None)
         if producer is None:
             return None
-        return Opener(producer, next((one for one in self.transactions or () if one.producer == producer.id), None))
+        return Opener(
+            producer,
+            next((transaction for transaction in self.transactions or () if transaction.producer == producer.id), None),
+        )
 
 
 @dataclass(frozen=True, slots=True)

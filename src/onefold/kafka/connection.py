@@ -168,7 +168,10 @@ def _of_keystore(place: str, password: str | None) -> _Certificate:
         raise UsageError(f"ssl.keystore.location {place}: {error}. Nothing was read.") from None
     if held.key is None or held.cert is None:
         raise UsageError(f"ssl.keystore.location {place} holds no key with its certificate. Nothing was read.")
-    chain = [one.certificate.public_bytes(Encoding.PEM).decode() for one in (held.cert, *held.additional_certs)]
+    chain = [
+        certificate.certificate.public_bytes(Encoding.PEM).decode()
+        for certificate in (held.cert, *held.additional_certs)
+    ]
     key = held.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     return _Certificate("".join(chain), key)
 
@@ -197,7 +200,7 @@ def python_settings(given: ClientSettings) -> dict[str, Any]:
         UsageError: a certificate or key cannot be read.
         ssl.SSLError: it is none.
     """
-    found: dict[str, Any] = {"bootstrap_servers": [one.strip() for one in given[SERVERS].split(",")]}
+    found: dict[str, Any] = {"bootstrap_servers": [server.strip() for server in given[SERVERS].split(",")]}
     if name := given.get("client.id"):
         found["client_id"] = name
     if protocol := given.get("security.protocol"):

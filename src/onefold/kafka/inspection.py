@@ -45,8 +45,10 @@ class Inspection(Cluster):
         Raises:
             UnknownTopicError, ClusterUnavailableError, ClusterRefusedError: as `Cluster.topics`.
         """
-        topics = tuple(self._topic(one.name, one.id) for one in self.topics(wanted))
-        partitions = [(topic.name, one.number) for topic in topics for one in topic.partitions if one.has_leader]
+        topics = tuple(self._topic(topic.name, topic.id) for topic in self.topics(wanted))
+        partitions = [
+            (topic.name, partition.number) for topic in topics for partition in topic.partitions if partition.has_leader
+        ]
         # The logs grow meanwhile, so the order counts: a record that is sampled has its producer, an offset that is
         # committed lies before the end, and what is stable is not behind an end that was asked for later.
         starts = self.starts(partitions)
@@ -58,9 +60,11 @@ class Inspection(Cluster):
                 topic,
                 partitions=tuple(
                     replace(
-                        one, **positions.get((topic.name, one.number), {}), stamps=sampled.get((topic.name, one.number))
+                        partition,
+                        **positions.get((topic.name, partition.number), {}),
+                        stamps=sampled.get((topic.name, partition.number)),
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in topics
@@ -72,8 +76,13 @@ class Inspection(Cluster):
 
     def _topic(self, name: str, id_: str) -> TopicCondition:
         partitions = tuple(
-            PartitionCondition(one.id, len(one.replicas), len(one.isr), one.leader is not None and one.leader.id >= 0)
-            for one in sorted(self._describe(name).partitions, key=lambda one: int(one.id))
+            PartitionCondition(
+                partition.id,
+                len(partition.replicas),
+                len(partition.isr),
+                partition.leader is not None and partition.leader.id >= 0,
+            )
+            for partition in sorted(self._describe(name).partitions, key=lambda partition: int(partition.id))
         )
         return TopicCondition(name, id_, self._settings_of(ResourceType.TOPIC, name), partitions)
 
@@ -104,7 +113,7 @@ class Inspection(Cluster):
                 description = self._describe(name)
             except (UnknownTopicError, ClusterRefusedError, ClusterUnavailableError):
                 continue
-            found[name] = min((len(one.replicas) for one in description.partitions), default=0)
+            found[name] = min((len(partition.replicas) for partition in description.partitions), default=0)
         return found
 
     def _positions(self, starts: dict[Partition, int]) -> dict[Partition, dict[str, Any]]:
@@ -125,7 +134,7 @@ class Inspection(Cluster):
     def _sampled(self, starts: dict[Partition, int], count: int) -> dict[Partition, Stamps]:
         """The timestamps of about the newest `count` committed records."""
         ends = self.stable_ends(starts)
-        longest = sorted((where for where in starts if ends[where] > starts[where]), key=lambda one: -ends[one])
+        longest = sorted((where for where in starts if ends[where] > starts[where]), key=lambda where: -ends[where])
         share = max(2, count // max(1, min(SAMPLED, len(longest))))
         found = {}
         for where in longest[:SAMPLED]:
@@ -140,7 +149,7 @@ def stamps_of(timestamps: Iterable[int | None]) -> Stamps | None:
     """What timestamps (milliseconds since 1970, in the order of the log) tell; None: there are none."""
     oldest = newest = None
     behind = 0
-    for stamp in (clamped(one) for one in timestamps if one is not None):
+    for stamp in (clamped(millis) for millis in timestamps if millis is not None):
         oldest = stamp if oldest is None else min(oldest, stamp)
         newest = stamp if newest is None else max(newest, stamp)
         behind = max(behind, newest - stamp)

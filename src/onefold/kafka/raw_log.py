@@ -102,7 +102,7 @@ class RawLog:
         wanted = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         where = wanted.OffsetForLeaderPartition(partition=partition, current_leader_epoch=-1, leader_epoch=epoch)
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[wanted(topic=topic, partitions=[where])])
-        [[found]] = [one.partitions for one in self._ask(request, self._leader(topic, partition)).topics]
+        [[found]] = [answer.partitions for answer in self._ask(request, self._leader(topic, partition)).topics]
         if found.error_code:
             raise for_code(found.error_code)
         return None if found.end_offset < 0 else int(found.end_offset)
@@ -133,10 +133,10 @@ class RawLog:
         answer = self._ask(request, self._leader(topic, partition))
         if answer.error_code:
             raise for_code(answer.error_code)
-        [[found]] = [one.partitions for one in answer.responses]
+        [[found]] = [response.partitions for response in answer.responses]
         if found.error_code:
             raise for_code(found.error_code)
-        aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
+        aborted = [(span.producer_id, span.first_offset) for span in found.aborted_transactions or ()]
         return Answer(bytes(found.records or b""), aborted)
 
     def _leader(self, topic: str, partition: int) -> int:
@@ -154,7 +154,9 @@ class RawLog:
             [described] = answer.topics
             if described.error_code:
                 raise for_code(described.error_code)
-            self._leaders |= {(topic, one.partition_index): one.leader_id for one in described.partitions}
+            self._leaders |= {
+                (topic, partition.partition_index): partition.leader_id for partition in described.partitions
+            }
         return self._leaders[topic, partition]
 
     def _ask(self, request: Any, node: int | None = None) -> Any:

@@ -90,7 +90,7 @@ class SegmentIndex(BaseModel):
     @property
     def records(self) -> int:
         """Rows that reading it gives: a record or a marker each, and one for each damage."""
-        return sum(one.records for one in self.chunks) + len(self.damage)
+        return sum(chunk.records for chunk in self.chunks) + len(self.damage)
 
     @property
     def transactional(self) -> bool:
@@ -259,7 +259,7 @@ class Scan:
         self._open = {}
         if self._since is not None:
             self.open_end = True
-            claims = [one.claimed[1] for one in self.damage if one.claimed and one.claimed[1] > self._since]
+            claims = [damage.claimed[1] for damage in self.damage if damage.claimed and damage.claimed[1] > self._since]
             # At least one offset was there; a header that is torn says no more than it may.
             self.lost.append((self._since, max([self._since + 1, *claims[-1:]])))
 
