@@ -77,7 +77,10 @@ def cut_of(lake: Lake, source: str, instant: datetime) -> Cut | None:
 def _first_known(starts: dict[str, int], *neighbours: Cut | None) -> dict[str, int]:
     """What retention took after a cut knew of it is missing, so it is not where a log begins."""
     known = [cut.starts for cut in neighbours if cut]
-    return {key: min([start, *(one[key] for one in known if key in one)]) for key, start in starts.items()}
+    return {
+        key: min([start, *(known_starts[key] for known_starts in known if key in known_starts)])
+        for key, start in starts.items()
+    }
 
 
 def _name(instant: datetime) -> str:

@@ -165,11 +165,11 @@ def check_bytes(lake: Lake, manifest: Manifest) -> None:
     """
     check_not_cleared(lake, manifest.source, manifest.landing)
 
-    def check(one: LandedObject) -> None:
-        _check_one(lake, manifest, one)
-        if (found := lake.storage.digest(one.key)) != one.sha256:
-            problem = f"holds other bytes than were landed: their SHA-256 is {found}, not {one.sha256}"
-            raise LandedBytesMissingError(manifest.batch, one.key, problem)
+    def check(object_: LandedObject) -> None:
+        _check_object(lake, manifest, object_)
+        if (found := lake.storage.digest(object_.key)) != object_.sha256:
+            problem = f"holds other bytes than were landed: their SHA-256 is {found}, not {object_.sha256}"
+            raise LandedBytesMissingError(manifest.batch, object_.key, problem)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         deque(pool.map(check, manifest.objects), maxlen=0)
@@ -178,13 +178,13 @@ def check_bytes(lake: Lake, manifest: Manifest) -> None:
 def _check(lake: Lake, manifest: Manifest) -> None:
     if lake.storage.stat(lake_keys.cleared(manifest.source, manifest.landing)):
         return  # who needs the bytes says so
-    for one in manifest.objects:
-        _check_one(lake, manifest, one)
+    for object_ in manifest.objects:
+        _check_object(lake, manifest, object_)
 
 
-def _check_one(lake: Lake, manifest: Manifest, one: LandedObject) -> None:
-    info = lake.storage.stat(one.key)
+def _check_object(lake: Lake, manifest: Manifest, object_: LandedObject) -> None:
+    info = lake.storage.stat(object_.key)
     if info is None:
-        raise LandedBytesMissingError(manifest.batch, one.key, "is gone")
-    if info.size != one.size:
-        raise LandedBytesMissingError(manifest.batch, one.key, f"has {info.size} bytes, not {one.size}")
+        raise LandedBytesMissingError(manifest.batch, object_.key, "is gone")
+    if info.size != object_.size:
+        raise LandedBytesMissingError(manifest.batch, object_.key, f"has {info.size} bytes, not {object_.size}")

@@ -33,7 +33,7 @@ class Epochs(BaseModel):
 
 def suspected(marks: dict[str, Marks], newest: dict[str, int]) -> dict[str, Marks]:
     """The marks of logs that have had another leader since: only those can have been cut."""
-    return {key: marks[key] for key, epoch in newest.items() if any(one != epoch for one in marks.get(key, ()))}
+    return {key: marks[key] for key, epoch in newest.items() if any(other != epoch for other in marks.get(key, ()))}
 
 
 def cut_since(suspects: dict[str, Marks], newest: dict[str, int], log: RawLog) -> tuple[list[OffsetRange], list[str]]:

@@ -80,7 +80,7 @@ class LiveSource:
         self._check_settled(interval)
         source = self.dataset.source_id
         start, end = (cut_at(self.lake, source, at, self, dry_run=dry_run) for at in (interval.start, interval.end))
-        ranges = [one for one in ranges_between(start, end) if one.start < one.end]
+        ranges = [range_ for range_ in ranges_between(start, end) if range_.start < range_.end]
         # The interval before reports a topic that was gone when the start was cut.
         notes = self._gone({key: start.offsets[key] for key in start.starts if key in start.offsets})
         return RangesPlan(source=source, interval=interval, ranges=ranges, notes=notes + self._held_back(end.offsets))
@@ -90,8 +90,8 @@ class LiveSource:
         plans = of_kind(taken_plans(self.lake, self.dataset.name), RangesPlan)
         planned: dict[str, list[Range]] = {}
         for plan in plans:
-            for one in plan.ranges:
-                planned.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+            for range_ in plan.ranges:
+                planned.setdefault(range_.topic_partition.key, []).append((range_.start, range_.end))
             end = cut_of(self.lake, plan.source, plan.interval.end) if plan.interval else None
             for key, offset in end.offsets.items() if end else ():
                 planned.setdefault(key, []).append((offset, offset))
@@ -136,7 +136,7 @@ class LiveSource:
     def beginnings(self, known: Collection[str]) -> dict[str, int]:
         """For each partition where its log starts; of those not `known`, where what was landed of it starts."""
         starts = self.log_starts()
-        lost = [one for one in self._lost(starts, {}) if one.topic_partition.key not in known]
+        lost = [range_ for range_ in self._lost(starts, {}) if range_.topic_partition.key not in known]
         return starts | first_landed(self.lake, self.dataset.source_id, lost)
 
     def _lost(self, starts: dict[str, int], floors: dict[str, int]) -> list[OffsetRange]:
@@ -264,9 +264,11 @@ class LiveSource:
         Asked when the read is over, so that no epoch is newer than what was read knows of; and in this order, so that
         the next landing reports a log that is cut meanwhile.
         """
-        partitions = {one.topic_partition.key: one.topic_partition for one in ranges}
-        epochs = self.cluster.epochs((one.topic, one.partition) for one in partitions.values())
-        newest = {key: epochs[at] for key, one in partitions.items() if (at := (one.topic, one.partition)) in epochs}
+        partitions = {range_.topic_partition.key: range_.topic_partition for range_ in ranges}
+        epochs = self.cluster.epochs((where.topic, where.partition) for where in partitions.values())
+        newest = {
+            key: epochs[at] for key, where in partitions.items() if (at := (where.topic, where.partition)) in epochs
+        }
         if not (suspects := suspected(self._epochs.marks, newest)):
             return newest, [], []
         from onefold.kafka.raw_log import RawLog
@@ -277,11 +279,11 @@ class LiveSource:
     def _mark(self, landed: Landed) -> None:
         """Remember under which leader epochs the logs were read."""
         marks = dict(self._epochs.marks)
-        for one in landed.ranges:
-            key = one.topic_partition.key
+        for range_ in landed.ranges:
+            key = range_.topic_partition.key
             if key in landed.epochs:
                 cut = [(gone.start, gone.end) for gone in landed.replaced if gone.topic_partition.key == key]
-                marks[key] = marked(marks.get(key, {}), landed.epochs[key], one.end, cut)
+                marks[key] = marked(marks.get(key, {}), landed.epochs[key], range_.end, cut)
         self.lake.put(lake_keys.epochs(self.dataset.source_id), Epochs(marks=marks))
 
     @property
@@ -296,10 +298,10 @@ class LiveSource:
         self._mark(landed)
         try:
             ends: dict[tuple[str, int], int] = {}
-            for one in landed.ranges:
-                if one.topic_partition.key in self._partitions:
-                    where = (one.topic_partition.topic, one.topic_partition.partition)
-                    ends[where] = max(one.end, ends.get(where, 0))
+            for range_ in landed.ranges:
+                if range_.topic_partition.key in self._partitions:
+                    where = (range_.topic_partition.topic, range_.topic_partition.partition)
+                    ends[where] = max(range_.end, ends.get(where, 0))
             self.cluster.commit_upwards(self.group, ends)
         except (ClusterUnavailableError, ClusterRefusedError, ClientSettingsError, UnknownTopicError) as error:
             _LOG.warning("the offsets of group %s were not committed: %s", self.group, error)
@@ -313,16 +315,21 @@ class LiveSource:
         """The parts of ranges that the logs hold, and what is gone at their ends."""
         starts, ends = self.log_starts(), self.cluster.ends(self._names)
         readable, holes = [], []
-        for one in ranges:
-            where = one.topic_partition
+        for range_ in ranges:
+            where = range_.topic_partition
             if where.key not in self._partitions:
-                holes.append(_hole(where, one.start, one.end, HoleKind.DELETED))
+                holes.append(_hole(where, range_.start, range_.end, HoleKind.DELETED))
                 continue
-            low = min(max(one.start, starts[where.key]), one.end)
-            high = max(min(one.end, ends[where.topic, where.partition]), low)
-            holes += [_hole(where, one.start, low, HoleKind.RETENTION), _hole(where, high, one.end, HoleKind.TRUNCATED)]
+            low = min(max(range_.start, starts[where.key]), range_.end)
+            high = max(min(range_.end, ends[where.topic, where.partition]), low)
+            holes += [
+                _hole(where, range_.start, low, HoleKind.RETENTION),
+                _hole(where, high, range_.end, HoleKind.TRUNCATED),
+            ]
             readable.append(OffsetRange(topic_partition=where, start=low, end=high))
-        return [one for one in readable if one.start < one.end], [hole for hole in holes if hole.start < hole.end]
+        return [range_ for range_ in readable if range_.start < range_.end], [
+            hole for hole in holes if hole.start < hole.end
+        ]
 
     def _read(
         self, ranges: list[OffsetRange], earlier: list[EarlierLanding], batch: str, prefix: str
@@ -343,9 +350,9 @@ class LiveSource:
 
     def _check_stamps(self, batch: str, ranges: list[OffsetRange]) -> None:
         """Name the first record whose timestamp is more than Spark's client can take."""
-        for one in ranges:
-            where = one.topic_partition
-            if found := self.cluster.first_beyond((where.topic, where.partition), one.start, one.end, _LATEST):
+        for range_ in ranges:
+            where = range_.topic_partition
+            if found := self.cluster.first_beyond((where.topic, where.partition), range_.start, range_.end, _LATEST):
                 offset, stamp = found
                 raise UnreadableStampError(batch, str(Position(where.topic, where.partition, offset)), stamp)
 
@@ -379,7 +386,7 @@ class LiveSource:
 
     def _check_there(self, batch: str, ranges: list[OffsetRange]) -> None:
         """Refuse what was read of a topic that is not the one that was planned any more."""
-        if deleted := {one.topic_partition.key for one in ranges} - set(self._look_up(missing_ok=True)):
+        if deleted := {range_.topic_partition.key for range_ in ranges} - set(self._look_up(missing_ok=True)):
             raise LandingInterruptedError(batch, f"{', '.join(sorted(deleted))} was deleted while it was read")
 
     def _object(self, key: str, size: int) -> LandedObject:

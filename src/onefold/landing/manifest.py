@@ -57,7 +57,7 @@ class Hole(BaseModel):
 
 def in_order(holes: Iterable[Hole]) -> list[Hole]:
     """Holes by partition and offset."""
-    return sorted(holes, key=lambda one: (one.topic_partition.key, one.start))
+    return sorted(holes, key=lambda hole: (hole.topic_partition.key, hole.start))
 
 
 class Cleared(BaseModel):
@@ -136,8 +136,8 @@ class Manifest(BaseModel):
     @field_serializer("holes")
     def _by_partition_and_kind(self, holes: list[Hole]) -> dict[str, dict[str, list[Range]]]:
         found: dict[str, dict[str, list[Range]]] = {}
-        for one in holes:
-            found.setdefault(one.topic_partition.key, {}).setdefault(one.kind, []).append((one.start, one.end))
+        for hole in holes:
+            found.setdefault(hole.topic_partition.key, {}).setdefault(hole.kind, []).append((hole.start, hole.end))
         return found
 
     @field_validator("holes", mode="before")
@@ -156,7 +156,7 @@ class Manifest(BaseModel):
     @property
     def size(self) -> int:
         """Landed bytes."""
-        return sum(one.size for one in self.objects)
+        return sum(object_.size for object_ in self.objects)
 
     @property
     def bare(self) -> bool:
@@ -172,11 +172,13 @@ class Manifest(BaseModel):
     def digests(self) -> dict[str, str]:
         """What names the records of each object of values, by its name: its bytes and those of its companions."""
         companions: dict[str, list[str]] = {}
-        for one in self.objects:
-            if one.role != "values":
-                companions.setdefault(self.group_of(one.name), []).append(f"{one.role}:{one.sha256}")
+        for object_ in self.objects:
+            if object_.role != "values":
+                companions.setdefault(self.group_of(object_.name), []).append(f"{object_.role}:{object_.sha256}")
         values = self.of_role("values")
-        return {one.name: _with(one.digest, companions.get(self.group_of(one.name), ())) for one in values}
+        return {
+            object_.name: _with(object_.digest, companions.get(self.group_of(object_.name), ())) for object_ in values
+        }
 
     def group_of(self, name: str) -> str:
         """What an object of values shares with its companions, by its name."""
@@ -184,4 +186,4 @@ class Manifest(BaseModel):
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""
-        return [one for one in self.objects if one.role == role]
+        return [object_ for object_ in self.objects if object_.role == role]
