@@ -45,7 +45,7 @@ def body_of(
     else:
         parts.append("**Red checks**\n\n" + "\n".join(_red(gate, request)))
     if made.kind == "release" and made.carried:
-        parts.append("**Stays waived**\n\n" + "\n".join(f"- {_code(one.words)}" for one in made.carried))
+        parts.append("**Stays waived**\n\n" + "\n".join(f"- {_code(waiver.words)}" for waiver in made.carried))
     if made.kind == "release" and gate and (sides := list(_sides(gate))):
         parts.append("**Which record wins, once it is published**\n\n" + "\n".join(sides))
     return "\n\n".join([*parts, f"[Report]({report_link(dataset.name, request.batch)})"])

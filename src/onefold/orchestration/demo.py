@@ -50,7 +50,7 @@ def sample_runs(project: Path) -> list[Run]:
     """A run a folder of the sample, in order; each DAG's last is meant to be red."""
     runs = []
     for dag, place in RUNS.items():
-        folders = sorted(one.name for one in (project / place).iterdir() if one.is_dir())
+        folders = sorted(folder.name for folder in (project / place).iterdir() if folder.is_dir())
         found = [Run(dag, f"{place}/{name}") for name in folders]
         found[-1].expected = "failed"
         runs += found

@@ -95,9 +95,9 @@ def doctor(name: str) -> None:
     except Exception as error:  # it gives advice: that it could not is no reason to call anybody
         print(f"{name}: the doctor could not look: {type(error).__name__}: {error}")
         return
-    for one in found:
-        finding = one.finding
-        print(f"{name}: {finding.severity}: {finding.found} ({', '.join(one.places)}). {finding.why}")
+    for judged in found:
+        finding = judged.finding
+        print(f"{name}: {finding.severity}: {finding.found} ({', '.join(judged.places)}). {finding.why}")
         print(f"  {finding.change or finding.action}")
     print(f"{name}: {len(found)} findings (onefold doctor {name} shows more)")
 
@@ -112,5 +112,5 @@ def stuck(name: str) -> list[str]:
     except ChangedDatasetError as error:  # nothing is known of its batches before the rebuild
         print(error)
         return []
-    print("\n".join(one.sentence for one in found) or f"{name}: nothing waits")
-    return [one.batch for one in found]
+    print("\n".join(batch.sentence for batch in found) or f"{name}: nothing waits")
+    return [batch.batch for batch in found]

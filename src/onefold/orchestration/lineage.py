@@ -39,9 +39,9 @@ def publication(lake: Lake, dataset: Dataset, published: Published) -> OperatorL
     """Of a published batch: its sources, and the table with its columns, its snapshot and how many rows it changed."""
     table = StateTable(lake, dataset)
     named = [
-        SchemaDatasetFacetFields(name=one.name, type=str(one.field_type))
-        for one in table.table.schema().fields
-        if one.name in table.published_columns(dataset)
+        SchemaDatasetFacetFields(name=field.name, type=str(field.field_type))
+        for field in table.table.schema().fields
+        if field.name in table.published_columns(dataset)
     ]
     applied = published.counts.get(Verdict.APPLIED, {})
     changed = sum(applied.get(reason, 0) for reason in WRITES)

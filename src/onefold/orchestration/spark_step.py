@@ -169,9 +169,9 @@ class SparkLauncher(SparkSubmitOperator):
         submitted = getattr(self._hook, "_submit_sp", None)
         family = _family(submitted.pid) if submitted and submitted.poll() is None else []
         super().on_kill()
-        for one in family:
+        for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                process.kill()
         psutil.wait_procs(family[1:], timeout=_GONE_WITHIN)  # the submitter reads the first one's end
 
     def _connection(self) -> Connection:
