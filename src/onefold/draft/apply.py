@@ -149,7 +149,7 @@ def _by_fields(log: Log, columns: Sequence[Column], reason: str, note: str) -> U
 def _field_version(log: Log, keys: Sequence[Cell]) -> Growth | None:
     """The version in the values, tombstones aside."""
     there = [index for index, null in enumerate(log.nulls) if not null]
-    columns = [Column(one.expression, one.name, [one.cells[i] for i in there]) for one in log.fields]
+    columns = [Column(field.expression, field.name, [field.cells[i] for i in there]) for field in log.fields]
     partitions, contents = [log.partitions[i] for i in there], [log.contents[i] for i in there]
     return find_version(columns, [keys[i] for i in there], partitions, contents)
 
@@ -215,8 +215,8 @@ def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
     """The fields that hold the same as the parts of the key; none unless each part has one."""
     found: list[Column] = []
     for part in columns if not log.unnamed else ():
-        same = (one for one in log.fields if _same(part.cells, one.cells, log.nulls))
-        field = min(same, key=lambda one: one.name != part.name, default=None)
+        same = (field for field in log.fields if _same(part.cells, field.cells, log.nulls))
+        field = min(same, key=lambda column: column.name != part.name, default=None)
         if field is None:
             return []
         found.append(field)
@@ -226,14 +226,14 @@ def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
 def _same(part: Sequence[Cell], field: Sequence[Cell], nulls: Sequence[bool]) -> bool:
     """Whether a field says what a part of the key does, wherever there is a value."""
     rows = zip(part, field, nulls, strict=True)
-    there = [(one, other) for one, other, null in rows if one is not None and not null]
-    return bool(there) and all(other is not None and str(one) == str(other) for one, other in there)
+    there = [(cell, other) for cell, other, null in rows if cell is not None and not null]
+    return bool(there) and all(other is not None and str(cell) == str(other) for cell, other in there)
 
 
 def _others(columns: Sequence[Column], taken: Sequence[Column]) -> list[Column]:
     """The columns that are not taken, nor fields whose name in the table is that of a part of the key."""
     parts = {column.name.lower() for column in taken if _of_key(column)}
-    free = (one for one in columns if one.expression.startswith("header.") or one.name.lower() not in parts)
+    free = (column for column in columns if column.expression.startswith("header.") or column.name.lower() not in parts)
     return [column for column in free if column not in taken]
 
 
@@ -248,4 +248,4 @@ def _with_several(keys: Sequence[Cell], values: Sequence[object]) -> int:
     for key, value in zip(keys, values, strict=True):
         if key is not None:
             found.setdefault(key, set()).add(value)
-    return sum(len(one) > 1 for one in found.values())
+    return sum(len(contents) > 1 for contents in found.values())

@@ -61,7 +61,7 @@ class Choices:
             reason = "the part of the key has this column"
             self.fields = self.fields.without(self.applied.key_names, reason)
         # A tombstone is a message only where it deletes.
-        self.kept = [one for one in messages if one.value is not None or self.deletes]
+        self.kept = [message for message in messages if message.value is not None or self.deletes]
         self.contents = contents_of(self.kept, self.fields.declared)
         self.columns = self._value_columns(self.kept)
         headers = header_columns(self.kept)
@@ -87,15 +87,15 @@ class Choices:
         return value_columns(messages, {field.name: field.read_as for field in self.fields.declared if field.scalar})
 
     def _apply(self, messages: list[Message]) -> Upsert | Append:
-        headers = [one for one in self.headers if not self.producer or one.name not in self.producer]
+        headers = [header for header in self.headers if not self.producer or header.name not in self.producer]
         log = Log(
             key=key_columns(messages, self.opened.key_format),
             unnamed=unnamed_parts(messages, self.opened.key_format),
             headers=headers,
             fields=self._value_columns(messages),
-            partitions=[(one.record.topic, one.record.partition) for one in messages],
+            partitions=[(message.record.topic, message.record.partition) for message in messages],
             contents=contents_of(messages, self.fields.declared),
-            nulls=[one.value is None and one.record.key is not None for one in messages],
+            nulls=[message.value is None and message.record.key is not None for message in messages],
             exact=self.sample.exact,
             several=self.several,
             compacted=self.sample.compacted,
@@ -193,7 +193,7 @@ class Choices:
     def _rejected_messages(self) -> set[int]:
         """The messages, each as its `id()`, that the draft itself would reject."""
         of_fields = {id(self.opened.messages[index]) for index in self.fields.rejected}
-        nulls = {id(one) for one in self.opened.messages if one.value is None and not self.deletes}
+        nulls = {id(message) for message in self.opened.messages if message.value is None and not self.deletes}
         deciding = set(self._deciding())
         empty = {
             id(message)
@@ -219,7 +219,7 @@ class Choices:
         """Mode upsert: what key and version are read from."""
         if not isinstance(self.applied, Upsert):
             return ()
-        return (*self.applied.key, *(one[one.find("(") + 1 :].rstrip(")") for one in self.applied.version))
+        return (*self.applied.key, *(part[part.find("(") + 1 :].rstrip(")") for part in self.applied.version))
 
     def unfit_id(self) -> str:
         """A sentence on what has the name of a message id, and why it is not drafted: it may be made of the content,

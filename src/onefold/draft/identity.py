@@ -155,6 +155,6 @@ def _called_like(column: str, name: str) -> bool:
 
 def producer_headers(headers: Sequence[Column]) -> tuple[str, str] | None:
     """Headers that name a producer and its sequence."""
-    producer = next((one.name for one in headers if _PRODUCER.fullmatch(snake(one.name))), None)
-    sequence = next((one.name for one in headers if _SEQUENCE.fullmatch(snake(one.name))), None)
+    producer = next((header.name for header in headers if _PRODUCER.fullmatch(snake(header.name))), None)
+    sequence = next((header.name for header in headers if _SEQUENCE.fullmatch(snake(header.name))), None)
     return (producer, sequence) if producer and sequence else None

@@ -16,7 +16,7 @@ from onefold.draft.values import Message, parse_json
 def find_spellings(messages: Sequence[Message], key_format: str) -> list[str]:
     """A sentence for the whole key, or for each part of JSON keys, that the sample spells in two ways."""
     if key_format == ValueFormat.STRING:
-        return _of_text([one.key for one in messages if one.key is not None])
+        return _of_text([message.key for message in messages if message.key is not None])
     parts = key_part_values(messages) if key_format == ValueFormat.JSON else {}
     return [text for expression, values in parts.items() if (text := _of_part(expression, values))]
 

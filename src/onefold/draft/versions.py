@@ -56,9 +56,9 @@ def find_version(
 ) -> Growth | None:
     """The first that fits, by what its name promises."""
     named = [(rank, column) for column in candidates if (rank := _rank(column.name)) is not None]
-    for _, column in sorted(named, key=lambda one: one[0]):
+    for _, column in sorted(named, key=lambda entry: entry[0]):
         expression, instants = _ordered(column)
-        if expression and sum(one is not None for one in instants) >= 0.95 * len(instants):
+        if expression and sum(instant is not None for instant in instants) >= 0.95 * len(instants):
             growth = _growth(expression, instants, keys, partitions, contents)
             if growth.fits:
                 return growth

@@ -30,8 +30,8 @@ def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> int:
 
 
 def _block(entries: list[Entry], indent: str) -> list[str]:
-    codes = [f"{indent}{scalar(one.path[-1])}: {one.value}" for one in entries]
-    said = [len(code) for code, one in zip(codes, entries, strict=True) if one.reason and one.value is not None]
+    codes = [f"{indent}{scalar(entry.path[-1])}: {entry.value}" for entry in entries]
+    said = [len(code) for code, entry in zip(codes, entries, strict=True) if entry.reason and entry.value is not None]
     column = max((length for length in said if length <= _MOST_ALIGNED), default=0) + 2
     lines: list[str] = []
     for code, entry in zip(codes, entries, strict=True):
