@@ -101,7 +101,7 @@ def find_settled(
     valid, invalid = find_valid(lake.settings.datasets_folder, names)
     found: list[Dataset] = []
     wrong: list[InvalidDatasetError | ChangedDatasetError] = [*invalid]
-    for dataset in (settle(lake, one) for one in valid):
+    for dataset in (settle(lake, declared) for declared in valid):
         try:
             check_generation(lake, dataset)
         except ChangedDatasetError as changed:
@@ -117,9 +117,9 @@ def leave_out(wrong: Sequence[InvalidDatasetError | ChangedDatasetError]) -> Non
     Raises:
         typer.Exit: there is one.
     """
-    for one in wrong:
-        advice = f" {one.advice}" if isinstance(one, ChangedDatasetError) else ""
-        note(f"error: {one.complaint}. The dataset was left out.{advice}")
+    for error in wrong:
+        advice = f" {error.advice}" if isinstance(error, ChangedDatasetError) else ""
+        note(f"error: {error.complaint}. The dataset was left out.{advice}")
     if wrong:
         raise typer.Exit(2)
 

@@ -87,8 +87,8 @@ def with_ranges(row: dict[str, Any]) -> dict[str, Any]:
 def _range_texts(value: list[Any]) -> str:
     kinds: dict[str, list[tuple[int, int]]] = {}
     for item in value:
-        kind, *one = (item["kind"], item["start"], item["end"]) if isinstance(item, dict) else ("", *item)
-        kinds.setdefault(kind, []).append((one[0], one[1]))
+        kind, *bounds = (item["kind"], item["start"], item["end"]) if isinstance(item, dict) else ("", *item)
+        kinds.setdefault(kind, []).append((bounds[0], bounds[1]))
     counted = {kind: sum(end - start for start, end in ranges) for kind, ranges in kinds.items()}
     return "; ".join((f"{counted[kind]} {kind}: " if kind else "") + _first(ranges) for kind, ranges in kinds.items())
 

@@ -116,7 +116,7 @@ def _arrive(lake: Lake, arrival: Arrival, home: Path, spark: Launcher, topics: A
     dataset = find_dataset(lake.settings.datasets_folder, arrival.dataset)
     if arrival.chapter:
         say(f"{arrival.dataset}: {arrival.what}: produce")
-        topics.play(next(one for one in _sample("orders").story() if one.name == arrival.chapter))
+        topics.play(next(chapter for chapter in _sample("orders").story() if chapter.name == arrival.chapter))
         plan = plan_batch(lake, dataset)
     else:
         place = home / arrival.folder if arrival.folder.startswith("exports") else lake.settings.path(arrival.folder)

@@ -41,7 +41,7 @@ def erase(
     from onefold.operations.erase import erase_keys, meant
 
     lake, dataset = open_dataset(name)
-    wanted, places = [key_of(one, dataset) for one in keys or []], [position_of(text) for text in position or []]
+    wanted, places = [key_of(key, dataset) for key in keys or []], [position_of(text) for text in position or []]
     reason = checked_reason(reason)
     found = meant(lake, dataset, wanted, places)
     also = erasing.others(lake, dataset)
@@ -93,5 +93,5 @@ def _ask(name: str, found: Meant) -> None:
 
 def _warn(others: Sequence[str]) -> None:
     if others:
-        commands = ", ".join(f"onefold erase {one}" for one in others)
+        commands = ", ".join(f"onefold erase {other}" for other in others)
         note(f"The same landing is folded by {', '.join(others)}. Their tables may still hold it: run {commands}")

@@ -35,7 +35,7 @@ def forget(
 
     lake, dataset = open_dataset(name)
     before = _before(deleted_before) if deleted_before else None
-    wanted = [key_of(one, dataset) for one in keys or []]
+    wanted = [key_of(key, dataset) for key in keys or []]
     made, found = forgetting.forget(lake, dataset, wanted, before, who or user(), reason, dry_run=dry_run)
     if made is None:
         note(f"{name}: the table has nothing of what is named: there is nothing to forget")

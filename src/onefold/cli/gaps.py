@@ -28,7 +28,7 @@ def accept_gap(
 
     lake, dataset = open_dataset(name)
     made = gaps.accept_gap(lake, dataset, key_of(key, dataset), to, who or user(), reason, dry_run=dry_run)
-    missing = ", ".join(in_words(one) for one in made.missing)
+    missing = ", ".join(in_words(gap) for gap in made.missing)
     note(f"{name}: {key} goes on at version {to} without {missing}, as batch {made.batch}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 

@@ -71,7 +71,7 @@ def init(
     _check_draft(text, file, name)
     if not dry_run:
         _write(file, text, name, force=force)
-    rows = [{"key": one.key, "drafted": one.value, "why": one.reason} for one in draft.entries if one.value]
+    rows = [{"key": entry.key, "drafted": entry.value, "why": entry.reason} for entry in draft.entries if entry.value]
     if as_json:
         print_json({"dataset": name, "file": str(file), "written": not dry_run, "choices": rows, "text": text})
     elif dry_run:
