@@ -86,7 +86,7 @@ class Facts:
     @property
     def written(self) -> tuple[RecordBatch, ...]:
         """The record batches that producers wrote: no markers."""
-        return tuple(one for one in self.record_batches or () if not one.control)
+        return tuple(batch for batch in self.record_batches or () if not batch.control)
 
     @cached_property
     def wait(self) -> timedelta | None:

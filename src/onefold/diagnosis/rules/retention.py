@@ -59,7 +59,9 @@ def retention_bytes(facts: Facts) -> Iterator[Finding]:
         size = topic.config.number("retention.bytes")
         if size is None or size < 0 or "delete" not in topic.policy:
             continue
-        ages = [facts.now - one.oldest for one in topic.partitions if one.oldest and one.start > 0]
+        ages = [
+            facts.now - partition.oldest for partition in topic.partitions if partition.oldest and partition.start > 0
+        ]
         where, found = f"topic {topic.name}", setting("retention.bytes", str(size))
         unlimited = Change("retention.bytes", "-1", "and a retention.ms that suffices")
         if not ages:

@@ -19,14 +19,14 @@ def _named(topic: TopicCondition) -> str:
 
 
 def _numbers(partitions: list[PartitionCondition]) -> str:
-    listed = ", ".join(str(one.number) for one in partitions[:8])
+    listed = ", ".join(str(partition.number) for partition in partitions[:8])
     return f"partition {listed}" + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")
 
 
 def leaders(facts: Facts) -> Iterator[Finding]:
     """Partitions without a leader."""
     for topic in facts.topics:
-        if away := [one for one in topic.partitions if not one.has_leader]:
+        if away := [partition for partition in topic.partitions if not partition.has_leader]:
             why = "It can be neither written nor read; producers give up after delivery.timeout.ms and may send again."
             mend = "start the brokers that hold its replicas"
             yield Finding("error", _named(topic), f"no leader: {_numbers(away)}", why, action=mend)
@@ -86,13 +86,17 @@ def in_sync_now(facts: Facts) -> Iterator[Finding]:
     """Partitions with fewer replicas in sync than there are."""
     for topic in facts.topics:
         least = topic.config.number("min.insync.replicas") or 1
-        behind = [one for one in topic.partitions if one.has_leader and one.in_sync < one.replicas]
-        refusing = [one for one in behind if one.in_sync < least]
+        behind = [
+            partition
+            for partition in topic.partitions
+            if partition.has_leader and partition.in_sync < partition.replicas
+        ]
+        refusing = [partition for partition in behind if partition.in_sync < least]
         if refusing:
             why = "Writes with acks=all are refused now: producers give up, and what they send again may come twice."
             found = f"in sync below min.insync.replicas={least}: {_numbers(refusing)}"
             yield Finding("error", _named(topic), found, why, action=BACK)
-        if lagging := [one for one in behind if one not in refusing]:
+        if lagging := [partition for partition in behind if partition not in refusing]:
             why = "One more broker away and records are lost, or can no more be written."
             found = f"replicas out of sync: {_numbers(lagging)}"
             yield Finding("warning", _named(topic), found, why, action=BACK)
