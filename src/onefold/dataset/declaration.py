@@ -32,9 +32,9 @@ def _around(names: list[str], kind: FieldType) -> FieldType:
     return kind
 
 
-def _merged(one: FieldType, other: FieldType) -> FieldType:
+def _merged(first: FieldType, other: FieldType) -> FieldType:
     """A struct with the fields of two."""
-    both = dict(one.fields)
+    both = dict(first.fields)
     for name, kind in other.fields:
         both[name] = _merged(both[name], kind) if name in both and both[name].name == kind.name == "struct" else kind
     return FieldType("struct", nullable=True, fields=tuple(both.items()))
@@ -113,14 +113,17 @@ class Declaration(Model):
     @cached_property
     def fields(self) -> dict[str, FieldType]:
         """The declared value fields, in order."""
-        return {name: parse_type(one.type) for name, one in self.value.fields.items()}
+        return {name: parse_type(field.type) for name, field in self.value.fields.items()}
 
     @cached_property
     def read_places(self) -> dict[str, list[Place]]:
         """Where records may have each field: at its own place, else under a former name; the first that is there
         counts."""
         former = self.value.renamed
-        return {name: [place, *((one,) for one in former.get(name, ()))] for name, place in self.value.places.items()}
+        return {
+            name: [place, *((former_name,) for former_name in former.get(name, ()))]
+            for name, place in self.value.places.items()
+        }
 
     @cached_property
     def read_fields(self) -> dict[str, FieldType]:
@@ -274,7 +277,7 @@ class Declaration(Model):
         return Shape(
             fields={name: str(kind) for name, kind in self.fields.items()},
             renamed=self.value.renamed,
-            places={name: one.from_ for name, one in self.value.fields.items() if one.from_},
+            places={name: field.from_ for name, field in self.value.fields.items() if field.from_},
         )
 
     @property

@@ -260,12 +260,12 @@ def spelled(text: str) -> list[Spelled]:
     except (UnexpectedInput, RecursionError):
         return []
     found = []
-    for one in tree.iter_subtrees():
-        if one.data == "path":
-            words: list[Any] = one.children
+    for subtree in tree.iter_subtrees():
+        if subtree.data == "path":
+            words: list[Any] = subtree.children
             names = tuple(map(_name, words))
-            found.append(Spelled(one.meta.start_pos, one.meta.end_pos, names, words[0].type == "QUOTED"))
-    return sorted(found, key=lambda one: one.start)
+            found.append(Spelled(subtree.meta.start_pos, subtree.meta.end_pos, names, words[0].type == "QUOTED"))
+    return sorted(found, key=lambda reference: reference.start)
 
 
 def _terms(expression: Expression) -> list[Expression]:

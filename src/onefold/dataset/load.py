@@ -111,7 +111,7 @@ def _describe(error: Exception) -> str:
 def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> InvalidDatasetError:
     # A misspelt key also leaves a missing one: the misspelling is said first. What is not built yet is said only
     # when nothing is plainly wrong.
-    found = sorted(error.errors(), key=lambda one: (_not_built(one), one["type"] != "extra_forbidden"))
+    found = sorted(error.errors(), key=lambda problem: (_not_built(problem), problem["type"] != "extra_forbidden"))
     first = found[0]
     place = _place_of(first["loc"])
     key, line = ".".join(str(part) for part in place), _line(lines, place)
@@ -135,8 +135,8 @@ def _place_of(loc: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(place)
 
 
-def _not_built(one: Any) -> bool:
-    return isinstance(one.get("ctx", {}).get("error"), NotBuiltError)
+def _not_built(problem: Any) -> bool:
+    return isinstance(problem.get("ctx", {}).get("error"), NotBuiltError)
 
 
 def _unknown(loc: tuple[Any, ...]) -> str:

@@ -70,7 +70,7 @@ class Schedule(Model):
 
     def next_from(self, at: datetime) -> datetime:
         """The first instant that is not before one."""
-        return next(one for one in self.instants(at - _BEFORE) if one >= at)
+        return next(instant for instant in self.instants(at - _BEFORE) if instant >= at)
 
 
 def _on_the_clock(shown: datetime, zone: ZoneInfo) -> datetime:

@@ -141,7 +141,7 @@ class _Build(Transformer[Any, FieldType]):
     def since(self, words: list[Any]) -> FieldType:
         name, unit = map(str, words)
         if unit not in UNITS.get(name, ()):
-            known = ", ".join(f"{of}({one})" for of, units in UNITS.items() for one in units)
+            known = ", ".join(f"{of}({unit})" for of, units in UNITS.items() for unit in units)
             raise ValueError(f"there is no {name}({unit}) (there are decimal(p,s), {known})")
         return FieldType(name, unit=unit)
 

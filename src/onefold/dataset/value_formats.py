@@ -38,9 +38,9 @@ NOT_BUILT = ("avro", "protobuf")
 
 def of_values() -> list[ValueFormat]:
     """The formats that `value.format` may name."""
-    return [name for name, one in VALUE_FORMATS.items() if one.of_values]
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.of_values]
 
 
 def with_parts() -> list[ValueFormat]:
     """The formats of keys that have parts."""
-    return [name for name, one in VALUE_FORMATS.items() if one.has_parts]
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.has_parts]
