@@ -54,4 +54,7 @@ def find_reused(session: SparkSession, lake: Lake, dataset: Dataset) -> list[Reu
         return []
     hidden = {level for level in dataset.narrow if any(map(dataset.masks, dataset.level_expressions(level)))}
     found = reused_identities(with_structs(session.table(state_table(dataset))), dataset)
-    return [one.model_copy(update={"identity": digest(one.identity)}) if one.level in hidden else one for one in found]
+    return [
+        reused.model_copy(update={"identity": digest(reused.identity)}) if reused.level in hidden else reused
+        for reused in found
+    ]
