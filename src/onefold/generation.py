@@ -178,7 +178,7 @@ def check_generation(lake: Lake, dataset: Dataset, *, rebuilding: bool = False) 
 def _other_keys(published: Generation, dataset: Dataset) -> tuple[str, ...]:
     """The keys that changed, without the fields."""
     now = _generation(dataset)
-    before, after = ({**one.meaning, "target.table": one.table} for one in (published, now))
+    before, after = ({**generation.meaning, "target.table": generation.table} for generation in (published, now))
     names = {*before, *after} - {"value.fields", "value.renamed", "value.from"}
     return tuple(name for name in sorted(names) if before.get(name) != after.get(name))
 
@@ -186,14 +186,14 @@ def _other_keys(published: Generation, dataset: Dataset) -> tuple[str, ...]:
 def _changed(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...]:
     """The keys that are not what the published table was folded with, at first or by now."""
     shapes = shapes_of(lake, dataset.name, published)
-    same = all(one == dataset.declared for one in (shapes[0], shapes[-1]))
+    same = all(shape == dataset.declared for shape in (shapes[0], shapes[-1]))
     changed = tuple(sorted([*_other_keys(published, dataset), *([] if same else ["value.fields"])]))
     return changed or ("the way its digest is made",)
 
 
 def _refused(dataset: Dataset, changes: list[FieldChange]) -> bool:
     frozen = dataset.value.schema_changes == "freeze"
-    return any(one.problem or frozen for one in changes)
+    return any(change.problem or frozen for change in changes)
 
 
 def _refused_changes(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...]:
@@ -202,9 +202,9 @@ def _refused_changes(lake: Lake, published: Generation, dataset: Dataset) -> tup
     changes = field_changes(shapes[-1], dataset.declared, dataset.used_fields)
     frozen = dataset.value.schema_changes == "freeze"
     sentences = [
-        f"{dataset.place_of(one.field)}: {one.sentence}" + (": schema_changes is freeze" if frozen else "")
-        for one in changes
-        if one.problem or frozen
+        f"{dataset.place_of(change.field)}: {change.sentence}" + (": schema_changes is freeze" if frozen else "")
+        for change in changes
+        if change.problem or frozen
     ]
     other = _other_keys(published, dataset)
     if "rules" in other:

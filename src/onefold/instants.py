@@ -107,6 +107,6 @@ def _nearest(column: Any) -> Any:
         ends, number = (date.min, date.max), pa.int32()
     else:
         return column
-    first, last = (pa.scalar(one, kind).cast(number) for one in ends)
+    first, last = (pa.scalar(end, kind).cast(number) for end in ends)
     late_enough = pc.max_element_wise(column.cast(number), first, skip_nulls=False)
     return pc.min_element_wise(late_enough, last, skip_nulls=False).cast(kind)

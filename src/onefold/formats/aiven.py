@@ -140,9 +140,11 @@ def _headers(members: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[
     if members.get("headers", (None,))[0] is None:
         return ()
     given = parse_exactly(members["headers"][1])
-    if not isinstance(given, list) or any(type(one) is not dict or type(one.get("key")) is not str for one in given):
+    if not isinstance(given, list) or any(
+        type(header) is not dict or type(header.get("key")) is not str for header in given
+    ):
         raise ValueError("the headers are no list of objects with key and value")
-    return tuple((_name(one["key"]), _header(one.get("value"), encoding)) for one in given)
+    return tuple((_name(header["key"]), _header(header.get("value"), encoding)) for header in given)
 
 
 def _name(name: str) -> str:

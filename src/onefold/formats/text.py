@@ -73,9 +73,9 @@ def json_text(value: Any, write: Callable[[str], str] = lambda text: json.dumps(
         case str():
             return write(value)
         case dict():
-            return "{" + ", ".join(f"{write(name)}: {json_text(one, write)}" for name, one in value.items()) + "}"
+            return "{" + ", ".join(f"{write(name)}: {json_text(member, write)}" for name, member in value.items()) + "}"
         case list():
-            return "[" + ", ".join(json_text(one, write) for one in value) + "]"
+            return "[" + ", ".join(json_text(item, write) for item in value) + "]"
         case _:
             return json.dumps(value)
 

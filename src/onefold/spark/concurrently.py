@@ -18,15 +18,15 @@ def at_once(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
     none of their own in the JVM (`PYSPARK_PIN_THREAD=false`), one is asked after the other.
     """
     if not isinstance(SparkContext._gateway, ClientServer):
-        return [one() for one in asked]
+        return [question() for question in asked]
     java, jvm = session._jsparkSession, session._jvm
     assert jvm is not None
 
-    def ask(one: Callable[[], Any]) -> Any:
+    def ask(question: Callable[[], Any]) -> Any:
         jvm.SparkSession.setActiveSession(java)  # what Iceberg takes for the session
-        return one()
+        return question()
 
     with ThreadPoolExecutor(len(asked)) as pool:
         # One wrapper each: what it hands on, Spark writes a statement's own number into.
-        answers = [pool.submit(inheritable_thread_target(session)(ask), one) for one in asked]
+        answers = [pool.submit(inheritable_thread_target(session)(ask), question) for question in asked]
     return [answer.result() for answer in answers]

@@ -142,11 +142,11 @@ def _resolve(jar_set: str, scratch: Path) -> Path:
             with urllib.request.urlopen(f"{place}/{file}", timeout=60) as answer:
                 (folder / Path(file).name).write_bytes(answer.read())
         return folder
-    apart = tuple(one for one in packages if one.startswith(APART))
+    apart = tuple(package for package in packages if package.startswith(APART))
     if not apart:
         return _submit(packages, UNUSED.get(jar_set, ()), scratch)
     _submit(apart, (*SHIPPED, "org.apache.kafka:kafka-clients"), scratch)
-    return _submit(tuple(one for one in packages if one not in apart), (*SHIPPED, APART), scratch)
+    return _submit(tuple(package for package in packages if package not in apart), (*SHIPPED, APART), scratch)
 
 
 def _submit(packages: tuple[str, ...], without: tuple[str, ...], scratch: Path) -> Path:

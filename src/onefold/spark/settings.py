@@ -81,7 +81,7 @@ def class_path(lake: Lake, more: Iterable[str] = ()) -> dict[str, str]:
         return {}
     given = os.environ.get(_CLASS_PATH, "").split(":")
     own = [str(jar) for name in jar_sets(lake) for jar in jars(name)]
-    return {_CLASS_PATH: ":".join([*own, *(one for one in given if one and one not in own)])}
+    return {_CLASS_PATH: ":".join([*own, *(path for path in given if path and path not in own)])}
 
 
 def _trust(lake: Lake) -> dict[str, str]:

@@ -128,7 +128,7 @@ def one_object(records: DataFrame, text: Column, fields: Mapping[str, str], name
     """
     wrapped, array = f"{name}_text", f"{name}_array"
     objects = F.concat(F.lit("["), text, F.lit(f',{{"{_END}":true}}]'))
-    given = ", ".join(f"{quoted(one)} {kind}" for one, kind in fields.items())
+    given = ", ".join(f"{quoted(field)} {kind}" for field, kind in fields.items())
     columns = ", ".join(f"f{number} {kind}" for number, kind in enumerate(fields.values()))
     parsed = F.from_json(wrapped, f"array<struct<{given}, {_END} boolean>>", _STRICT)
     parsed = parsed.cast(f"array<struct<{columns}, {_END} boolean>>")
