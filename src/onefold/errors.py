@@ -202,7 +202,7 @@ class NoDraftError(TerminalError):
 
 @dataclass(eq=False)
 class DatasetExistsError(TerminalError):
-    """A dataset file would be written over one that is there."""
+    """A dataset file would be written over another file."""
 
     exit_code: ClassVar[int] = 2
     dataset: str
@@ -409,14 +409,14 @@ class SumOverflowError(OneBatchError):
     def sentence(self) -> str:
         return (
             f"{self.dataset}: {self.columns} would be larger than the column holds for {', '.join(self.keys)}. The "
-            "published table is untouched, and the batch is landed and kept. Declare a decimal, or a wider one, in "
+            "published table is untouched, and the batch is landed and kept. Declare a decimal, or a wider decimal, in "
             f"value.fields and run onefold rebuild {self.dataset}; or leave the whole batch out (onefold skip)."
         )
 
 
 @dataclass(eq=False)
 class StaleGateError(TerminalError):
-    """The gate judged another staging, branch or head than the one that would be published."""
+    """The gate judged another staging, branch or head than would be published."""
 
     batch: str
     attempt: str

@@ -48,7 +48,7 @@ class Generation(BaseModel):
 
 
 class Rebuild(BaseModel):
-    """A generation that is folded next to the published one."""
+    """A generation that is folded next to the published generation."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -105,8 +105,8 @@ def begun_rebuild(lake: Lake, dataset: Dataset, published: Generation) -> str:
 
 
 def to_rebuild(lake: Lake, dataset: Dataset) -> Dataset:
-    """A dataset file as a generation of its own, apart from every one whose fields were changed in place since, and
-    every one that readers were moved away from: decisions since then (skips, forget marks) are not in its table."""
+    """A dataset file as a generation of its own, apart from each whose fields were changed in place since, and
+    each that readers were moved away from: decisions since then (skips, forget marks) are not in its table."""
     published = lake.get(lake_keys.generation(dataset), Generation)
     again = 0
     while _is_over(lake, dataset, dataset.own_generation(again), published):
@@ -149,7 +149,7 @@ def record_shape(lake: Lake, dataset: Dataset) -> None:
 
 
 def check_generation(lake: Lake, dataset: Dataset, *, rebuilding: bool = False) -> None:
-    """Refuse a dataset whose meaning or table is not the published one, or (`rebuilding`) the one being rebuilt.
+    """Refuse a dataset whose meaning or table is not that of the published generation, or (`rebuilding`) of a rebuild.
 
     Raises:
         ChangedDatasetError: it names the keys that changed, and of the fields each.
@@ -210,18 +210,18 @@ def _refused_changes(lake: Lake, published: Generation, dataset: Dataset) -> tup
     if "rules" in other:
         changed = [said for number, said in RULES_CHANGED.items() if number > published.meaning.get("rules", 1)]
         sentences.append(
-            "this Onefold decodes or judges some records otherwise than the one that made the table: "
+            "this Onefold decodes or judges some records otherwise than the Onefold that made the table: "
             + "; ".join(changed)
         )
     if "table_layout" in other:
-        sentences.append("this Onefold lays its tables out otherwise than the one that made the table")
+        sentences.append("this Onefold lays its tables out otherwise than the Onefold that made the table")
     if dataset.declared in shapes[:-1]:
         sentences.append("the table has gone on with a newer file: use that one")
     return tuple(sentences)
 
 
 def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
-    """Allow the dataset's generation (`to_rebuild`) to be folded next to the published one; the keys that changed.
+    """Allow the dataset's generation to be folded (`to_rebuild`) next to the published table; the keys that changed.
 
     Raises:
         UsageError: nothing is published yet, or the target table is another.
@@ -249,7 +249,7 @@ def is_given_up(lake: Lake, dataset: Dataset) -> bool:
 
 
 def end_rebuild(lake: Lake, dataset: Dataset) -> None:
-    """Make the dataset's generation the published one; readers have been led to it already."""
+    """Make the dataset's generation the published generation; readers see it already."""
     published = lake.get(lake_keys.generation(dataset), Generation)
     assert published is not None
     retired = Retired(generation=published.generation, table=published.table, at=datetime.now(UTC))
@@ -269,10 +269,10 @@ def claim_target(lake: Lake, dataset: Dataset) -> None:
 
 
 def fix_generation(lake: Lake, dataset: Dataset) -> None:
-    """Make the dataset's generation the published one, where there is none; called before the first commit.
+    """Make the dataset's generation the published generation, where there is none; called before the first commit.
 
     Raises:
-        ChangedDatasetError: another one was published meanwhile.
+        ChangedDatasetError: another generation was published meanwhile.
     """
     lake.put_first(lake_keys.generation(dataset), _generation(dataset))
     check_generation(lake, dataset, rebuilding=True)

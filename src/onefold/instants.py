@@ -67,7 +67,7 @@ Duration = Annotated[timedelta, BeforeValidator(duration)]
 
 
 def in_utc(at: datetime) -> datetime:
-    """An instant in UTC; without a zone it is one of UTC already.
+    """An instant in UTC; without a zone it is in UTC already.
 
     Raises:
         ValueError: it lies in the first year that Python has, or in the last hundred: a schedule looks for instants

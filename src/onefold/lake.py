@@ -86,7 +86,7 @@ class Lake:
 
     @property
     def host_folder(self) -> Path:
-        """A folder on this host's disk: the lake's own, or for a lake in a bucket one of the project."""
+        """A folder on this host's disk: the lake's own, or for a lake in a bucket a folder of the project."""
         return self.storage.folder or self.settings.path(".onefold")
 
     def export(self, dataset: Dataset, folder: str | None = None) -> Storage:

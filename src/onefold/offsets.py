@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The union, sorted, without empty ranges; neighbours become one."""
+    """The union, sorted, without empty ranges; neighbours are joined."""
     out: list[Range] = []
     for start, end in sorted(ranges):
         if start >= end:

@@ -40,7 +40,7 @@ class Origins:
         return self.variable_of(*path) or self.line_of(*path) or DEFAULT
 
     def variable_of(self, *path: str) -> str | None:
-        """The variable that sets it, if one does; an object in a variable sets only its own entries."""
+        """The variable that sets it, if any does; an object in a variable sets only its own entries."""
         names = {name.upper(): name for name in self.variables}
         for end in range(len(path), 1, -1):
             if name := names.get(PREFIX + "__".join(path[:end]).upper()):

@@ -60,7 +60,7 @@ class Settings(BaseSettings):
         default=False, description="Whether requests to S3 say that who asks pays, as some buckets of exports want"
     )
     s3_ca_bundle: Path | None = Field(
-        default=None, description="A PEM file of the authorities that are trusted in place of the usual ones"
+        default=None, description="A PEM file of the authorities that are trusted in place of the usual authorities"
     )
     s3_connection: str | None = Field(
         default=None,

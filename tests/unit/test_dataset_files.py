@@ -400,7 +400,7 @@ REFUSED = [
     ),
     ("no next", "  mode: append\n", CHAIN.replace("long(header.version)", "timestamp"), "apply", "cast with"),
     ("of text", "  mode: append\n", CHAIN.replace("long(header.version)", "header.version"), "apply", "cast with"),
-    ("of two", "  mode: append\n", CHAIN.replace("long(header.version)", "[amount, at]"), "apply", "no next one"),
+    ("of two", "  mode: append\n", CHAIN.replace("long(header.version)", "[amount, at]"), "apply", "no next version"),
     (
         "of none",
         "  mode: append\n",

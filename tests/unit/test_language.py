@@ -36,10 +36,9 @@ def idioms(text: str) -> Iterator[tuple[int, str]]:
 def lines_that_bind_one(source: str) -> Iterator[int]:
     """The lines that bind a variable called `one`: in a loop, a comprehension, an assignment, a parameter."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.arg) and node.arg == "one":
-            yield node.lineno
-        elif isinstance(node, ast.Name) and node.id == "one" and isinstance(node.ctx, ast.Store):
-            yield node.lineno
+        match node:
+            case ast.arg(arg="one") | ast.Name(id="one", ctx=ast.Store()):
+                yield node.lineno
 
 
 def idioms_in(file: Path) -> Iterator[str]:

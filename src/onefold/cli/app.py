@@ -69,11 +69,11 @@ def open_dataset(name: str) -> tuple[Lake, Dataset]:
 
 
 def open_published(name: str, *, rebuilding: bool = False) -> tuple[Lake, Dataset]:
-    """The lake, and a dataset whose file describes the table that readers see: its generation is the published one; or
-    (`rebuilding`, with a note) the one that a rebuild folds.
+    """The lake, and a dataset whose file describes the table that readers see: its generation is published; or
+    (`rebuilding`, with a note) the table that a rebuild folds.
 
     Raises:
-        ChangedDatasetError: the file is another, so its table is not the one that readers see.
+        ChangedDatasetError: the file is another, so its table is not what readers see.
     """
     from onefold.generation import check_generation
 
@@ -112,10 +112,10 @@ def find_settled(
 
 
 def leave_out(wrong: Sequence[InvalidDatasetError | ChangedDatasetError]) -> None:
-    """Say which datasets a command went on without; with one, it ends with 2.
+    """Name the datasets that a command left out; if it left any out, it ends with 2.
 
     Raises:
-        typer.Exit: there is one.
+        typer.Exit: a dataset was left out.
     """
     for error in wrong:
         advice = f" {error.advice}" if isinstance(error, ChangedDatasetError) else ""

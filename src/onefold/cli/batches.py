@@ -1,4 +1,4 @@
-"""Batches as commands tell of them: at which step one is, how it ended."""
+"""Batches as commands show them: the step that runs, how a batch ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`onefold accept-gap` and `onefold held`: versions that wait for one that has not come."""
+"""`onefold accept-gap` and `onefold held`: versions that wait for a missing version."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def rebuild(
     with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
         done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
     if not done.changed:
-        note(f"{name}: the dataset file is the published one: nothing to rebuild")
+        note(f"{name}: the dataset file is that of the published table: nothing to rebuild")
     answer(f"{name}: rebuilt", [ended(batch) for batch in done.batches], as_json, empty="no batches")
     if done.swapped:
         changed, (_, swapped) = ", ".join(done.changed), open_dataset(name)
@@ -95,7 +95,7 @@ def _counting(status: Status, name: str, total: int) -> Say:
 @app.command()
 def rollback(
     name: Name,
-    to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last one")],
+    to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last")],
     reason: Annotated[str, typer.Option(help="Why; it is recorded")] = "",
     who: Who = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,

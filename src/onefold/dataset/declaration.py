@@ -72,7 +72,7 @@ class Declaration(Model):
 
     @cached_property
     def masked(self) -> frozenset[str]:
-        """The masked columns, those included that are made of one: parts of the key, the period, sums."""
+        """The masked columns, those included that are made of a masked column: parts of the key, the period, sums."""
         made = [*self.key_columns, *([("_within", self.within)] if self.within else [])]
         sums = {name for name, field in self.apply.made_of(self).items() if field in self.mask}
         return frozenset({*self.mask, *sums, *(name for name, tree in made if self.masks(tree))})
@@ -140,7 +140,7 @@ class Declaration(Model):
 
     @cached_property
     def used_fields(self) -> dict[str, str]:
-        """Of each field that expressions use, a key of the file that holds one."""
+        """Of each field that expressions use, a key of the file that holds such an expression."""
         named = ((path, place) for place, text in self.expressions() for path in paths(parse(text)))
         return {path.name: place for path, place in named if path.root == "value"}
 
@@ -174,7 +174,7 @@ class Declaration(Model):
 
     @cached_property
     def declared_levels(self) -> tuple[Level, ...]:
-        """The identity levels that the file declares, narrow to wide; the position is one."""
+        """The identity levels that the file declares, narrow to wide, the position included."""
         return (Level.POSITION, *(level for level in DECLARED_LEVELS if getattr(self.identity, level)))
 
     @cached_property
@@ -184,7 +184,7 @@ class Declaration(Model):
 
     @cached_property
     def narrow(self) -> tuple[Level, ...]:
-        """The levels below the deciding one, without the position: they name the reason of a duplicate."""
+        """The levels below the deciding level, without the position: they name the reason of a duplicate."""
         wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
         return self.levels[1:wide]
 
@@ -196,7 +196,7 @@ class Declaration(Model):
 
     @cached_property
     def before_offset(self) -> int | None:
-        """How many parts of the version stand before an offset, which orders the records of one partition only; None:
+        """How many parts of the version come before an offset, which orders the records of one partition only; None:
         the version holds no offset."""
         parts = self.apply.version.parts if self.apply.version else []
         return next((n for n, text in enumerate(parts) if parse(text) == Path("offset")), None)

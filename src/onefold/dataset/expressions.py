@@ -254,7 +254,7 @@ class Spelled:
 
 
 def spelled(text: str) -> list[Spelled]:
-    """The references of an expression in their order; of one that cannot be read, none."""
+    """The references of an expression in their order; of an expression that cannot be read, none."""
     try:
         tree = _parser().parse(text)
     except (UnexpectedInput, RecursionError):

@@ -109,7 +109,7 @@ def _describe(error: Exception) -> str:
 
 
 def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> InvalidDatasetError:
-    # A misspelt key also leaves a missing one: the misspelling is said first. What is not built yet is said only
+    # A misspelt key also leaves a missing key: the misspelling is said first. What is not built yet is said only
     # when nothing is plainly wrong.
     found = sorted(error.errors(), key=lambda problem: (_not_built(problem), problem["type"] != "extra_forbidden"))
     first = found[0]

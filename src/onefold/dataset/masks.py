@@ -25,7 +25,7 @@ def digest(value: Any) -> str:
 
 
 def masked(dataset: Dataset, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row, or a part of one, by its columns; NULL stays NULL."""
+    """A row, or a part of a row, by its columns; NULL stays NULL."""
     return {name: digest(of) if of is not None and name in dataset.masked else of for name, of in row.items()}
 
 

@@ -55,7 +55,7 @@ class Schedule(Model):
         return f"{self.cron!r} ({self.timezone})"
 
     def instants(self, after: datetime) -> Iterator[datetime]:
-        """The instants behind one, in UTC: neighbours bound an interval, as Airflow's cron timetable has them.
+        """The instants behind an instant, in UTC: neighbours bound an interval, as Airflow's cron timetable has them.
 
         Where clocks are put forward an instant that they leave out lies behind the jump; where they are put back one
         that they show twice is the second. A cron of every hour goes on by the hour through both.
@@ -69,7 +69,7 @@ class Schedule(Model):
             yield at
 
     def next_from(self, at: datetime) -> datetime:
-        """The first instant that is not before one."""
+        """The first instant that is not before `at`."""
         return next(instant for instant in self.instants(at - _BEFORE) if instant >= at)
 
 

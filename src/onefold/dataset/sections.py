@@ -94,7 +94,7 @@ class Value(Model):
         seen = {*self.fields, *(place[0] for place in self.places.values() if len(place) == 1)}
         for name, former in self.renamed.items():
             if name not in self.fields:
-                raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
+                raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former name)")
             for earlier_name in former:
                 if earlier_name in seen:
                     raise ValueError(f"renamed: {earlier_name}, the former name of {name}, is another field's name")

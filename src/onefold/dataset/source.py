@@ -74,7 +74,9 @@ class Kafka(Model):
         pattern=r"^[A-Za-z0-9_.-]+$",
         description="The Airflow connection, or the entry of the setting `kafka`, that says how to reach the cluster",
     )
-    topics: list[str] = Field(min_length=1, description="Topic names; one that starts with ^ is a regular expression")
+    topics: list[str] = Field(
+        min_length=1, description="Topic names; a name that starts with ^ is a regular expression"
+    )
 
     @field_validator("topics")
     @classmethod
@@ -143,7 +145,7 @@ class Source(Model):
 
     @cached_property
     def id(self) -> str:
-        """Names the source: datasets that read the same one share its landing."""
+        """Names the source: datasets that read the same source share its landing."""
         words: list[Any]
         if self.kafka:
             name = re.sub(r"[^A-Za-z0-9_-]+", "_", min(self.kafka.topics)).strip("_")

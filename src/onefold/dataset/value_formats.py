@@ -20,7 +20,7 @@ class Format:
 
     meaning: str
     of_values: bool
-    """Whether a value may have it: one that has no fields is a key's only."""
+    """Whether a value may have it: a format without fields is a key's only."""
     has_parts: bool
     """Whether expressions may ask for `key.NAME`."""
     is_text: bool

@@ -52,14 +52,14 @@ CLIENTS = (
         "transactional.id",
         "none",
         "one of its own per instance",
-        "without it, a restarted producer is a new one: the broker does not know its retries again",
+        "without it, a restarted producer is a new producer: the broker does not know its retries again",
     ),
     Unseen(
         "producer",
         "transaction.timeout.ms",
         "60000",
         "60000 or less",
-        "one that hangs holds back all readers of committed records for so long",
+        "a transaction that hangs holds back all readers of committed records for so long",
     ),
     Unseen(
         "consumer",

@@ -24,7 +24,7 @@ class FirstPartitions:
 
     count: int
     certain: bool
-    """Whether a cut says so, which knows the empty ones, too; else others may have been there, and empty."""
+    """Whether a cut says so, which knows the empty partitions, too; else others may have been there, and empty."""
 
 
 @dataclass(frozen=True, slots=True)

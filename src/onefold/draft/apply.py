@@ -127,7 +127,7 @@ def _deleting(log: Log) -> Upsert | Append:
             where = f"{counted(moved, 'key')} in several partitions" if moved else "there may be several topics"
             why += f"; {where}, whose offsets order nothing: {_CLOCKS}"
             return _upsert(reason, columns, key_reason, ("timestamp", "offset"), why, deletes=True)
-        why += "; each key keeps to one partition in the sample, and one that moves makes its batch red"
+        why += "; each key keeps to one partition in the sample, and a key that moves makes its batch red"
         return _upsert(reason, columns, key_reason, "offset", why, deletes=True)
     note = (
         f"{tombstones}: to delete by them a header must hold the version, for this layout "
@@ -212,7 +212,7 @@ def _unfit(log: Log) -> str:
 
 
 def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
-    """The fields that hold the same as the parts of the key; none unless each part has one."""
+    """The fields that hold the same as the parts of the key; none unless each part has such a field."""
     found: list[Column] = []
     for part in columns if not log.unnamed else ():
         same = (field for field in log.fields if _same(part.cells, field.cells, log.nulls))
@@ -243,7 +243,7 @@ def _of_key(column: Column) -> bool:
 
 
 def _with_several(keys: Sequence[Cell], values: Sequence[object]) -> int:
-    """How many keys have more than one of the values; `values` has one for each key of `keys`."""
+    """How many keys have several of the values; `values` has a value for each key of `keys`."""
     found: dict[Cell, set[object]] = {}
     for key, value in zip(keys, values, strict=True):
         if key is not None:

@@ -110,7 +110,7 @@ class Choices:
         return applied
 
     def _event_id(self) -> Found | None:
-        """Mode upsert: the id of CloudEvents alone, if no two sources share one; for a copy that is sent again is
+        """Mode upsert: the id of CloudEvents alone, if no two sources share an id; for a copy that is sent again is
         known by key, content and message id."""
         assert self.event
         source, id_ = self.event.expressions
@@ -122,7 +122,7 @@ class Choices:
         return Found((id_,), reason, self.event.evidence)
 
     def _same_messages(self, headers: Sequence[Column]) -> list[list[Cell]]:
-        """Columns whose equal values say that two messages are one: message ids, and sequences of producers."""
+        """Columns whose equal values say that two messages are the same: message ids, and sequences of producers."""
         ids = partial_ids(headers, self.columns, self.contents, self._sequences)
         marks = [column.cells for column in ids]
         if self.message_id:
@@ -165,7 +165,7 @@ class Choices:
             names = ", ".join(column.name for column in whole[:_MOST_NAMED])
             names += f" and {len(whole) - _MOST_NAMED} more fields" if len(whole) > _MOST_NAMED else ""
             repeated = f"{unproved} of {counted(len(cells), 'record')} {'repeats' if unproved == 1 else 'repeat'}"
-            problem += f": {repeated} the {names} of an earlier one, and folding them could lose events"
+            problem += f": {repeated} the {names} of an earlier record, and folding them could lose events"
             raise NoDraftError(self.name, self.sample.place, problem, _ADD_AN_ID)
         reason = f"NOTHING TELLS MESSAGES APART: equal content is taken for the same message ({evidence})"
         return Found(tuple(column.expression for column in whole), reason, evidence)

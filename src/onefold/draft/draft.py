@@ -44,7 +44,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An export as the source; `topic`: only the records of this one."""
+    """An export as the source; `topic`: only the records of this topic."""
 
     path: str
     layout: str
@@ -195,7 +195,7 @@ class _File:
         return [Entry((*at,), None, note) for note in notes] + entries
 
     def _with_differences(self, found: Found) -> str:
-        """Why an identity, and in what the contents of one differ where some have several."""
+        """Why an identity, and in what the contents of an identity differ where some have several."""
         differences = self.choices.differences(found.expressions)
         return "; ".join(filter(None, (found.reason, str(differences) if found.evidence.clashing else "")))
 
@@ -298,7 +298,7 @@ def _duplicate_rate(duplicates: int, total: int) -> Entry:
 def _holes(sample: Sample, tombstones: int, layout: str) -> tuple[str, str]:
     there = len(sample.records)
     if not sample.missing:
-        return "none", "no offset is missing in the sample; with none, one that is missing later is data loss"
+        return "none", "no offset is missing in the sample; with none, an offset that is missing later is data loss"
     missing = f"{counted(sample.missing, 'offset')} missing between {there} that are there"
     markers_explain = "transactional" not in LAYOUTS[layout].refused_holes
     if not markers_explain or (tombstones and sample.missing > there // 4):

@@ -31,17 +31,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How values stand to contents."""
+    """How values relate to contents."""
 
     total: int
     present: int
     distinct: int
     clashing: int
-    """Values that stand for more than one content."""
+    """Values that have more than one content."""
 
     @property
     def repeated(self) -> int:
-        """Records whose value an earlier one has."""
+        """Records whose value an earlier record has."""
         return self.present - self.distinct
 
     @property
@@ -80,7 +80,7 @@ def together(columns: Sequence[Column]) -> list[Cell]:
 
 
 def header_columns(messages: Sequence[Message]) -> list[Column]:
-    """The headers that an expression can name; a blank one is none, as a run takes it where it is an id."""
+    """The headers that an expression can name; a blank header is none, as a run takes it where it is an id."""
     names = _in_order(name for message in messages for name in message.headers)
     written = {name: _written("header", name) for name in names}
     return [

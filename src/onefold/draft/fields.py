@@ -99,7 +99,7 @@ def draft_fields(messages: Sequence[Message]) -> Fields:
 
 
 def _column_for(name: str, declared: Mapping[str, Field]) -> str:
-    """The column for a field: its own name where that can be one, else one like it that is free."""
+    """The column for a field: its own name where that can be a column's, else a free name like it."""
     column = name
     if not re.fullmatch(SAFE_NAME, name) or name.startswith("_"):
         column = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")

@@ -64,7 +64,7 @@ def count_contradicted(cells: Sequence[Cell], sequences: Sequence[Sent]) -> int:
 def find_copies(cells: Sequence[Cell], contents: Sequence[str], preference: Iterable[int]) -> set[int]:
     """The records that have cell and content of the survivor of their cell: by index, without the survivor.
 
-    `preference`: the indexes of the records that count, the one that survives first.
+    `preference`: the indexes of the records that count, the survivor first.
     """
     survivors: dict[Cell, str] = {}
     copies = set()

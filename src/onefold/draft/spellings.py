@@ -29,7 +29,7 @@ def _of_text(keys: Sequence[str]) -> list[str]:
     if not (both := bare.keys() & in_quotes.keys()):
         return []
     counts = f"bare in {_records(bare, both)} and in JSON's quotes in {_records(in_quotes, both)}"
-    advice = "they are two keys, and two rows; where every key is JSON, `{format: json}` reads both as one"
+    advice = "they are two keys, and two rows; where every key is JSON, `{format: json}` reads both as the same key"
     return [f"{counted(len(both), 'key')} spelled in two ways, {counts}: {advice}"]
 
 

@@ -27,7 +27,7 @@ class Message:
     record: Record
     value: dict[str, Any] | None
     key: Any
-    """The parts of a JSON key as a dictionary, the text of another one; None: no key, or one that is no text."""
+    """The parts of a JSON key as a dictionary, the text of another key; None: no key, or bytes that are no text."""
     headers: dict[str, str | None]
 
 
@@ -119,7 +119,7 @@ def _value(data: bytes | None) -> tuple[dict[str, Any] | None, str]:
 
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape of a surrogate: of a pair, or of half of one."""
+"""An escape of a surrogate: of a pair, or of half a pair."""
 
 
 def _has_half_pairs(value: Any) -> bool:

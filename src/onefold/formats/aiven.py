@@ -148,7 +148,7 @@ def _headers(members: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[
 
 
 def _name(name: str) -> str:
-    """A header's name; one that is no text is a name that no dataset file says."""
+    """A header's name; bytes that are no text are a name that no dataset file says."""
     return bytes_of(name).decode("utf-8", "replace")
 
 

@@ -180,7 +180,7 @@ def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape
 
 
 def _logical(schema: dict[str, Any]) -> Shape | None:
-    """The shape of a logical type; None: one that changes nothing (the specification has it ignored)."""
+    """The shape of a logical type; None: it changes nothing (the specification has it ignored)."""
     logical, kind = schema["logicalType"], schema["type"]
     name, _, unit = str(logical).rpartition("-")
     match name or logical:

@@ -46,7 +46,7 @@ def column_types(schema: pa.Schema, columns: Columns) -> dict[str, pa.DataType |
     """The types of the mapped columns, by what they are; None: not there, and not asked for.
 
     Raises:
-        ColumnError: one that is needed is not there, twice there, or of a type that cannot be read.
+        ColumnError: a needed column is not there, twice there, or of a type that cannot be read.
     """
     types: dict[str, pa.DataType | None] = {}
     for role, name in columns.model_dump().items():

@@ -1,4 +1,4 @@
-"""Texts as bytes and back: what is no Unicode text stays what it is, and is never repaired into one.
+"""Texts as bytes and back: what is no Unicode text stays what it is, and is never repaired into such a text.
 
 JSON can say half of a surrogate pair (`"\\ud83d"`), which no UTF-8 text holds, and exports are written with bytes in
 their lines that are no UTF-8. Readers hand both on as bytes that are no UTF-8; a step that reads these as a text

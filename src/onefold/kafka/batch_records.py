@@ -258,7 +258,7 @@ def _read(data: bytes, count: int, last: int, columns: _Columns) -> None:  # noq
 
 
 def _pairs(data: bytes, at: int) -> tuple[Pairs, int]:
-    """A record's headers; a name that is no text is one that no dataset file says."""
+    """A record's headers; a name that is no text is a name that no dataset file says."""
     count, at = varint(data, at)
     if not 0 <= count <= len(data):
         raise ValueError(f"{count} headers")

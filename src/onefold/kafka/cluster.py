@@ -107,7 +107,7 @@ class Cluster:
         """The topics of these names, and those that the patterns (`^…`) match, by name.
 
         Raises:
-            UnknownTopicError: one does not exist, or a pattern matches none (unless `missing_ok`).
+            UnknownTopicError: a topic does not exist, or a pattern matches none (unless `missing_ok`).
         """
         there = self._names() if any(name.startswith("^") for name in wanted) else []
         found: set[str] = set()
@@ -156,7 +156,7 @@ class Cluster:
         return {where: info.leader_epoch for where, info in answer.items() if info.leader_epoch is not None}
 
     def first_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, tuple[int, datetime]]:
-        """The first record of each log whose timestamp is at or after an instant, where there is one."""
+        """The first record of each log whose timestamp is at or after an instant, where the log has such a record."""
         answer = self._listed(partitions, OffsetSpec.for_timestamp(millis_from(at)))
         found = {where: (info.offset, info.timestamp) for where, info in answer.items() if info.offset >= 0}
         return {where: (offset, instant(millis)) for where, (offset, millis) in found.items()}
@@ -171,7 +171,7 @@ class Cluster:
         return end
 
     def first_beyond(self, where: Partition, start: int, end: int, millis: int) -> tuple[int, int] | None:
-        """The first offset in `[start, end)` with a later timestamp, and that one: reads the records."""
+        """The first offset in `[start, end)` with a later timestamp, and that timestamp: reads the records."""
         for record in self.records(where, start, end):
             if record.timestamp is not None and record.timestamp > millis:
                 return record.offset, record.timestamp
@@ -206,7 +206,7 @@ class Cluster:
         """Commit offsets for a group, never below what it has committed.
 
         By a consumer that joins nothing: the admin client ends the process when it asks a broker for the offsets
-        of a group that has moved to another one (confluentinc/librdkafka#5315).
+        of a group that has moved to another broker (confluentinc/librdkafka#5315).
         """
         wanted = [KafkaPartition(topic, number) for topic, number in ends]
         if not wanted:

@@ -24,7 +24,7 @@ class Config:
         return self.values.get(name)
 
     def number(self, name: str) -> int | None:
-        """A setting's value as a number, where it is one."""
+        """A setting's value as a number, or None."""
         try:
             return int(self.values[name])
         except (KeyError, ValueError):
@@ -53,7 +53,7 @@ class Stamps:
     oldest: datetime
     newest: datetime
     behind: timedelta
-    """How far a record's timestamp is at most behind that of one before it."""
+    """How far a record's timestamp is at most behind that of a record before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class BrokerCondition:
 
 @dataclass(frozen=True, slots=True)
 class ProducerCondition:
-    """A producer with an id that a partition remembers (those without one leave no trace)."""
+    """A producer with an id that a partition remembers (a producer without an id leaves no trace)."""
 
     topic: str
     partition: int

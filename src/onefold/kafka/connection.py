@@ -146,7 +146,7 @@ class _Certificate(NamedTuple):
 
 
 def _certificate_of(given: ClientSettings) -> _Certificate | None:
-    """The client's certificate and key; of a keystore, where there is one, as librdkafka takes it.
+    """The client's certificate and key; of a keystore, where it is set, as librdkafka takes it.
 
     Raises:
         UsageError: it cannot be read.

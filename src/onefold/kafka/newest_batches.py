@@ -1,6 +1,6 @@
 """The newest record batches of a log, by their headers: who wrote them, and how. Nothing is decompressed.
 
-It costs no more on a long log than on a short one: a few fetches from each of a few partitions.
+It costs no more on a long log than on a short log: a few fetches from each of a few partitions.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class RawLog:
     """The logs of one connection's cluster; every question raises `NoEvidenceError` without an answer.
 
     Once the brokers cannot be reached they are not asked again, and all questions together wait for leaders that are
-    not there for as long as one may take: a landing is held up once, not once a partition.
+    not there for as long as an answer may take: a landing is held up once, not once a partition.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -71,7 +71,7 @@ class RawLog:
             self._net.close()
 
     def fetch(self, topic: str, partition: int, offset: int, size: int, *, committed: bool = True) -> Answer:
-        """The batches from the one that holds an offset, or follows it, on: about `size` bytes, at least one batch.
+        """The batches from the batch that holds an offset, or follows it, on: about `size` bytes, at least one batch.
 
         With `committed` nothing at or above the last stable offset is among them; without it what is open is, too,
         and the answer does not say what was aborted.

@@ -16,4 +16,4 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, str | None], ...] = ()
-    """In their order; None: no value, or one that is no text."""
+    """In their order; None: no value, or bytes that are no text."""

@@ -195,7 +195,7 @@ class Scan:
             return None  # it is the next batch that is out of order
         contiguous = after.base == self.floor + header.last_delta + 1
         if third is not None and third.base >= header.end and not contiguous:
-            return None  # the next one again
+            return None  # the next batch again
         return f"its offset {header.base} is out of order before {after.base}"
 
     def _follows(self, at: int) -> Header | None:
@@ -278,7 +278,7 @@ class Scan:
         return True
 
     def _may_begin(self, rest: int) -> bool:
-        """Whether fewer bytes than a header's could be the start of one."""
+        """Whether fewer bytes than a header's could be the start of a header."""
         begun = bytes(self._bytes(self.at, self.at + rest))
         base = int.from_bytes(begun[:8].ljust(8, b"\0"), "big")
         low = int.from_bytes(self.floor.to_bytes(8, "big")[: min(8, rest)].ljust(8, b"\0"), "big")
@@ -315,7 +315,7 @@ class Scan:
         self.at = end
 
     def _settle(self, base: int) -> None:
-        """A good batch follows: what is damaged before it are the offsets between the good ones."""
+        """A good batch follows: what is damaged before it are the offsets between the good batches."""
         if self._since is not None and base > self._since:
             self.lost.append((self._since, base))
         self._since = None

@@ -24,7 +24,7 @@ OfProducer = tuple[int, int, int]
 
 
 class Transactions(BaseModel):
-    """Undecided and aborted records of one partition in a landing; all its other transactional ones are committed."""
+    """Undecided and aborted records of one partition in a landing; its other transactional records are committed."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -52,7 +52,7 @@ class OffsetRange(BaseModel):
 
 
 def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_run: bool = False) -> Cut:
-    """The cut at an instant: the stored one, or a new one clamped between its stored neighbours.
+    """The cut at an instant: the stored cut, or a new cut clamped between its stored neighbours.
 
     Clamping by the two nearest is clamping by all: each of them was clamped by its own when it was written.
     """
@@ -70,7 +70,7 @@ def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_r
 
 
 def cut_of(lake: Lake, source: str, instant: datetime) -> Cut | None:
-    """The cut at an instant, if there is one."""
+    """The stored cut at an instant, or None."""
     return lake.get(f"{lake_keys.cuts(source)}{_name(instant)}.json", Cut)
 
 
@@ -88,13 +88,13 @@ def _name(instant: datetime) -> str:
 
 
 def clamped(offsets: dict[str, int], before: Cut | None, after: Cut | None) -> dict[str, int]:
-    """`offsets`, never below the cut before nor above the one after: timestamps may run backwards, cuts not."""
+    """`offsets`, never below the cut before nor above the cut after: timestamps may run backwards, cuts not."""
     out = dict(offsets)
     if before:
         for partition, offset in before.offsets.items():
             out[partition] = max(out.get(partition, offset), offset)
     if after:
-        # A partition that a later cut does not know begins behind that one, at its log's start.
+        # A partition that a later cut does not know begins behind that cut, at its log's start.
         out = {
             partition: min(offset, after.offsets[partition])
             for partition, offset in out.items()

@@ -127,7 +127,7 @@ def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
 
 
 def _within(hole: Hole, others: list[Hole]) -> list[Hole]:
-    """The parts of other holes that lie in one, as their own kinds."""
+    """The parts of other holes that lie in a hole, as their own kinds."""
     return [
         Hole(topic_partition=other.topic_partition, start=start, end=end, kind=other.kind)
         for other in others

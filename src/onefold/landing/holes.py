@@ -135,7 +135,7 @@ def _not_cleaned(policy: Policy, topic: str) -> str:
 
 
 def counted(ranges: list[OffsetRange]) -> str:
-    """How many offsets there are, and where the first one is."""
+    """How many offsets there are, and where the first is."""
     first = min(ranges, key=lambda range_: (range_.topic_partition.key, range_.start))
     where, many = first.topic_partition, size((range_.start, range_.end) for range_ in ranges)
     some = "1 offset" if many == 1 else f"{many} offsets"

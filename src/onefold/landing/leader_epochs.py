@@ -1,4 +1,4 @@
-"""Leader epochs of what was landed: whether a log is still the one that was read.
+"""Leader epochs of what was landed: whether a log is still the log that was read.
 
 An unclean election, or a disk that lost its tail, cuts a log below what was read of it, and new records take the
 offsets. Its end tells nothing once it has grown again, but its leader epochs do: each begins where its leader's log
@@ -75,7 +75,7 @@ def replaced(marks: Marks, newest: int, end_of: Callable[[int], int | None]) -> 
 def marked(marks: Marks, newest: int, end: int, cut: list[Range]) -> Marks:
     """The marks after a landing up to `end`; what was `cut` is reported once.
 
-    The fewest that say all: where a later epoch has as high a mark, an earlier one has nothing to add.
+    The fewest that say all: where a later epoch has as high a mark, an earlier epoch has nothing to add.
     """
     lowest = min((start for start, _ in cut), default=None)
     kept = {epoch: landed if lowest is None else min(landed, lowest) for epoch, landed in marks.items()}

@@ -67,7 +67,7 @@ class LiveSource:
     # Plan.
 
     def plan(self, interval: Interval | None, *, dry_run: bool = False) -> RangesPlan:
-        """The ranges between an interval's two cuts; without one, every offset that is in no plan yet.
+        """The ranges between an interval's two cuts; without an interval, every offset that is in no plan yet.
 
         Raises:
             NotSettledError: the interval is not over for as long as `schedule.settle` says.
@@ -116,9 +116,9 @@ class LiveSource:
     # What `cut_at` asks.
 
     def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
-        """For each partition the first offset at or after an instant, at most the last stable one.
+        """For each partition the first offset at or after an instant, at most the last stable offset.
 
-        A timestamp later than now says nothing: behind such a record the log is read for the next one. What the log
+        A timestamp later than now says nothing: behind such a record the log is read for the next record. What the log
         has lost is looked for in the source's landing.
         """
         now = datetime.now(UTC)
@@ -385,7 +385,7 @@ class LiveSource:
             return explain(missing, starts, log, self.cluster.cleanup_policy)
 
     def _check_there(self, batch: str, ranges: list[OffsetRange]) -> None:
-        """Refuse what was read of a topic that is not the one that was planned any more."""
+        """Refuse what was read of a topic that is not the planned topic any more."""
         if deleted := {range_.topic_partition.key for range_ in ranges} - set(self._look_up(missing_ok=True)):
             raise LandingInterruptedError(batch, f"{', '.join(sorted(deleted))} was deleted while it was read")
 

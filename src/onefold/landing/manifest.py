@@ -71,7 +71,7 @@ class Cleared(BaseModel):
 
 
 class Replays(BaseModel):
-    """A landing that copies nothing: records of another one, which lie there."""
+    """A landing that copies nothing: records of another landing, which lie there."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -117,7 +117,8 @@ class Manifest(BaseModel):
     ranges: list[OffsetRange] = []
     holes: list[Hole] = []
     examined: bool = Field(
-        default=False, description="Whether holes name every missing offset of the ranges: another one is unexplained"
+        default=False,
+        description="Whether holes name every missing offset of the ranges: another missing offset is unexplained",
     )
     transactions: list[Transactions] = []
     damaged: list[OffsetRange] = Field(default=[], description="Offsets of damaged batches: no `holes` explain them")

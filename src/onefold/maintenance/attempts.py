@@ -1,4 +1,4 @@
-"""Attempts that are over: published, or overtaken by a newer one. Their branches and scratch tables may go."""
+"""Attempts that are over: published, or overtaken by a newer attempt. Their branches and scratch tables may go."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ def _carried(table: StateTable) -> bool:
 
 
 def _over(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
-    """Generations whose time is over: retired by a rebuild, or never published; but not one that readers still see, for
-    its rebuild was killed at the end, nor one that is being folded."""
+    """Generations whose time is over: retired by a rebuild, or never published. Not a generation that readers
+    still see, because its rebuild was killed at the end, nor a generation that is being folded."""
     published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None:
         return []

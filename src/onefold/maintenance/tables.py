@@ -33,7 +33,7 @@ def forget_verdicts(session: SparkSession, table: str, attempts: list[str]) -> N
 def rewrite_manifests(session: SparkSession, table: str) -> None:
     """Rewrite manifests: entries of files that were replaced, with their columns' bounds, are not in them.
 
-    Iceberg leaves a single one as it is, if it need not be split: so it has to be.
+    Iceberg leaves a single manifest as it is, if it need not be split: so it has to be.
     """
     data = session.sql(f"SELECT length FROM {CATALOG}.{table}.manifests WHERE content = 0").collect()
     if len(data) == 1:

@@ -1,4 +1,4 @@
-"""What only a look at every row can tell, on a schedule of its own.
+"""What only a look at every row can find, on a schedule of its own.
 
 The full proof of L3, which the gate proves batch by batch; and identities that came again under another key in another
 batch, which no batch goes to look for.
@@ -28,7 +28,7 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
     """Count the live rows of `main`, each of which must have a key of its own; only key and state are read.
 
     Raises:
-        RepeatedKeysError: keys stand more than once.
+        RepeatedKeysError: keys have more than one live row.
     """
     if find_state(lake, dataset) is None:
         return 0

@@ -60,7 +60,7 @@ def decide_dag(names: list[str]) -> DAG:
         schedule=None,
         start_date=UNSCHEDULED_START,
         catchup=False,
-        max_active_runs=1000,  # one that waits for an answer keeps no other from being asked
+        max_active_runs=1000,  # a run that waits for an answer keeps no other from being asked
         tags={"onefold"},
         default_args=task_defaults(settings, "onefold"),
         params=_params(names),
@@ -85,7 +85,7 @@ def decide_dag(names: list[str]) -> DAG:
         publish = PublishDecidedOperator(task_id="publish", attempt=ATTEMPT, outlets=[DECIDED], **of)
         decided, reported = decide(), report().as_teardown()
         looked >> approve >> decided >> dedup >> upsert >> gate >> publish >> reported
-        # A task is behind every one whose word it reads: cleared together, it has to wait for that, too.
+        # A task is behind every task whose word it reads: cleared together, it has to wait for that, too.
         looked >> decided >> [upsert, gate, publish, reported]
         upsert >> publish
     return dag

@@ -23,7 +23,7 @@ _DOC = """\
 ### onefold_housekeeping
 Each day, for each dataset:
 
-- **maintain**, as `onefold maintain`: looks at every live row and fails with the keys if one has two; then drops
+- **maintain**, as `onefold maintain`: looks at every live row and fails with the keys if a key has two; then drops
   what attempts left, compacts, expires snapshots and removes orphan files. The parameters are the command's options.
 - **doctor**, as `onefold doctor`: settings that can cause duplicates, reordering or loss, in its log. It never fails.
 - **stuck**: batches that are red and undecided, or unfinished for more than a day, in its log and as its XCom. It does

@@ -104,7 +104,7 @@ def _known(batch: str | None) -> str | None:
 
 
 def _tell(message: Message, context: Mapping[str, Any]) -> None:
-    """Every notifier is tried; one that fails does not keep the others from telling."""
+    """Every notifier is tried; a failure of one notifier does not keep the others from telling."""
     failed = []
     for name, given in load_settings().notify.items():
         arguments = {key: value for key, value in given.items() if key != "class"}

@@ -149,7 +149,7 @@ def environment(project: Path, home: Path, port: int, users: str) -> dict[str, s
 
 
 def free_port(wanted: int) -> int:
-    """`wanted`, or another one where it is taken."""
+    """`wanted`, or another port where it is taken."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

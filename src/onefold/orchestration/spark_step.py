@@ -49,7 +49,7 @@ _LAST_LINES, _LONGEST = 20, 300
 
 
 class SparkLauncher(SparkSubmitOperator):
-    """Runs a Spark step through the connection `conn_id`; `on_kill` ends the one that is running.
+    """Runs a Spark step through the connection `conn_id`; `on_kill` ends the running step.
 
     With `history`, the address of Spark's history server, the task leads to its application there.
     """
@@ -162,7 +162,7 @@ class SparkLauncher(SparkSubmitOperator):
     def on_kill(self) -> None:
         """End Spark: what was submitted, and with it every process that it has started on this machine.
 
-        The JVM's driver and workers are processes of their own; one that outlives it could still leave a result.
+        The JVM's driver and workers are processes of their own; a process that outlives it could still leave a result.
         """
         if self._hook is None:  # nothing was started
             return
@@ -172,7 +172,7 @@ class SparkLauncher(SparkSubmitOperator):
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(family[1:], timeout=_GONE_WITHIN)  # the submitter reads the first one's end
+        psutil.wait_procs(family[1:], timeout=_GONE_WITHIN)  # the submitter reads the end of the first
 
     def _connection(self) -> Connection:
         try:
@@ -222,7 +222,7 @@ class SparkStepOperator(SparkLauncher):
         self.step = step
 
     def execute(self, context: Context) -> str:  # type: ignore[override]
-        """Run the step; the attempt that counts for the batch (upsert may find a published one)."""
+        """Run the step; the attempt that counts for the batch (upsert may find a published attempt)."""
         attempt = self.attempt or new_attempt()
         lake, _ = open_dataset(self.dataset)
         document = self.launch(context, lake, self.step, self.batch, attempt)
@@ -310,7 +310,7 @@ def application_of(step: str) -> Path:
 
 
 def spark_binary(connection: Connection) -> str | None:
-    """The spark-submit next to this Python; None where the connection names one or PATH has one."""
+    """The spark-submit next to this Python; None where the connection names another or PATH has it."""
     if connection.extra_dejson.get("spark-binary") or shutil.which("spark-submit"):
         return None
     return str(Path(sysconfig.get_path("scripts")) / "spark-submit")

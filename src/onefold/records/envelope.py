@@ -55,7 +55,7 @@ DDL = ", ".join(f"{name} {_TYPES[name]}" for name in ENVELOPE)
 
 
 def total_order() -> list[Column]:
-    """What rows are sorted by; a record without a timestamp is one of -1, as Kafka has it."""
+    """What rows are sorted by; a record without a timestamp has -1, as Kafka has it."""
     return [F.coalesce(F.col(TIMESTAMP), F.lit(-1).cast("long")), *(F.col(name) for name in POSITION)]
 
 

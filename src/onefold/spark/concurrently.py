@@ -1,4 +1,4 @@
-"""Spark jobs side by side: while one is planned, which takes one core, the others run."""
+"""Spark jobs side by side: while a job is planned, which takes one core, the others run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def at_once(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
     """The answers of functions that ask Spark and do not wait for one another, in their order.
 
     All have ended when this returns. Of several that fail the first one's error is raised. Where Python's threads have
-    none of their own in the JVM (`PYSPARK_PIN_THREAD=false`), one is asked after the other.
+    none of their own in the JVM (`PYSPARK_PIN_THREAD=false`), they are asked one after the other.
     """
     if not isinstance(SparkContext._gateway, ClientServer):
         return [question() for question in asked]

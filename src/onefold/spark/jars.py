@@ -74,7 +74,7 @@ UNUSED = {
     "s3": (
         "software.amazon.awssdk:bundle",
         "software.amazon.awssdk:netty-nio-client",
-        "commons-codec:commons-codec",  # Spark has a newer one
+        "commons-codec:commons-codec",  # Spark has a newer version
         "commons-logging:commons-logging",  # Spark has a bridge
         "org.apache.httpcomponents:httpclient",  # Spark has it
         "org.apache.httpcomponents:httpcore",

@@ -42,7 +42,7 @@ def without_mark(text: Column) -> Column:
 
 
 def has_escaped_surrogates(text: Column) -> Column:
-    """Whether a JSON text has an escape of a surrogate: of a pair, or of half of one."""
+    """Whether a JSON text has an escape of a surrogate: of a pair, or of half a pair."""
     return F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
 
 
@@ -120,7 +120,7 @@ def _step(name: str) -> str:
 def one_object(records: DataFrame, text: Column, fields: Mapping[str, str], name: str) -> DataFrame:
     """Add `name`: a struct of the `fields` (name to type) of a text that is exactly one JSON object, else null.
 
-    Its fields are called `f0`, `f1`, …: to Spark names that differ in case are one.
+    Its fields are called `f0`, `f1`, …: to Spark names that differ in case are the same.
     Of duplicate names the last counts; a field that is absent is null, and in a VARIANT field a JSON null is a
     value. The parser ignores what follows a value, so the text is parsed as the first of two objects in an
     array: junk behind it breaks the array, a bracket of its own takes our second object out of it, and more
@@ -162,7 +162,7 @@ def is_one_value(text: Column) -> Column:
 
 
 def is_within(text: Column) -> Column:
-    """Whether a text can stand as a member of a JSON object: it closes no bracket that it did not open."""
+    """Whether a text can be a member of a JSON object: it closes no bracket that it did not open."""
     return F.try_parse_json(F.concat(F.lit('{"v":'), text, F.lit("}"))).isNotNull()
 
 

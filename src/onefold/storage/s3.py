@@ -47,7 +47,7 @@ PARTS = 4
 BROKEN = 5
 """How often in a row a download may break without a byte coming."""
 CONFLICTS = 6
-"""How often a put is tried that meets another one."""
+"""How often a put is tried that meets another put."""
 PROBE = "conditional-puts"
 """The key of an empty object by which a store shows whether it keeps conditions."""
 _DELETED = 1_000
@@ -239,7 +239,7 @@ class S3Storage:
                 raise LakeUnavailableError(place, f"it could not be removed: {error.get('Message')}")
 
     def remove(self, key: str) -> None:
-        if self._claims:  # one that was left behind would bring the object back
+        if self._claims:  # a claim that was left behind would bring the object back
             self._claims.drop(self.uri_of(key))
         with self._complaints(key):
             self.client.delete_object(Bucket=self.bucket, Key=self._key(key))

@@ -27,7 +27,7 @@ QUARANTINE = "_quarantine"
 QUARANTINE_VIEW = "__quarantine"
 """What the name of the view over the quarantined records has behind the target table's."""
 FINDING = "_finding"
-"""struct<level, scope>: the narrow identity level at which the record is one with a record of another key, or of
+"""struct<level, scope>: the narrow identity level at which the record is the same as a record of another key, or of
 another version with other content; null: none. A finding changes no verdict."""
 FINDING_TYPE = "struct<level:string,scope:string>"
 OTHER = "_other"

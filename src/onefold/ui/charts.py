@@ -136,7 +136,7 @@ def _chart(id_: str, name: str, batches: Sequence[Batch], series: dict[str, Call
         bars.append(Bar(place * step, step * 0.84, parts, batch, f"{instant(batch.entry.at)}: {said} ({batch.words})"))
     kinds = [kind for kind in series if any(counts[kind] for _, counts in found)]
     peak = thin(highest)
-    tells = f"{thin(total)} in {len(found)} batches, at most {peak} in one. The table of batches has the numbers."
+    tells = f"{thin(total)} in {len(found)} batches, at most {peak} in a batch. The table of batches has the numbers."
     return Chart(id_, name, WIDE, HIGH, bars, kinds, peak, total, tells)
 
 

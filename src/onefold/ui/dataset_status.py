@@ -173,7 +173,7 @@ class DatasetStatus:
 
     @property
     def rolled_back(self) -> Decided | None:
-        """A rollback after which no history was written: the history's coverage is the one before it."""
+        """A rollback after which no history was written: the history's coverage is that of before."""
         written = self.history.written
         last = next((decision for decision in reversed(self.decided) if decision.undone), None)
         return last if last and written and last.at > written else None

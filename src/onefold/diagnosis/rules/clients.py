@@ -169,7 +169,7 @@ def idempotence(facts: Facts) -> Iterator[Finding]:
 
     A partition remembers every producer with an id, with the timestamp of its newest batch, for
     producer.id.expiration.ms. So if its newest record is younger than that and none of them has a batch as young, the
-    record was written by one without an id.
+    record was written by a producer without an id.
     """
     severity: Severity = "warning" if facts.dataset.deciding is not Level.POSITION else "error"
     why = "A producer without an id writes a record a second time when it retries after a lost acknowledgement."
@@ -220,7 +220,7 @@ def _without_id(facts: Facts) -> Iterator[tuple[str, int]]:
 
 
 def restarted_producers(facts: Facts) -> Iterator[Finding]:
-    """Many producer ids in one partition, none of them transactional: each restart makes a new one."""
+    """Many producer ids in one partition, none of them transactional: each restart makes a new id."""
     for (topic, partition), sessions in _sessions(facts).items():
         if len(sessions) > 1:
             why = "A producer that starts again gets another id: the broker does not know its earlier batches again."

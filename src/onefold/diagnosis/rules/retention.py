@@ -93,7 +93,7 @@ def compaction(facts: Facts) -> Iterator[Finding]:
             severity = "warning"
             why = (
                 f"Compaction keeps a key's last record, not that of the highest {', '.join(apply.version.parts)}: "
-                "an older one that comes late removes it."
+                "an older record that comes late removes it."
             )
         else:
             continue
@@ -122,6 +122,6 @@ def tombstones(facts: Facts) -> Iterator[Finding]:
                 severity,
                 f"topic {topic.name}",
                 setting("delete.retention.ms", millis(kept), kept),
-                f"Deletes are tombstones; {_reading(wait)}: one that is cleaned before leaves its row in the table.",
+                f"Deletes are tombstones; {_reading(wait)}: if cleaned before, it leaves its row in the table.",
                 lasting("delete.retention.ms", need),
             )

@@ -1,4 +1,4 @@
-"""Timestamps: intervals are cut by them, retention counts from them, and a version may be one."""
+"""Timestamps: intervals are cut by them, retention counts from them, and a version may be a timestamp."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def version_of_arrival(facts: Facts) -> Iterator[Finding]:
             "warning",
             f"topic {topic}",
             "message.timestamp.type=LogAppendTime, and apply.version.from is the timestamp",
-            "A version is when a record arrived: one that is sent again, or late, counts as the newest.",
+            "A version is when a record arrived: a record that is sent again, or late, counts as the newest.",
             Change("apply.version.from", alone, note),
         )
 
@@ -68,7 +68,7 @@ def future_timestamps(facts: Facts) -> Iterator[Finding]:
 
 
 def late_records(facts: Facts) -> Iterator[Finding]:
-    """Records that come behind newer ones, by more than the schedule waits."""
+    """Records that come behind newer records, by more than the schedule waits."""
     if facts.dataset.schedule is None:
         return
     settle = facts.dataset.schedule.settle

@@ -10,7 +10,7 @@ from onefold.kafka.condition import PartitionCondition, TopicCondition
 from onefold.report.causes import Change
 
 WANTED = 3
-"""Copies, so that one may be away while another fails."""
+"""Copies, so that a copy may be away while another fails."""
 BACK = "bring the replicas back"
 
 
