@@ -163,7 +163,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_expressions.py", "unit/test_value_formats.py", "property/test_decoders.py",
         "process/test_bad_inputs.py",
     ),
-    "vocabulary": ("unit/test_vocabulary.py", "unit/test_report_page.py"),
+    "vocabulary": ("unit/test_vocabulary.py", "unit/test_language.py", "unit/test_report_page.py"),
     "visible": ("unit/test_console.py", "unit/test_cli.py"),
 }  # fmt: skip
 """The tests of a package: those that fail where it is wrong."""

@@ -122,7 +122,7 @@ def test_a_business_key_is_drafted_if_all_that_it_folds_is_known_as_the_same_mes
     draft = drafted([*sent, *again])
     value, why = entry(draft, "identity.business_key")
     assert (value, why.endswith("3 repeated: what Onefold folds; each with the message id, or producer's sequence, of "
-                                "an earlier one")) == ("[ticket_no]", True)  # fmt: skip
+                                "an earlier record")) == ("[ticket_no]", True)  # fmt: skip
     assert entry(draft, "quality.max_duplicate_rate")[0] == "0.27"
     other = record(23, TICKETS[15], **mark(99))
     assert identity(drafted([*sent, *again, other])) == {}

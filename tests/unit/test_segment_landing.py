@@ -111,8 +111,8 @@ def test_a_marker_wakes_the_segment_that_waits_for_it_once(lake: Lake, things: M
     assert fates(first) == ([], [(1, 0, 2)])
     [note] = first.notes
     assert note == (
-        "t, partition 0: 1 producer has a transaction that no marker here ends, from offset 0 on: held until one is "
-        "landed"
+        "t, partition 0: 1 producer has a transaction that no marker here ends, from offset 0 on: held until a "
+        "marker is landed"
     )
     export.write(3, sent(3, "d"), marker(4, 1, commit=True))
     assert log_segments.waiting([first]) == {first.batch}, "its bytes are kept"
