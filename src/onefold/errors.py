@@ -323,7 +323,7 @@ class ExportChangedError(OneBatchError):
         return (
             f"batch {self.batch}: export object {self.object}: {self.problem}. Nothing of this batch was "
             "landed. An export must not rewrite objects: bring the pinned object back, or plan again "
-            "from a folder that holds the new one (--export)."
+            "from a folder that holds the new object (--export)."
         )
 
 

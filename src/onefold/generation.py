@@ -241,7 +241,7 @@ def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
 
 
 def is_given_up(lake: Lake, dataset: Dataset) -> bool:
-    """Whether a rebuild was begun with another file, and the dataset is the published one again."""
+    """Whether a rebuild was begun with another file, and the dataset is as published again."""
     published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None or published.generation != dataset.generation:
         return False

@@ -1,7 +1,7 @@
 """Who is first to put an object, for a store without conditional puts: a row of the catalog's database decides.
 
 A writer that wants to put a new object claims its place with the bytes that it would put. Of several claims the
-database takes one, and all writers put that one's bytes: so a late put, of a stopped process or a slow network,
+database takes one claim, and all writers put its bytes: so a late put, of a stopped process or a slow network,
 changes nothing. A lock would have to end before such a put. A row is removed when the object exists; the claim of a
 killed process is carried out by the next writer.
 """

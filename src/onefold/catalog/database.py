@@ -39,7 +39,7 @@ class DatabaseCatalog(CatalogKind):
         """Refuse a URI that not both of the catalog's clients can reach; by default none.
 
         Raises:
-            UsageError: it is one.
+            UsageError: one of the clients cannot reach it.
         """
         del url
 

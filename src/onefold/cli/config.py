@@ -58,5 +58,5 @@ def _entries(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...
 def _catalog(settings: Settings) -> str | None:
     try:
         return str(Lake(settings).catalog)
-    except UsageError:  # a bucket without a catalog: the command that needs one says so
+    except UsageError:  # a bucket without a catalog: the command that needs a catalog says so
         return None

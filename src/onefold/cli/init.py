@@ -89,7 +89,7 @@ def _check_usage(
     if not (topics or export):
         raise UsageError("say what to read: --topic NAME, or --export PLACE")
     if export and topics and (len(topics) > 1 or topics[0].startswith("^")):
-        raise UsageError("with --export, --topic names the one topic of the export that is wanted")
+        raise UsageError("with --export, --topic names the topic of the export that is wanted")
     if layout and not export:
         raise UsageError("--layout belongs to --export")
     if layout and layout not in export_layouts():

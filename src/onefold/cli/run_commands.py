@@ -151,7 +151,9 @@ def step(
     ],
     name: Name,
     batch: Annotated[str | None, typer.Option("--batch", help="Batch id; all steps but plan need it")] = None,
-    attempt: Annotated[str | None, typer.Option(help="Attempt; default: a new one for upsert, else the newest")] = None,
+    attempt: Annotated[
+        str | None, typer.Option(help="Attempt; default: a new attempt for upsert, else the newest")
+    ] = None,
     start: Annotated[datetime | None, typer.Option("--from", help="plan: start of the interval, UTC")] = None,
     end: Annotated[datetime | None, typer.Option("--to", help="plan: end of the interval, UTC")] = None,
     export: Annotated[str | None, typer.Option(help="plan: read all of this folder")] = None,

@@ -26,7 +26,7 @@ def notes_of(dataset: Dataset) -> list[str]:
     if optional:
         more = f" and {len(optional) - 3} more" if len(optional) > 3 else ""
         found.append(
-            f"value.fields: a record is the whole row: where a newer one leaves out {', '.join(optional[:3])}{more}, "
-            "the row has NULL"
+            "value.fields: a record is the whole row: where a newer record leaves out "
+            f"{', '.join(optional[:3])}{more}, the row has NULL"
         )
     return found

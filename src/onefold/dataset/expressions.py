@@ -245,7 +245,7 @@ def _quoting(text: str, column: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A reference as an expression has it, from `start` to `end`: its names, the first one `quoted` or not."""
+    """A reference as an expression has it, from `start` to `end`: its names, the first `quoted` or not."""
 
     start: int
     end: int

@@ -24,7 +24,7 @@ STRUCTS = ("_finding", "_order", "_other", "_producer", "_version", "_winner", "
 PREFIXES = ("_base_", "_chain_", "_fact_", "_move_", "_new_", "_range_", "_reused_", *(f"{name}_" for name in STRUCTS))
 """Beginnings of names that are Onefold's own; those of structs are of their parts."""
 ICEBERG = frozenset({"_deleted", "_file", "_last_updated_sequence_number", "_pos", "_row_id", "_spec_id"})
-"""Metadata columns: Iceberg makes no table that has one (`_partition` is another)."""
+"""Metadata columns: Iceberg makes no table that has such a column (`_partition` is another)."""
 
 _ORDER = ("timestamp", "cluster", "topic", "incarnation", "partition", "offset")
 FLAT_ORDER = {part: f"_order_{part}" for part in _ORDER}

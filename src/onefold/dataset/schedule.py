@@ -57,8 +57,8 @@ class Schedule(Model):
     def instants(self, after: datetime) -> Iterator[datetime]:
         """The instants behind an instant, in UTC: neighbours bound an interval, as Airflow's cron timetable has them.
 
-        Where clocks are put forward an instant that they leave out lies behind the jump; where they are put back one
-        that they show twice is the second. A cron of every hour goes on by the hour through both.
+        Where clocks are put forward an instant that they leave out lies behind the jump; where they are put back, an
+        instant that they show twice is the second. A cron of every hour goes on by the hour through both.
         """
         zone, at = ZoneInfo(self.timezone), after.astimezone(UTC)
         while True:

@@ -205,7 +205,7 @@ class Choices:
         return of_fields | nulls | empty
 
     def differences(self, expressions: Sequence[str]) -> Differences:
-        """What differs between messages of which all these are equal; nothing where one is of the log itself."""
+        """What differs between messages of which all these are equal; nothing if any of them is of the log itself."""
         columns = self._columns_of(expressions)
         return find_differences(together(columns), self.kept, self.fields.declared) if columns else Differences(())
 

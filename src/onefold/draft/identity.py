@@ -123,7 +123,7 @@ def _uuids(cells: Sequence[Cell]) -> bool:
 def find_business_key(
     fields: Sequence[Column], contents: Sequence[str], name: str, marks: Sequence[Sequence[Cell]]
 ) -> Found | None:
-    """The fewest fields with names of keys that have one content each, those called like the dataset first.
+    """The fewest fields with names of keys that have one content each, fields called like the dataset first.
 
     Fields that fold nothing but what `marks` (see `count_unproved`) call the same message go before all others.
     """

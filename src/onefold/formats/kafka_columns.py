@@ -89,7 +89,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def rows_from_end(file: io.RawIOBase) -> Iterator[Row]:
-    """The rows of a file as they are asked for, the last one first, row group by row group.
+    """The rows of a file as they are asked for, the last first, row group by row group.
 
     Raises:
         ColumnError: it has not Kafka's columns, or has them with types that cannot be read.
@@ -124,7 +124,7 @@ def _end_of(opened: pq.ParquetFile, group: int, names: list[str]) -> tuple[deque
 
 
 def _rows(batch: pa.RecordBatch, names: Mapping[str, str], group: int) -> Iterator[Row]:
-    """The rows of a batch, the last one first."""
+    """The rows of a batch, the last first."""
     try:
         columns = {role: _read(role, batch.column(name)) for role, name in names.items()}
     except pa.ArrowException as error:

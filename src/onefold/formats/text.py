@@ -2,7 +2,7 @@
 
 JSON can say half of a surrogate pair (`"\\ud83d"`), which no UTF-8 text holds, and exports are written with bytes in
 their lines that are no UTF-8. Readers hand both on as bytes that are no UTF-8; a step that reads these as a text
-rejects them (`onefold.values.decode`), and one that does not loses nothing.
+rejects them (`onefold.values.decode`), and a record that does not loses nothing.
 """
 
 from __future__ import annotations

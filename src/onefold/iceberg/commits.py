@@ -95,8 +95,8 @@ class BranchedTable:
     def roll_back(self, to: Head, base: int) -> None:
         """Move `main` from `base` back to the rows of one of its earlier snapshots.
 
-        It is a new snapshot: an attempt whose base is the earlier one knows nothing of the batches between, and must
-        find that `main` has moved.
+        It is a new snapshot: an attempt whose base is the earlier snapshot knows nothing of the batches between, and
+        must find that `main` has moved.
 
         Raises:
             MainMovedError: `main` is not at `base`.
@@ -104,8 +104,8 @@ class BranchedTable:
         self._carry(to, base)
 
     def _carry(self, to: Head, base: int) -> None:
-        """Put an empty snapshot that names a commit record on top of an earlier one of `main`'s, and move `main` from
-        `base` to it."""
+        """Put an empty snapshot that names a commit record on top of an earlier snapshot of `main`, and move `main`
+        from `base` to it."""
         branch = f"carry_{base}_{to.snapshot}"  # a branch that goes elsewhere from this base has another name
         self.drop_branch(branch)
         self.cut_branch(branch, to.snapshot)
@@ -122,7 +122,7 @@ class BranchedTable:
             try:
                 self.publish(branch, head.snapshot, base)
             except MainMovedError:
-                with suppress(MainMovedError):  # another process has cut it again: the branch is that one's
+                with suppress(MainMovedError):  # another process has cut it again: the branch belongs to that process
                     self._commit(
                         (AssertRefSnapshotId(ref=branch, snapshot_id=head.snapshot),),
                         (RemoveSnapshotRefUpdate(ref_name=branch),),

@@ -64,7 +64,7 @@ def _file_properties(store: Storage) -> dict[str, str]:
     reraise=True,
 )
 def _load(properties: dict[str, str]) -> Catalog:
-    # Two processes that open a new lake both create the tables; the second one's retry finds them.
+    # Two processes that open a new lake both create the tables; the retry of the second finds them.
     return load_catalog(CATALOG, **properties)
 
 

@@ -108,7 +108,7 @@ def _erase_one(lake: Lake, manifest: Manifest, dataset: str, erasure: str, posit
 
 
 def _put(lake: Lake, was: LandedObject, file: Path) -> LandedObject:
-    """Put the new object next to the old one, under a name that its bytes give it."""
+    """Put the new object next to the old, under a name that its bytes give it."""
     store = LocalStorage(file.parent)
     digest = store.digest(file.name)
     folder, _, name = was.key.rpartition("/")

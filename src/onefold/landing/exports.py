@@ -110,7 +110,7 @@ class ExportSource:
         """Copy the pinned objects.
 
         Raises:
-            ExportChangedError: an object is gone or is not the pinned one any more.
+            ExportChangedError: an object is gone or is not the pinned object any more.
         """
         with ThreadPoolExecutor(AT_ONCE) as pool:  # the first that fails, in the plan's order, ends the rest
             copies = pool.map(

@@ -62,7 +62,7 @@ def cut_since(suspects: dict[str, Marks], newest: dict[str, int], log: RawLog) -
 def replaced(marks: Marks, newest: int, end_of: Callable[[int], int | None]) -> list[Range]:
     """The offsets that were landed and that other records have now.
 
-    `newest` is the log's newest epoch; `end_of` tells where an older one ended, or None where it is unknown.
+    `newest` is the log's newest epoch; `end_of` tells where an older epoch ended, or None where it is unknown.
     """
     found = []
     for epoch, landed in marks.items():

@@ -1,4 +1,4 @@
-"""From the folder of dataset files to DAGs: the valid ones run, the others are shown as one import error.
+"""From the folder of dataset files to DAGs: the valid files run, the others are shown as one import error.
 
 Airflow stops scheduling every DAG of a file that has an import error. So the DAGs and the error come from two
 files of `dags/`: `dataset_dags` leaves invalid dataset files out, `check_datasets` raises for them.

@@ -68,8 +68,8 @@ def tell_stale(dataset: str, freshness: str, context: Mapping[str, Any]) -> None
 
 
 def deadline_of(dataset: Dataset, settings: Settings) -> DeadlineAlert | None:
-    """When a dataset of a schedule is stale: an interval is not published and its start, up to which the one before
-    has published, is longer ago than `quality.freshness`.
+    """When a dataset of a schedule is stale: an interval is not published and its start, up to which the interval
+    before has published, is longer ago than `quality.freshness`.
     """
     freshness = dataset.quality.freshness
     if not settings.notify or dataset.schedule is None or freshness is None:

@@ -317,8 +317,8 @@ def spark_binary(connection: Connection) -> str | None:
 
 
 def driver_environment(connection: Connection, lake: Lake, conf: Iterable[str] = ()) -> dict[str, str]:
-    """The driver's Python and jars, where the driver and its executors run on machines such as this one: this one, and
-    ours. `conf`: the names of what the submission is given on top of the lake's settings."""
+    """The driver's Python and jars, where the driver and its executors run on machines such as this one: this Python,
+    and our jars. `conf`: the names of what the submission is given on top of the lake's settings."""
     master = f"{connection.conn_type} {connection.host or ''}"
     if _elsewhere(connection) or "yarn" in master or "k8s" in master:
         return {}

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 def at_once(session: SparkSession, *asked: Callable[[], Any]) -> list[Any]:
     """The answers of functions that ask Spark and do not wait for one another, in their order.
 
-    All have ended when this returns. Of several that fail the first one's error is raised. Where Python's threads have
+    All have ended when this returns. Of several that fail the error of the first is raised. Where Python's threads have
     none of their own in the JVM (`PYSPARK_PIN_THREAD=false`), they are asked one after the other.
     """
     if not isinstance(SparkContext._gateway, ClientServer):

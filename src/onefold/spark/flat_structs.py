@@ -15,11 +15,11 @@ from onefold.dataset.reserved_columns import FLAT_ORDER, STRUCTS
 _ORDER = "_order"
 _ALWAYS_THERE = (_ORDER, "_witness")
 """Of a row without it a struct of nulls, not null: rows of every kind are compared by their order, and a witness may
-lack the producer. Of the others null is one whose first part is."""
+lack the producer. Another struct is null if its first part is."""
 
 
 def with_structs(rows: DataFrame) -> DataFrame:
-    """Rows of a table, each struct put together of its parts. (Of a version it is one where it has several.)"""
+    """Rows of a table, each struct put together of its parts. (A version is a struct where it has several parts.)"""
     structs, flat = {}, list[str]()
     for name in STRUCTS:
         parts = [column for column in rows.columns if column.startswith(f"{name}_")]

@@ -44,7 +44,7 @@ def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
 
 def agree(dataset: Dataset, key: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether a key may be `other`, which may be of a generation with other parts: what both name is equal, and they
-    name one at least."""
+    name at least one part."""
     parts = zip(dataset.key_names, dataset.key_expressions, strict=True)
     both = [(name, tree) for name, tree in parts if name in key and name in other]
     return bool(both) and all(_equal(dataset, key[name], other[name], tree, name) for name, tree in both)
