@@ -16,8 +16,9 @@ LIGHT = (
     "onefold.publish", "onefold.report", "onefold.report.ledger", "onefold.operations.run", "onefold.operations.step",
     "onefold.cli.demo", "onefold.ui", "onefold.draft", "onefold.draft.exports", "onefold.draft.topics",
     "onefold.diagnosis", "onefold.kafka.inspection", "onefold.decisions", "onefold.operations.decide",
-    "onefold.quality.waivers", "onefold.quality.checks", "onefold.upsert.skips", "onefold.report.decisions",
-    "onefold.operations.decision_requests", "onefold.operations.stuck_batches", "onefold.maintenance.keep",
+    "onefold.quality.waivers", "onefold.quality.checks", "onefold.upsert.decisions_in_force",
+    "onefold.report.decisions", "onefold.operations.decision_requests", "onefold.operations.stuck_batches",
+    "onefold.maintenance.keep",
 )  # fmt: skip
 
 
