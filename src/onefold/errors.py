@@ -114,7 +114,7 @@ class UsageError(TerminalError):
 
 @dataclass(eq=False)
 class ChangesUnknownError(TerminalError):
-    """What changed since a batch cannot be told, or not without the risk of telling it wrong."""
+    """What changed since a batch is unknown, or could only be answered wrongly."""
 
     exit_code: ClassVar[int] = 2
     dataset: str
@@ -123,8 +123,8 @@ class ChangesUnknownError(TerminalError):
 
     def sentence(self) -> str:
         return (
-            f"{self.dataset}: what changed since {self.since} cannot be told: {self.problem}. Nothing was read. "
-            f"Read everything anew (`onefold changes {self.dataset}` without --since) and go on from there."
+            f"{self.dataset}: what changed since {self.since} is unknown: {self.problem}. Nothing was read. "
+            f"Read everything again (`onefold changes {self.dataset}` without --since) and go on from there."
         )
 
 
@@ -142,16 +142,16 @@ class ChangedDatasetError(TerminalError):
     @property
     def complaint(self) -> str:
         """What changed, and what is published; what happens now depends on who asked."""
-        told = f" ({'; '.join(self.fields)})" if self.fields else ""
+        fields = f" ({'; '.join(self.fields)})" if self.fields else ""
         return (
-            f"{self.dataset}: the dataset has changed in {', '.join(self.changed)}{told}: "
+            f"{self.dataset}: the dataset has changed in {', '.join(self.changed)}{fields}: "
             f"{self.table} is published as generation {self.published}, of the dataset as it was"
         )
 
     @property
     def advice(self) -> str:
         """How to go on."""
-        return f"Take the change back, or fold all landed records anew: onefold rebuild {self.dataset}."
+        return f"Take the change back, or fold all landed records again: onefold rebuild {self.dataset}."
 
     def sentence(self) -> str:
         return f"{self.complaint}. Nothing was run and the table is as it was. {self.advice}"
@@ -202,7 +202,7 @@ class NoDraftError(TerminalError):
 
 @dataclass(eq=False)
 class DatasetExistsError(TerminalError):
-    """A dataset file would be written over one that is there."""
+    """A dataset file would be written over another file."""
 
     exit_code: ClassVar[int] = 2
     dataset: str
@@ -276,7 +276,7 @@ class UnreadableStampError(OneBatchError):
         return (
             f"batch {self.batch}: the record at {self.position} is stamped {self.timestamp}, more milliseconds than "
             "Spark reads from a topic (a producer that stamps in nanoseconds?). Nothing of the batch was landed and "
-            "the plan stands. Land the topic's log segments or an export of it (source.exports), which may hold such "
+            "the plan is kept. Land the topic's log segments or an export of it (source.exports), which may hold such "
             "stamps; message.timestamp.after.max.ms on the topic keeps further ones out."
         )
 
@@ -307,7 +307,7 @@ class LandingClearedError(OneBatchError):
     def sentence(self) -> str:
         return (
             f"batch {self.batch}: its landed bytes were cleared on {self.at} by the landing's retention "
-            "(`onefold maintain --landing`). What it published is as it was, and cannot be folded anew."
+            "(`onefold maintain --landing`). What it published is as it was, and cannot be folded again."
         )
 
 
@@ -344,14 +344,14 @@ class ObjectTooLargeError(OneBatchError):
         return (
             f"{self.object} has {self.size} bytes; this layout is read object by object, at most "
             f"{self.limit} bytes each. It is landed and kept, and nothing of its batch was published. Export its "
-            "records anew with a smaller flush size, read the place without it (onefold run DATASET --export PLACE), "
+            "records again with a smaller flush size, read the place without it (onefold run DATASET --export PLACE), "
             "and let its batch go (onefold skip BATCH)."
         )
 
 
 @dataclass(eq=False)
 class UnreadableObjectError(OneBatchError):
-    """A landed object is damaged, or not of the layout: how many records it should hold cannot be told."""
+    """A landed object is damaged, or not of the layout: how many records it should hold is unknown."""
 
     exit_code: ClassVar[int] = 4
     batch: str
@@ -362,7 +362,7 @@ class UnreadableObjectError(OneBatchError):
         return (
             f"batch {self.batch}: export object {self.object} cannot be read: {self.problem}. It is landed and kept, "
             "and nothing of this batch was published, for records would be missing; other batches go on. Put a whole "
-            "copy of it into the export and read the place again (onefold run DATASET --export PLACE): what stands "
+            "copy of it into the export and read the place again (onefold run DATASET --export PLACE): what is there "
             f"already is folded. Then let this batch go, which every run tries again: onefold skip {self.batch} "
             "--reason TEXT."
         )
@@ -409,14 +409,14 @@ class SumOverflowError(OneBatchError):
     def sentence(self) -> str:
         return (
             f"{self.dataset}: {self.columns} would be larger than the column holds for {', '.join(self.keys)}. The "
-            "published table is untouched, and the batch is landed and kept. Declare a decimal, or a wider one, in "
+            "published table is untouched, and the batch is landed and kept. Declare a decimal, or a wider decimal, in "
             f"value.fields and run onefold rebuild {self.dataset}; or leave the whole batch out (onefold skip)."
         )
 
 
 @dataclass(eq=False)
 class StaleGateError(TerminalError):
-    """The gate judged another staging, branch or head than the one that would be published."""
+    """The gate judged another staging, branch or head than would be published."""
 
     batch: str
     attempt: str
@@ -508,7 +508,7 @@ class NotProvedError(TerminalError):
         return (
             f"{self.dataset}: {self.table} is not what its landed bytes say: {self.found}. Nothing was changed. The "
             f"proof: {self.document}. `onefold explain {self.dataset} --key` tells a key's records; `onefold rollback "
-            f"{self.dataset} --to BATCH` and then `onefold run {self.dataset}` folds the batches behind BATCH anew."
+            f"{self.dataset} --to BATCH` and then `onefold run {self.dataset}` folds the batches behind BATCH again."
         )
 
 
@@ -541,16 +541,16 @@ class RepeatedKeysError(TerminalError):
 
     def sentence(self) -> str:
         return (
-            f"{self.dataset}: {self.count} keys stand more than once among the live rows of {self.table}, such as "
+            f"{self.dataset}: {self.count} keys have more than one live row in {self.table}, such as "
             f"{', '.join(self.keys)}. Nothing was cleared away, so its snapshots still tell since when. Find who "
-            "writes to the table beside Onefold, then lead readers back with "
+            "writes to the table outside Onefold, then roll readers back with "
             f"`onefold rollback {self.dataset} --to BATCH`."
         )
 
 
 @dataclass(eq=False)
 class NotWaivableError(TerminalError):
-    """A batch that nobody can release: checks are red that guard a law, or that could not be made."""
+    """A batch that cannot be released: checks are red that guard a law, or that could not be made."""
 
     exit_code: ClassVar[int] = 3
     dataset: str
@@ -636,7 +636,7 @@ class ClusterUnavailableError(TransientError):
 
     def sentence(self) -> str:
         return (
-            f"{self.connection} ({self.servers}): {self.problem}. What was landed before stands; run the same "
+            f"{self.connection} ({self.servers}): {self.problem}. What was landed before is kept; run the same "
             "command again when the brokers answer."
         )
 
@@ -664,7 +664,7 @@ class LandingInterruptedError(TransientError):
     problem: str
 
     def sentence(self) -> str:
-        return f"batch {self.batch}: {self.problem}. Nothing of it was landed and the plan stands: run the batch again."
+        return f"batch {self.batch}: {self.problem}. Nothing of it was landed, its plan is kept: run the batch again."
 
 
 @dataclass(eq=False)
@@ -675,7 +675,7 @@ class LakeUnavailableError(TransientError):
     problem: str
 
     def sentence(self) -> str:
-        return f"{self.place}: {self.problem}. What was written before stands; run the same command again."
+        return f"{self.place}: {self.problem}. What was written before is kept; run the same command again."
 
 
 @dataclass(eq=False)
@@ -703,8 +703,8 @@ class SparkStepError(OneBatchError):
 
     def sentence(self) -> str:
         return (
-            f"{self.of}: the Spark step {self.step} failed: {self.problem}. What is published stands; mend the cause "
-            "and run it again."
+            f"{self.of}: the Spark step {self.step} failed: {self.problem}. What is published is as it was; mend the "
+            "cause and run it again."
         )
 
 

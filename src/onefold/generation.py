@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, find_dataset
-from onefold.dataset.evolution import FieldChange, Shape, Standing, field_changes, origins_of
+from onefold.dataset.evolution import FieldChange, FieldHistory, Shape, field_changes, origins_of
 from onefold.dataset.model import RULES_CHANGED
 from onefold.errors import ChangedDatasetError, TargetTakenError, UsageError
 from onefold.lake import Lake
@@ -48,7 +48,7 @@ class Generation(BaseModel):
 
 
 class Rebuild(BaseModel):
-    """A generation that is folded beside the published one."""
+    """A generation that is folded next to the published generation."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -79,7 +79,7 @@ def settle(lake: Lake, dataset: Dataset) -> Dataset:
     published = lake.get(lake_keys.generation(dataset), Generation)
     if published and (rebuild := to_rebuild(lake, dataset)).generation == begun_rebuild(lake, dataset, published):
         return rebuild
-    return (_in_place(lake, published, dataset) if published else None) or dataset.standing_as(None)
+    return (_in_place(lake, published, dataset) if published else None) or dataset.with_field_history(None)
 
 
 def _in_place(lake: Lake, published: Generation, dataset: Dataset) -> Dataset | None:
@@ -95,7 +95,7 @@ def _in_place(lake: Lake, published: Generation, dataset: Dataset) -> Dataset | 
     elif len(shapes) == 1 and dataset.own_generation(published.again) != published.generation:
         return None
     shape = shapes[-1].digest if len(shapes) > 1 else ""
-    return dataset.standing_as(Standing(published.generation, origins_of(shapes), shape, published.again))
+    return dataset.with_field_history(FieldHistory(published.generation, origins_of(shapes), shape, published.again))
 
 
 def begun_rebuild(lake: Lake, dataset: Dataset, published: Generation) -> str:
@@ -105,14 +105,14 @@ def begun_rebuild(lake: Lake, dataset: Dataset, published: Generation) -> str:
 
 
 def to_rebuild(lake: Lake, dataset: Dataset) -> Dataset:
-    """A dataset file as a generation of its own, beside every one whose fields were changed in place since, and every
-    one that readers were led away from: what was decided since then (skips, forget marks) is not in its table."""
+    """A dataset file as a generation of its own, apart from each whose fields were changed in place since, and
+    each that readers were moved away from: decisions since then (skips, forget marks) are not in its table."""
     published = lake.get(lake_keys.generation(dataset), Generation)
     again = 0
     while _is_over(lake, dataset, dataset.own_generation(again), published):
         again += 1
     origins = origins_of([dataset.declared])
-    return dataset.standing_as(Standing(dataset.own_generation(again), origins, "", again))
+    return dataset.with_field_history(FieldHistory(dataset.own_generation(again), origins, "", again))
 
 
 def _is_over(lake: Lake, dataset: Dataset, generation: str, published: Generation | None) -> bool:
@@ -149,7 +149,7 @@ def record_shape(lake: Lake, dataset: Dataset) -> None:
 
 
 def check_generation(lake: Lake, dataset: Dataset, *, rebuilding: bool = False) -> None:
-    """Refuse a dataset whose meaning or table is not the published one, or (`rebuilding`) the one being rebuilt.
+    """Refuse a dataset whose meaning or table is not that of the published generation, or (`rebuilding`) of a rebuild.
 
     Raises:
         ChangedDatasetError: it names the keys that changed, and of the fields each.
@@ -169,16 +169,16 @@ def check_generation(lake: Lake, dataset: Dataset, *, rebuilding: bool = False) 
     raise ChangedDatasetError(
         dataset.name,
         _changed(lake, published, dataset),
-        _told(lake, published, dataset),
+        _refused_changes(lake, published, dataset),
         published.generation,
         published.table,
     )
 
 
 def _other_keys(published: Generation, dataset: Dataset) -> tuple[str, ...]:
-    """The keys that changed, beside the fields."""
+    """The keys that changed, without the fields."""
     now = _generation(dataset)
-    before, after = ({**one.meaning, "target.table": one.table} for one in (published, now))
+    before, after = ({**generation.meaning, "target.table": generation.table} for generation in (published, now))
     names = {*before, *after} - {"value.fields", "value.renamed", "value.from"}
     return tuple(name for name in sorted(names) if before.get(name) != after.get(name))
 
@@ -186,42 +186,42 @@ def _other_keys(published: Generation, dataset: Dataset) -> tuple[str, ...]:
 def _changed(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...]:
     """The keys that are not what the published table was folded with, at first or by now."""
     shapes = shapes_of(lake, dataset.name, published)
-    same = all(one == dataset.declared for one in (shapes[0], shapes[-1]))
+    same = all(shape == dataset.declared for shape in (shapes[0], shapes[-1]))
     changed = tuple(sorted([*_other_keys(published, dataset), *([] if same else ["value.fields"])]))
     return changed or ("the way its digest is made",)
 
 
 def _refused(dataset: Dataset, changes: list[FieldChange]) -> bool:
     frozen = dataset.value.schema_changes == "freeze"
-    return any(one.problem or frozen for one in changes)
+    return any(change.problem or frozen for change in changes)
 
 
-def _told(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...]:
+def _refused_changes(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, ...]:
     """The changes of fields that are not made in place, each with its place in the file."""
     shapes = shapes_of(lake, dataset.name, published)
     changes = field_changes(shapes[-1], dataset.declared, dataset.used_fields)
     frozen = dataset.value.schema_changes == "freeze"
-    told = [
-        f"{dataset.place_of(one.field)}: {one.sentence}" + (": schema_changes is freeze" if frozen else "")
-        for one in changes
-        if one.problem or frozen
+    sentences = [
+        f"{dataset.place_of(change.field)}: {change.sentence}" + (": schema_changes is freeze" if frozen else "")
+        for change in changes
+        if change.problem or frozen
     ]
     other = _other_keys(published, dataset)
     if "rules" in other:
         changed = [said for number, said in RULES_CHANGED.items() if number > published.meaning.get("rules", 1)]
-        told.append(
-            "this Onefold decodes or judges some records otherwise than the one that made the table: "
+        sentences.append(
+            "this Onefold decodes or judges some records otherwise than the Onefold that made the table: "
             + "; ".join(changed)
         )
     if "table_layout" in other:
-        told.append("this Onefold lays its tables out otherwise than the one that made the table")
+        sentences.append("this Onefold lays its tables out otherwise than the Onefold that made the table")
     if dataset.declared in shapes[:-1]:
-        told.append("the table has gone on with a newer file: use that one")
-    return tuple(told)
+        sentences.append("the table has gone on with a newer file: use that one")
+    return tuple(sentences)
 
 
 def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
-    """Allow the dataset's generation (`to_rebuild`) to be folded beside the published one; the keys that changed.
+    """Allow the dataset's generation to be folded (`to_rebuild`) next to the published table; the keys that changed.
 
     Raises:
         UsageError: nothing is published yet, or the target table is another.
@@ -249,7 +249,7 @@ def is_given_up(lake: Lake, dataset: Dataset) -> bool:
 
 
 def end_rebuild(lake: Lake, dataset: Dataset) -> None:
-    """Make the dataset's generation the published one; readers have been led to it already."""
+    """Make the dataset's generation the published generation; readers see it already."""
     published = lake.get(lake_keys.generation(dataset), Generation)
     assert published is not None
     retired = Retired(generation=published.generation, table=published.table, at=datetime.now(UTC))
@@ -263,16 +263,16 @@ def claim_target(lake: Lake, dataset: Dataset) -> None:
     Raises:
         TargetTakenError: it is another dataset's.
     """
-    standing = lake.put_first(lake_keys.target(dataset.target.table), Target(dataset=dataset.name))
-    if standing.dataset != dataset.name:
-        raise TargetTakenError(dataset.name, dataset.target.table, standing.dataset)
+    owner = lake.put_first(lake_keys.target(dataset.target.table), Target(dataset=dataset.name))
+    if owner.dataset != dataset.name:
+        raise TargetTakenError(dataset.name, dataset.target.table, owner.dataset)
 
 
 def fix_generation(lake: Lake, dataset: Dataset) -> None:
-    """Make the dataset's generation the published one, where there is none; called before the first commit.
+    """Make the dataset's generation the published generation, where there is none; called before the first commit.
 
     Raises:
-        ChangedDatasetError: another one was published meanwhile.
+        ChangedDatasetError: another generation was published meanwhile.
     """
     lake.put_first(lake_keys.generation(dataset), _generation(dataset))
     check_generation(lake, dataset, rebuilding=True)

@@ -67,7 +67,7 @@ Duration = Annotated[timedelta, BeforeValidator(duration)]
 
 
 def in_utc(at: datetime) -> datetime:
-    """An instant in UTC; without a zone it is one of UTC already.
+    """An instant in UTC; without a zone it is in UTC already.
 
     Raises:
         ValueError: it lies in the first year that Python has, or in the last hundred: a schedule looks for instants
@@ -90,11 +90,11 @@ def span_text(span: timedelta) -> str:
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     """The rows of an Arrow table as Python's values; top-level dates and timestamps are the nearest that there are."""
-    columns = [_told(table.column(number)) for number in range(table.num_columns)]
+    columns = [_nearest(table.column(number)) for number in range(table.num_columns)]
     return type(table).from_arrays(columns, names=table.schema.names).to_pylist()  # type: ignore[no-any-return]
 
 
-def _told(column: Any) -> Any:
+def _nearest(column: Any) -> Any:
     import pyarrow as pa  # which most questions do without
     import pyarrow.compute as pc
 
@@ -107,6 +107,6 @@ def _told(column: Any) -> Any:
         ends, number = (date.min, date.max), pa.int32()
     else:
         return column
-    first, last = (pa.scalar(one, kind).cast(number) for one in ends)
+    first, last = (pa.scalar(end, kind).cast(number) for end in ends)
     late_enough = pc.max_element_wise(column.cast(number), first, skip_nulls=False)
     return pc.min_element_wise(late_enough, last, skip_nulls=False).cast(kind)

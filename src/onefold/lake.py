@@ -80,7 +80,7 @@ class Lake:
 
     @property
     def host_folder(self) -> Path:
-        """A folder on this host's disk: the lake's own, or for a lake in a bucket one of the project."""
+        """A folder on this host's disk: the lake's own, or for a lake in a bucket a folder of the project."""
         return self.storage.folder or self.settings.path(".onefold")
 
     def export(self, dataset: Dataset, folder: str | None = None) -> Storage:
@@ -100,13 +100,13 @@ class Lake:
         return None if data is None else model.model_validate_json(data)
 
     def put_first(self, key: str, document: Document) -> Document:
-        """Put a document where there is none; the one that stands there afterwards."""
+        """Put a document where there is none; the document that is there afterwards."""
         data = document.model_dump_json(indent=1, by_alias=True).encode()
         if self.storage.put_if_absent(key, data):
             return document
-        standing = self.get(key, type(document))
-        assert standing is not None
-        return standing
+        stored = self.get(key, type(document))
+        assert stored is not None
+        return stored
 
     def put(self, key: str, document: BaseModel) -> None:
         """Put a document over what was there."""

@@ -92,7 +92,7 @@ def rebuild(dataset: Dataset) -> str:
 
 
 def retired(dataset: Dataset, generation: str) -> str:
-    """The key of the document that says when a generation stopped being the published one."""
+    """The key of the document that says when a generation stopped being the published generation."""
     return f"datasets/{dataset.name}/retired/{generation}.json"
 
 
@@ -102,7 +102,7 @@ def decisions(dataset: str) -> str:
 
 
 def marks(dataset: str) -> str:
-    """The prefix of forget marks: of an attempt below its batch's name, pinned ones at the top."""
+    """The prefix of forget marks: of an attempt below its batch's name, pinned marks at the top."""
     return f"datasets/{dataset}/forgotten/"
 
 

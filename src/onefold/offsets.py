@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The union, sorted, without empty ranges; neighbours become one."""
+    """The union, sorted, without empty ranges; neighbours are joined."""
     out: list[Range] = []
     for start, end in sorted(ranges):
         if start >= end:
@@ -61,7 +61,7 @@ def size(ranges: Iterable[Range]) -> int:
 
 def newest_of(logs: Mapping[K, Range], count: int) -> dict[K, Range]:
     """The newest offsets of each log, `count` in all; what a short log does not need goes to the others."""
-    by_length = sorted(logs.items(), key=lambda one: one[1][1] - one[1][0])
+    by_length = sorted(logs.items(), key=lambda item: item[1][1] - item[1][0])
     found: dict[K, Range] = {}
     for number, (where, (start, end)) in enumerate(by_length):
         share = max(1, count // (len(by_length) - number))
@@ -194,12 +194,14 @@ class Coverage(BaseModel):
         empty = Present()
         partitions = {key: self.partitions.get(key, empty).with_(other.partitions.get(key, empty)) for key in keys}
         objects = {
-            digest: max(one.objects.get(digest, 0) for one in (self, other))
+            digest: max(coverage.objects.get(digest, 0) for coverage in (self, other))
             for digest in sorted({*self.objects, *other.objects})
         }
         # A line is covered where either covers it.
         left = {
-            digest: reduce(meet, (one.refused.get(digest, []) for one in (self, other) if digest in one.objects))
+            digest: reduce(
+                meet, (coverage.refused.get(digest, []) for coverage in (self, other) if digest in coverage.objects)
+            )
             for digest in objects
             if digest in self.refused or digest in other.refused
         }

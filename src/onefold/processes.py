@@ -1,4 +1,4 @@
-"""Processes: what those are told that are started, and how a command ends."""
+"""Processes: what a started process gets, and how a command ends."""
 
 from __future__ import annotations
 

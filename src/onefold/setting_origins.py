@@ -14,7 +14,7 @@ from onefold.errors import nearest
 
 PREFIX = "ONEFOLD_"
 DEFAULT = "default"
-BESIDE = {
+OTHER_VARIABLES = {
     "ONEFOLD_JARS": "where the jars are kept",
     "ONEFOLD_FAULT": "a named point at which the process ends, for tests",
     "ONEFOLD_PYTHON": "the Python that `make` makes the environment of",
@@ -40,7 +40,7 @@ class Origins:
         return self.variable_of(*path) or self.line_of(*path) or DEFAULT
 
     def variable_of(self, *path: str) -> str | None:
-        """The variable that sets it, if one does; an object in a variable sets only its own entries."""
+        """The variable that sets it, if any does; an object in a variable sets only its own entries."""
         names = {name.upper(): name for name in self.variables}
         for end in range(len(path), 1, -1):
             if name := names.get(PREFIX + "__".join(path[:end]).upper()):
@@ -64,7 +64,7 @@ def origins_in(home: Path, environ: Mapping[str, str]) -> Origins:
 
 
 def lines_of(text: str) -> dict[tuple[str, ...], int]:
-    """The line of every key of a TOML text, by its path; what no single line names stands with what holds it."""
+    """The line of every key of a TOML text, by its path; what no single line names has the line of what holds it."""
     table: tuple[str, ...] = ()
     found: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -82,7 +82,7 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
 
 def unknown_variables(environ: Iterable[str], settings: Mapping[str, bool]) -> list[str]:
     """A sentence for each `ONEFOLD_*` that nothing reads; `settings` are names, and whether they hold entries."""
-    known = {f"{PREFIX}{name.upper()}" for name in settings} | set(BESIDE)
+    known = {f"{PREFIX}{name.upper()}" for name in settings} | set(OTHER_VARIABLES)
     nested = tuple(f"{PREFIX}{name.upper()}__" for name, entries in settings.items() if entries)
     given = (name for name in environ if name.upper().startswith(PREFIX) and not name.upper().startswith(_TESTS))
     return [
@@ -93,7 +93,7 @@ def unknown_variables(environ: Iterable[str], settings: Mapping[str, bool]) -> l
 
 
 def speaks_of_secret(name: str) -> bool:
-    """Whether what has this name is nobody's business."""
+    """Whether what has this name is kept from every output."""
     return _SECRET.search(name) is not None
 
 

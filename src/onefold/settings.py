@@ -60,7 +60,7 @@ class Settings(BaseSettings):
         default=False, description="Whether requests to S3 say that who asks pays, as some buckets of exports want"
     )
     s3_ca_bundle: Path | None = Field(
-        default=None, description="A PEM file of the authorities that are trusted in place of the usual ones"
+        default=None, description="A PEM file of the authorities that are trusted in place of the usual authorities"
     )
     s3_connection: str | None = Field(
         default=None,
@@ -96,7 +96,7 @@ class Settings(BaseSettings):
     lease_wait: float = Field(
         default=900,
         ge=0,
-        description="Seconds that a batch waits for another of its table, before it goes on beside it",
+        description="Seconds that a batch waits for another of its table, before it goes on at the same time",
     )
     publish_tries: int = Field(default=5, ge=1, description="How often a moved main is met with a new attempt")
     pool: str = Field(default="default_pool", description="Airflow's pool of the tasks that start Spark; it must exist")
@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     notify: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         repr=False,  # it may hold passwords
-        description="Who is told when a task has failed or data are stale: a name to `class`, one of Airflow's "
+        description="Who is notified when a task has failed or data are stale: a name to `class`, one of Airflow's "
         "notifiers, and its arguments",
     )
 
@@ -195,7 +195,7 @@ def load_settings(**overrides: Any) -> Settings:
     """Read the settings once; of a variable that is none, a warning is logged.
 
     Raises:
-        UsageError: a setting is none, or has a value that it cannot have; the message names it and where it stands.
+        UsageError: a setting is none, or has a value that it cannot have; the message names it and where it is set.
     """
     for problem in unknown_variables(os.environ, ENTRIES):
         _LOG.warning(problem)
@@ -208,7 +208,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def login_problem(login: Mapping[str, str]) -> str | None:
-    """Why a login to S3 is none; no value is told."""
+    """Why a login to S3 is none; no value is repeated."""
     if unknown := sorted(set(login) - set(S3_LOGIN)):
         return f"{', '.join(unknown)} is not of a login to S3, which has {', '.join(S3_LOGIN)}"
     key, secret, token = (login.get(name) for name in S3_LOGIN[:3])

@@ -10,7 +10,7 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 def visible(text: str) -> str:
     """A text with characters that cannot be seen (controls, text direction) spelled out; lines and tabs stay.
 
-    A terminal obeys the control characters that it is sent; a page shows text in the direction that it is told.
+    A terminal obeys the control characters that it is sent; a page shows text in the direction that it asks for.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -20,9 +20,9 @@ from onefold.errors import LandingInterruptedError
 from onefold.kafka.raw_log import Answer, RawLog
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.earlier_landings import EarlierLanding
 from onefold.landing.live import LiveSource
 from onefold.landing.manifest import Manifest
-from onefold.landing.standing import Standing
 from onefold.offsets import Range
 from sample.broker import Broker
 from tests.support.logs import Client, end_of, kinds, read, seen, wait_for_end
@@ -219,8 +219,8 @@ def test_what_another_landing_saw_to_be_no_record_is_no_loss_where_the_log_is_go
     t.expire(before=4)
     [range_] = first.ranges
 
-    def read_again(_: list[OffsetRange], standing: list[Standing], *__: object) -> dict[str, list[Range]]:
-        [other] = standing
+    def read_again(_: list[OffsetRange], earlier: list[EarlierLanding], *__: object) -> dict[str, list[Range]]:
+        [other] = earlier
         assert [(one.start, one.end) for one in other.ranges] == [(3, 4)]
         return {range_.topic_partition.key: there}
 

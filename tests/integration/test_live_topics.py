@@ -211,7 +211,7 @@ def test_a_topic_created_anew_is_another_incarnation(topics: Make) -> None:
     t.send([1.1, 1.2])
     second = plan_batch(t.lake, dataset, between(1, 2))
     (note,) = second.notes
-    assert "deleted, or created anew" in note
+    assert "deleted, or created again" in note
     assert run_batch(t.lake, dataset, second, launcher(t)).published
     assert sorted(row["n"] for row in rows_of(t.lake, dataset)) == [0, 1, 2, 3, 4]
     assert [(row["incarnation"], row["covered"]) for row in offsets_of(t.lake, dataset)] == [
@@ -339,7 +339,7 @@ def test_a_run_tells_once_of_a_topic_that_is_gone(topics: Make) -> None:
     t.create()
     t.send([0.3])
     plan = t.plan()
-    gone = f"{t.names[0]}, partition 0: the topic is gone (deleted, or created anew)"
+    gone = f"{t.names[0]}, partition 0: the topic is gone (deleted, or created again)"
     assert plan.notes == [f"{gone}; what it may have held from offset 2 on was never read"]
     t.land(plan)
     t.send([0.4])

@@ -178,7 +178,7 @@ def refused(project: Project, since: str, problem: str) -> None:
     with pytest.raises(ChangesUnknownError, match=problem) as raised:
         changes_of(project.lake, project.dataset("accounts"), since)
     assert raised.value.exit_code == 2
-    assert "Read everything anew (`onefold changes accounts` without --since)" in str(raised.value)
+    assert "Read everything again (`onefold changes accounts` without --since)" in str(raised.value)
 
 
 def test_what_was_never_published_is_refused(project: Project) -> None:

@@ -285,7 +285,7 @@ def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_an
     with pytest.raises(LandingClearedError, match=f"{newest}: its landed bytes were cleared"):
         roll_back(project.lake, dataset, before, "me", "")
     project.write_dataset("accounts", ACCOUNTS.replace("buckets: 2", "buckets: 4"))
-    with pytest.raises(LandingClearedError, match="cannot be folded anew"):
+    with pytest.raises(LandingClearedError, match="cannot be folded again"):
         rebuild(project.lake, project.dataset("accounts"), launcher)
     project.write_dataset("accounts", ACCOUNTS)
     assert rows(project) == wanted
@@ -299,7 +299,7 @@ def test_a_key_that_stands_twice_is_named_and_nothing_is_cleared_away(project: P
     live.where("id = 'k-1'").writeTo(state_table(dataset)).append()
     left = scratch(project)
 
-    with pytest.raises(RepeatedKeysError, match="1 keys stand more than once") as raised:
+    with pytest.raises(RepeatedKeysError, match="1 keys have more than one live row") as raised:
         maintain_job.run(session, project.lake, dataset, keep=CLEAR)
 
     assert raised.value.keys == ('{"id":"k-1"}',)
@@ -310,7 +310,7 @@ def test_what_spark_cannot_read_is_one_sentence(project: Project, session: Spark
     dataset = project.dataset("accounts")
     for task in StateTable(project.lake, dataset).table.scan().plan_files():
         Path(task.file.file_path.removeprefix("file:")).write_bytes(b"spoilt")
-    with pytest.raises(SparkStepError, match=r"accounts: the Spark step maintain failed: .*What is published stands"):
+    with pytest.raises(SparkStepError, match=r"accounts: the Spark step maintain failed: .*is as it was"):
         InSession(project.lake, session).maintain(dataset, CLEAR, dry_run=False)
 
 

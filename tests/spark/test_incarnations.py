@@ -68,7 +68,7 @@ def test_explain_tells_equal_offsets_of_two_incarnations_apart(
     assert _place(told["a"][1]["survivor"]) == "t-0@0 (cluster c, incarnation 1)"
     assert explain_position(lake, made, Position("t", 0, 0)) == told["a"]
     shown = [_touched(told["a"])(one) for one in told["a"]]
-    assert [(one["incarnation"], one["position"], one["stands"]) for one in shown] == [
+    assert [(one["incarnation"], one["position"], one["row"]) for one in shown] == [
         (1, "t-0@0", "live"),
         (2, "t-0@0", ""),
     ]

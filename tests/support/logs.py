@@ -11,9 +11,9 @@ from typing import Any, cast
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.earlier_landings import EarlierLanding
 from onefold.landing.live import Read
 from onefold.landing.manifest import Hole
-from onefold.landing.standing import Standing
 from onefold.offsets import Range, merged
 from tests.support.reader import what_is_there
 from tests.support.topics import Topics
@@ -77,7 +77,7 @@ def seen(t: Topics) -> set[int]:
 def read(t: Topics, without: Iterable[int] = ()) -> Read:
     """Reads as Spark does, but by another consumer, and leaves some offsets out."""
 
-    def read_them(ranges: list[OffsetRange], _: list[Standing], __: object, uri: str) -> dict[str, list[Range]]:
+    def read_them(ranges: list[OffsetRange], _: list[EarlierLanding], __: object, uri: str) -> dict[str, list[Range]]:
         place = Path(uri.removeprefix("file://"))
         place.mkdir(parents=True)
         (place / "records.parquet").touch()  # nobody opens it here

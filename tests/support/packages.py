@@ -100,9 +100,10 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "landing": (
         *_LIVE, "unit/test_plan.py", "unit/test_plan_kinds.py", "unit/test_cuts.py", "unit/test_batches.py",
-        "unit/test_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py", "unit/test_transactions.py",
-        "unit/test_newest.py", "unit/test_connections.py", "spark/test_incarnations.py", "process/test_runs.py",
-        "process/test_tampering.py", "spark/test_erase.py", "integration/test_lost_executors.py",
+        "unit/test_leader_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py",
+        "unit/test_transactions.py", "unit/test_newest.py", "unit/test_connections.py", "spark/test_incarnations.py",
+        "process/test_runs.py", "process/test_tampering.py", "spark/test_erase.py",
+        "integration/test_lost_executors.py",
     ),
     "maintenance": (
         "process/test_maintain.py", "process/test_recovery.py", "process/test_rebuild.py", "spark/test_clearing.py",

@@ -48,11 +48,11 @@ def shown(dataset: Callable[..., Dataset], monkeypatch: pytest.MonkeyPatch) -> C
 @pytest.mark.parametrize(
     ("one", "told"),
     [
-        (conflict(), "- `accounts-0@7` stands, `accounts-0@2` of the table does not: `balance` `3`, not `5`"),
-        (conflict(won=False), "- `accounts-0@2` of the table stands, `accounts-0@7` does not: `balance` `5`, not `3`"),
+        (conflict(), "- `accounts-0@7` wins, `accounts-0@2` of the table does not: `balance` `3`, not `5`"),
+        (conflict(won=False), "- `accounts-0@2` of the table wins, `accounts-0@7` does not: `balance` `5`, not `3`"),
         (
             conflict(won=False, scope="in_batch", record=JUDGED | {"fields": None}, other=STORED | {"fields": None}),
-            "- `accounts-0@2` stands, `accounts-0@7` does not\n",
+            "- `accounts-0@2` wins, `accounts-0@7` does not\n",
         ),
     ],
 )
@@ -64,7 +64,7 @@ def test_a_release_is_shown_with_the_record_that_would_stand(
 
 def test_no_more_conflicts_are_shown_than_fit_a_question(shown: Callable[..., str]) -> None:
     body = shown(*[conflict()] * (SIDES + 1))
-    assert (body.count(" stands, `"), "more of them: see the report" in body) == (SIDES, True)
+    assert (body.count(" wins, `"), "more of them: see the report" in body) == (SIDES, True)
 
 
 def test_what_others_wrote_passes_for_nothing_of_ours(shown: Callable[..., str]) -> None:
@@ -73,7 +73,7 @@ def test_what_others_wrote_passes_for_nothing_of_ours(shown: Callable[..., str])
 
 
 def test_who_uses_nothing_of_a_batch_need_not_know_its_sides(shown: Callable[..., str]) -> None:
-    assert "stands" not in shown(conflict(), kind=Skip)
+    assert "wins" not in shown(conflict(), kind=Skip)
 
 
 def test_what_an_earlier_release_waived_is_shown_too(shown: Callable[..., str]) -> None:

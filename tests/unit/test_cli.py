@@ -501,10 +501,10 @@ def test_a_dataset_that_fails_keeps_no_other_one_from_being_maintained_or_sample
         (own / f"{name}.yaml").write_text((PROJECT / "datasets" / f"{name}.yaml").read_text())
     done = onefold("maintain", "--json", open_launcher=AccountsFail)
     assert (done.code, [row["dataset"] for row in done.json]) == (3, ["orders"])
-    assert "error: accounts: 2 keys stand more than once" in " ".join(done.err.split())
+    assert "error: accounts: 2 keys have more than one live row" in " ".join(done.err.split())
     sampled = onefold("validate", "--sample", "1", "--json", open_launcher=AccountsFail)
     assert (sampled.code, [row["sample"] for row in sampled.json]) == (3, [None, [{"verdict": "applied"}]])
-    assert "error: accounts: 2 keys stand more than once" in " ".join(sampled.err.split())
+    assert "error: accounts: 2 keys have more than one live row" in " ".join(sampled.err.split())
 
 
 ENDS: dict[int, BaseException] = {

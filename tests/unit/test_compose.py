@@ -17,7 +17,7 @@ from deploy.stack.go_program import NoProgramError, go_program
 from deploy.stack.postgres import HOST, programs
 from onefold.catalog.postgres import PostgresCatalog
 from onefold.lake import Lake
-from onefold.setting_origins import BESIDE
+from onefold.setting_origins import OTHER_VARIABLES
 from onefold.settings import ENTRIES, load_settings
 from onefold.spark.jars import PACKAGES, jar_home
 from onefold.storage import S3Storage
@@ -106,7 +106,7 @@ def test_variables_are_settings_and_mean_what_the_stack_is(monkeypatch: pytest.M
     given = environment("airflow-scheduler")
     ours = {key: value for key, value in given.items() if key.startswith("ONEFOLD_")}
     assert {key.removeprefix("ONEFOLD_").lower() for key in ours} <= set(ENTRIES)
-    assert set(re.findall(r"ONEFOLD_\w+", DOCKERFILE)) <= set(BESIDE) | {"ONEFOLD_HOME"}
+    assert set(re.findall(r"ONEFOLD_\w+", DOCKERFILE)) <= set(OTHER_VARIABLES) | {"ONEFOLD_HOME"}
     for key, value in {**ours, **{key: given[key] for key in given if key.startswith("AWS_")}}.items():
         monkeypatch.setenv(key, re.sub(r"\$\{\w+:\?[^}]+\}", "filled", value))
     lake = Lake(load_settings())

@@ -400,7 +400,7 @@ REFUSED = [
     ),
     ("no next", "  mode: append\n", CHAIN.replace("long(header.version)", "timestamp"), "apply", "cast with"),
     ("of text", "  mode: append\n", CHAIN.replace("long(header.version)", "header.version"), "apply", "cast with"),
-    ("of two", "  mode: append\n", CHAIN.replace("long(header.version)", "[amount, at]"), "apply", "no next one"),
+    ("of two", "  mode: append\n", CHAIN.replace("long(header.version)", "[amount, at]"), "apply", "no next version"),
     (
         "of none",
         "  mode: append\n",
@@ -671,7 +671,7 @@ def test_a_live_record_may_decide_by_its_offset(write: Write) -> None:
         ("['a b']", "'a b' is no topic's name"),
         ("['..']", "is no topic's name"),
         ("['^pay(']", "is no regular expression"),
-        ("[a, a]", "stands there twice"),
+        ("[a, a]", "is listed twice"),
         ("entries", "list"),
     ],
 )

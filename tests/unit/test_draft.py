@@ -359,7 +359,7 @@ def test_the_id_of_a_mongo_document_keys_rows(tmp_path: Path) -> None:
 
 def test_values_that_are_nothing_but_the_key_are_no_upsert(tmp_path: Path) -> None:
     draft = drafted([record(0, {"id": "a"}, {"id": "a"}), record(1, None, {"id": "a"})])
-    assert "nothing beside the parts of the key" in notes(draft)
+    assert "nothing but the parts of the key" in notes(draft)
     assert loaded(draft, tmp_path).apply.mode == "append"
 
 

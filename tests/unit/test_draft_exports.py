@@ -268,7 +268,7 @@ def test_a_column_of_parquet_that_cannot_be_read_is_named_with_its_object(
 def test_a_column_of_parquet_that_stands_there_twice_is_named(tmp_path: Path) -> None:
     table = pa.Table.from_pylist(ROWS)
     pq.write_table(table.append_column("value", table.column("value")), tmp_path / "a.parquet")
-    with pytest.raises(NoDraftError, match=r"a\.parquet: column 'value': stands there twice"):
+    with pytest.raises(NoDraftError, match=r"a\.parquet: column 'value': is there twice"):
         newest(tmp_path)
 
 

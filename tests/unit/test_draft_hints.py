@@ -105,7 +105,7 @@ def test_a_key_that_is_bare_and_in_quotes_is_two_rows() -> None:
     assert entry(draft, "key")[0] == "{format: string}"
     assert (
         "2 keys spelled in two ways, bare in 3 records and in JSON's quotes in 2 records: they are two keys, and two "
-        "rows; where every key is JSON, `{format: json}` reads both as one"
+        "rows; where every key is JSON, `{format: json}` reads both as the same key"
     ) in notes(draft)
     assert "spelled" not in notes(drafted(record(n, {"n": n}, key) for n, key in enumerate(texts[:2])))
 
@@ -177,7 +177,7 @@ def test_fields_that_later_records_of_a_key_leave_out_are_named(tmp_path: Path) 
     assert entry(draft, "apply.mode")[0] == "upsert"
     assert (
         "a record is the whole row, and what it leaves out is NULL: of 4 keys the first record has note, kind, city, "
-        "and later ones do not. If these are partial updates, let the producer send whole rows"
+        "and later records do not. If these are partial updates, let the producer send whole rows"
     ) in notes(draft)
     loaded(draft, tmp_path)
 

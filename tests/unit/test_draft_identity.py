@@ -196,7 +196,9 @@ def test_an_inexact_layout_in_which_nothing_tells_messages_apart_is_refused_if_c
         drafted(events({"visitor_id": n % 7, "page_id": n % 3} for n in range(100)), CONNECT)
     assert refused.value.exit_code == 2
     message = str(refused.value)
-    assert "79 of 100 records repeat the visitor_id, page_id of an earlier one, and folding them could lose" in message
+    assert (
+        "79 of 100 records repeat the visitor_id, page_id of an earlier record, and folding them could lose" in message
+    )
     for advice in ("a header such as message-id", "InsertField", "kcat, aiven, parquet, segments", "business_key"):
         assert advice in message
     once = drafted(events({"device": n % 5, "status": "up", "second": n // 5} for n in range(50)), CONNECT)
@@ -215,7 +217,7 @@ def test_an_inexact_layout_whose_repeated_records_have_equal_sequences_is_drafte
     sent = [record(n, row, producer="p", sequence=f"{n}") for n, row in enumerate(rows)]
     again = record(10, rows[3], producer="p", sequence="3")
     assert identity(drafted([*sent, again], CONNECT)) == {"identity.business_key": "[text]"}
-    with pytest.raises(NoDraftError, match="1 of 11 records repeats the text of an earlier one"):
+    with pytest.raises(NoDraftError, match="1 of 11 records repeats the text of an earlier record"):
         drafted([*sent, record(10, rows[3], producer="p", sequence="10")], CONNECT)
 
 

@@ -379,8 +379,8 @@ def test_every_chart_and_strip_says_in_words_what_it_shows(lake: Lake, client: C
     assert drawn == [
         "Duplicate rate of 1 batches, the oldest first: between 20.0\N{NARROW NO-BREAK SPACE}% and "
         "20.0\N{NARROW NO-BREAK SPACE}%.",
-        "10 in 1 batches, at most 10 in one. The table of batches has the numbers.",
-        "2 in 1 batches, at most 2 in one. The table of batches has the numbers.",
+        "10 in 1 batches, at most 10 in a batch. The table of batches has the numbers.",
+        "2 in 1 batches, at most 2 in a batch. The table of batches has the numbers.",
         "Offsets [0, 100): 10 aborted.",
     ]
 
@@ -457,7 +457,7 @@ def test_a_batch_that_was_rolled_back_is_not_shown_as_published(lake: Lake, clie
     assert "rolled back" in words(browser.get("/").text)
     said = words(browser.get("/datasets/accounts").text)
     assert "rolled back rollback by mira" in said
-    assert "The table was led back to export_a since this was written" in said
+    assert "The table was rolled back to export_a since this was written" in said
 
     report(lake, "accounts", "export_b", NINE, written=NINE + 2 * HOUR)  # it ran again
     assert "rolled back" not in words(browser.get("/datasets/accounts").text).split("Decisions")[0]

@@ -25,10 +25,10 @@ from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.iceberg.connection import open_catalog
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.earlier_landings import find_earlier_landings
 from onefold.landing.land import land_batch, manifest_of
 from onefold.landing.manifest import Cleared, Hole, LandedObject, Manifest, Replays
 from onefold.landing.plan import ObjectsPlan, PinnedObject, ReplayPlan, find_plan, put_plan, take_plan, taken_plans
-from onefold.landing.standing import standing_for
 from onefold.maintenance.landings import old_landings
 from onefold.offsets import Coverage, Position, Present, TopicPartition, merged, size
 from onefold.operations import decide
@@ -404,7 +404,7 @@ def test_a_replays_landing_serves_nobody_else(lake: Lake) -> None:
     made = Manifest(batch="r", source="s", attempt="a", objects=[], ranges=[one], replays=Replays(batch="b", records=2))
     lake.put_first(lake_keys.manifest("s", "r"), made)
     gone = [Hole(topic_partition=one.topic_partition, start=3, end=5, kind="retention")]
-    assert standing_for(lake, "s", gone) == ([], gone)
+    assert find_earlier_landings(lake, "s", gone) == ([], gone)
 
 
 def test_companions_of_the_objects_it_reads_come_along(lake: Lake, dataset: MakeDataset) -> None:

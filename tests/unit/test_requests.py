@@ -53,7 +53,7 @@ def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool, skippable: b
 def test_what_was_shown_is_recorded_once_and_by_whoever_approved(lake: Lake, dataset: Dataset) -> None:
     batch = landed(lake, dataset)
     request = Request(batch=batch, decision="skip", reason="test data")
-    made = foresee(lake, dataset, request, "nobody yet")
+    made = foresee(lake, dataset, request, "not approved yet")
     assert made
     assert log_of(lake, dataset.name, batch) == [], "to look writes nothing"
     shown = Shown(batch=made.batch, number=made.number)
@@ -69,7 +69,7 @@ def test_what_somebody_else_decided_meanwhile_stands(lake: Lake, dataset: Datase
     batch = landed(lake, dataset)
     request = Request(batch=batch, decision="discard", reason="a bad export")
     record(lake, Skip(dataset=dataset.name, batch=batch, number=1, by="noa", reason="no", at=NOON))
-    made = foresee(lake, dataset, request, "nobody yet")
+    made = foresee(lake, dataset, request, "not approved yet")
     assert made
     shown = Shown(batch=made.batch, number=made.number)
     again = Skip(dataset=dataset.name, batch=batch, number=2, by="mia", reason="no", at=NOON)
@@ -84,7 +84,7 @@ def test_what_somebody_else_decided_meanwhile_stands(lake: Lake, dataset: Datase
 def test_waivers_are_of_releases(lake: Lake, dataset: Dataset) -> None:
     request = Request(batch=landed(lake, dataset), decision="skip", reason="test data", waivers=("duplicate rate=0.5",))
     with pytest.raises(UsageError, match="waivers belong to a release; a skip has none"):
-        foresee(lake, dataset, request, "nobody yet")
+        foresee(lake, dataset, request, "not approved yet")
 
 
 @pytest.mark.parametrize("word", ["duplicate_rate=0.5", "duplicate rate=0.5"], ids=["id", "title"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
 
 from onefold.dataset import Dataset, load_dataset
-from onefold.dataset.evolution import Shape, Standing, field_changes, mark_of, origins_of
+from onefold.dataset.evolution import FieldHistory, Shape, field_changes, mark_of, origins_of
 from onefold.dataset.types import parse_type
 from onefold.errors import ChangedDatasetError, InvalidDatasetError
 from onefold.generation import (
@@ -317,7 +317,7 @@ def test_where_a_batch_is_published_before_the_fields_are_carried_they_are_carri
 
     monkeypatch.setattr(StateTable, "carry_record", beaten)
     wider = dataset(value={"fields": {"id": "string", "n": "long", "price": "decimal(9,2)?"}})
-    wider = wider.standing_as(Standing(stands.generation, wider.origins, "", 0))
+    wider = wider.with_field_history(FieldHistory(stands.generation, wider.origins, "", 0))
     change_fields(lake, wider)
     assert (len(tries), StateTable(lake, wider).current) == (2, True)
     change_fields(lake, wider)

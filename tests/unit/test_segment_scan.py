@@ -152,7 +152,7 @@ def test_records_that_cannot_be_read_though_the_checksum_is_right_are_as_many_as
     if not found.chunks:
         [one] = found.damage
         assert (one.start, one.end) == (0, len(data))
-        assert any(said in one.what for said in ("marker cannot be read", "records cannot be told", "records in"))
+        assert any(said in one.what for said in ("marker cannot be read", "records cannot be separated", "records in"))
 
 
 COUNTS = st.one_of(
@@ -206,7 +206,7 @@ def test_records_that_are_no_more_than_zeros_are_not_believed_to_be_many(codec: 
         found = scanned(data + behind)
         [one] = found.damage
         assert (one.start, one.end, one.claimed) == (0, len(data), (40, 4_000_040))
-        assert one.what == "a damaged record batch: its records cannot be told: one is 0 bytes long"
+        assert one.what == "a damaged record batch: its records cannot be separated: a record is 0 bytes long"
         assert (found.runs, found.lost) == (runs, lost)
 
 

@@ -1,4 +1,4 @@
-"""The kinds of Iceberg catalogs that a lake may have, and the one that a setting names."""
+"""The kinds of Iceberg catalogs that a lake may have, and the kind that a setting names."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class PostgresCatalog(DatabaseCatalog):
         """Refuse a URI without user, host or database, or with the password after the `?`.
 
         Raises:
-            UsageError: it is one.
+            UsageError: the URI holds a password.
         """
         shown = url.render_as_string(hide_password=True)
         if not (url.host and url.username and url.database):
@@ -68,7 +68,7 @@ class PostgresCatalog(DatabaseCatalog):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """The password, where the URI holds one."""
+        """The password, where the URI holds a password."""
         return {"jdbc.password": str(self.url.password)} if self.url.password else {}
 
     def adjust_client(self, catalog: Any) -> None:

@@ -1,4 +1,4 @@
-"""The command line. Importing it imports no pyspark: a session starts only for what needs one."""
+"""The command line. Importing it imports no pyspark: a session starts only for what needs it."""
 
 # isort: off
 # `--help` lists the commands in the order of these imports.

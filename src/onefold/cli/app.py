@@ -69,11 +69,11 @@ def open_dataset(name: str) -> tuple[Lake, Dataset]:
 
 
 def open_published(name: str, *, rebuilding: bool = False) -> tuple[Lake, Dataset]:
-    """The lake, and a dataset of whose table readers can be told: its file is the published one; or (`rebuilding`, with
-    a note) the one that a rebuild folds.
+    """The lake, and a dataset whose file describes the table that readers see: its generation is published; or
+    (`rebuilding`, with a note) the table that a rebuild folds.
 
     Raises:
-        ChangedDatasetError: the file is another, so its table is not the one that readers see.
+        ChangedDatasetError: the file is another, so its table is not what readers see.
     """
     from onefold.generation import check_generation
 
@@ -101,7 +101,7 @@ def find_settled(
     valid, invalid = find_valid(lake.settings.datasets_folder, names)
     found: list[Dataset] = []
     wrong: list[InvalidDatasetError | ChangedDatasetError] = [*invalid]
-    for dataset in (settle(lake, one) for one in valid):
+    for dataset in (settle(lake, declared) for declared in valid):
         try:
             check_generation(lake, dataset)
         except ChangedDatasetError as changed:
@@ -112,14 +112,14 @@ def find_settled(
 
 
 def leave_out(wrong: Sequence[InvalidDatasetError | ChangedDatasetError]) -> None:
-    """Say which datasets a command went on without; with one, it ends with 2.
+    """Name the datasets that a command left out; if it left any out, it ends with 2.
 
     Raises:
-        typer.Exit: there is one.
+        typer.Exit: a dataset was left out.
     """
-    for one in wrong:
-        advice = f" {one.advice}" if isinstance(one, ChangedDatasetError) else ""
-        note(f"error: {one.complaint}. The dataset was left out.{advice}")
+    for error in wrong:
+        advice = f" {error.advice}" if isinstance(error, ChangedDatasetError) else ""
+        note(f"error: {error.complaint}. The dataset was left out.{advice}")
     if wrong:
         raise typer.Exit(2)
 

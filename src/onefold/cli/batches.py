@@ -1,4 +1,4 @@
-"""Batches as commands tell of them: at which step one is, how it ended."""
+"""Batches as commands show them: the step that runs, how a batch ended."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def say_step(status: Status, name: str, number: int, total: int) -> Say:
     return say
 
 
-def ended(one: BatchRun) -> dict[str, Any]:
+def ended(run: BatchRun) -> dict[str, Any]:
     """How a batch ended, as a row."""
-    published = one.published
+    published = run.published
     counts = published.counts if published else {}
     if published:
         state = "already published" if published.already else "published"
     else:
-        state = "failed" if one.failed else "red"
+        state = "failed" if run.failed else "red"
     return {
-        "batch": one.batch,
+        "batch": run.batch,
         "state": state,
         "attempt": published.attempt if published else None,
         "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
-        "report": one.report,
+        "report": run.report,
     }
 
 
 def raise_first(ends: Iterable[BatchRun]) -> None:
     """Say why batches are not published: the first is what the command ends with, the others are notes."""
-    errors = [one.error for one in ends if one.error]
+    errors = [run.error for run in ends if run.error]
     for error in errors[1:]:
         note(f"error: {error}")
     if errors:

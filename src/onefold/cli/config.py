@@ -25,7 +25,7 @@ def config(as_json: AsJson = False) -> None:
 
 def rows_of(settings: Settings, origins: Origins) -> Iterator[dict[str, Any]]:
     """A row a setting, and a row an entry of those that hold entries."""
-    told = {
+    in_words = {
         "home": str(settings.home.absolute()),
         "lake": settings.lake_uri,
         "datasets": str(settings.datasets_folder),
@@ -35,11 +35,11 @@ def rows_of(settings: Settings, origins: Origins) -> Iterator[dict[str, Any]]:
         "task_timeout": str(settings.task_timeout),
     }
     for name, field in Settings.model_fields.items():
-        value = told.get(name, getattr(settings, name))
+        value = in_words.get(name, getattr(settings, name))
         entries = list(_entries((name,), value)) if ENTRIES[name] else [((name,), value)]
         for path, found in entries or [((name,), None)]:
             label = ".".join(path)
-            # A name that speaks of a secret stands below a setting; the settings' own names do not.
+            # A name that speaks of a secret is below a setting; the settings' own names do not.
             shown = without_secrets(".".join(path[1:]), found)
             yield {"setting": label, "value": shown, "origin": origins.of(*path), "meaning": field.description}
     variable = "ONEFOLD_JARS"
@@ -58,5 +58,5 @@ def _entries(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...
 def _catalog(settings: Settings) -> str | None:
     try:
         return str(Lake(settings).catalog)
-    except UsageError:  # a bucket without a catalog: whoever needs one says so
+    except UsageError:  # a bucket without a catalog: the command that needs one says so
         return None

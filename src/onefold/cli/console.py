@@ -75,20 +75,20 @@ def answer(
 
 
 def note(text: str) -> None:
-    """A line beside the result."""
+    """A line next to the result."""
     NOTES.print(visible(text), markup=False, soft_wrap=True)
 
 
 def with_ranges(row: dict[str, Any]) -> dict[str, Any]:
     """A row whose lists of ranges are text: `[0, 5), [7, 9)`, holes by kind: `2 aborted: [5, 7)`; of many the first."""
-    return {key: _told(value) if isinstance(value, list) else value for key, value in row.items()}
+    return {key: _range_texts(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
-def _told(value: list[Any]) -> str:
+def _range_texts(value: list[Any]) -> str:
     kinds: dict[str, list[tuple[int, int]]] = {}
     for item in value:
-        kind, *one = (item["kind"], item["start"], item["end"]) if isinstance(item, dict) else ("", *item)
-        kinds.setdefault(kind, []).append((one[0], one[1]))
+        kind, *bounds = (item["kind"], item["start"], item["end"]) if isinstance(item, dict) else ("", *item)
+        kinds.setdefault(kind, []).append((bounds[0], bounds[1]))
     counted = {kind: sum(end - start for start, end in ranges) for kind, ranges in kinds.items()}
     return "; ".join((f"{counted[kind]} {kind}: " if kind else "") + _first(ranges) for kind, ranges in kinds.items())
 

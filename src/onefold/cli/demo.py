@@ -116,7 +116,7 @@ def _arrive(lake: Lake, arrival: Arrival, home: Path, spark: Launcher, topics: A
     dataset = find_dataset(lake.settings.datasets_folder, arrival.dataset)
     if arrival.chapter:
         say(f"{arrival.dataset}: {arrival.what}: produce")
-        topics.play(next(one for one in _sample("orders").story() if one.name == arrival.chapter))
+        topics.play(next(chapter for chapter in _sample("orders").story() if chapter.name == arrival.chapter))
         plan = plan_batch(lake, dataset)
     else:
         place = home / arrival.folder if arrival.folder.startswith("exports") else lake.settings.path(arrival.folder)
@@ -148,13 +148,13 @@ def _row(number: int, arrival: Arrival, ended: BatchRun, untouched: bool, live: 
     already = ended.published is not None and ended.published.already
     state = "red, main untouched" if ended.red and untouched else ("already published" if already else "published")
     total = {verdict: sum(reasons.values()) for verdict, reasons in counts.items()}
-    told = ", ".join(f"{verdict} {count:,}" for verdict, count in total.items())
+    verdicts = ", ".join(f"{verdict} {count:,}" for verdict, count in total.items())
     return {
         "#": number,
         "dataset": arrival.dataset,
         "what arrived": arrival.what,
         "state": state,
-        "verdicts": told if not already else "no change",
+        "verdicts": verdicts if not already else "no change",
         "rows readers see": f"{live:,}",
     }
 

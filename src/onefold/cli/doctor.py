@@ -40,35 +40,41 @@ def document(found: Diagnosis) -> dict[str, Any]:
     return {
         "findings": [
             {
-                "severity": one.finding.severity,
-                "rule": one.rule,
-                "where": list(one.places),
-                "found": one.finding.found,
-                "why": one.finding.why,
-                "set": _set(one.finding.change),
-                "do": one.finding.action or None,
+                "severity": judged.finding.severity,
+                "rule": judged.rule,
+                "where": list(judged.places),
+                "found": judged.finding.found,
+                "why": judged.finding.why,
+                "set": _set(judged.finding.change),
+                "do": judged.finding.action or None,
             }
-            for one in found.findings
+            for judged in found.findings
         ],
         "by_hand": [
-            {"of": one.of, "setting": one.name, "default": one.default, "wanted": one.wanted, "why": one.why}
-            for one in found.by_hand
+            {
+                "of": setting.of,
+                "setting": setting.name,
+                "default": setting.default,
+                "wanted": setting.wanted,
+                "why": setting.why,
+            }
+            for setting in found.by_hand
         ],
         "writers": [
             {
-                "topic": one.topic,
-                "partitions": one.partitions,
-                "batches": one.batches,
-                "records": one.records,
-                "without_id": one.without_id,
-                "transactional": one.transactional,
-                "producers": one.producers,
-                "epochs": one.epochs,
-                "codecs": dict(one.codecs),
-                "append_time": one.append_time,
-                "since": one.since.isoformat() if one.since else None,
+                "topic": writer.topic,
+                "partitions": writer.partitions,
+                "batches": writer.batches,
+                "records": writer.records,
+                "without_id": writer.without_id,
+                "transactional": writer.transactional,
+                "producers": writer.producers,
+                "epochs": writer.epochs,
+                "codecs": dict(writer.codecs),
+                "append_time": writer.append_time,
+                "since": writer.since.isoformat() if writer.since else None,
             }
-            for one in found.writers
+            for writer in found.writers
         ],
     }
 
@@ -83,7 +89,7 @@ def _print(name: str, found: Diagnosis) -> None:
     if found.writers:
         OUT.print(writers_table(found))
     OUT.print(by_hand_table(found))
-    counts = [(kind, sum(one.finding.severity == kind for one in found.findings)) for kind in _STYLES]
+    counts = [(kind, sum(judged.finding.severity == kind for judged in found.findings)) for kind in _STYLES]
     note(f"{name}: " + (", ".join(f"{count} {kind}" for kind, count in counts if count) or "nothing found"))
 
 
@@ -98,16 +104,16 @@ def findings_table(name: str, found: Diagnosis) -> Table:
     table.add_column("severity", no_wrap=True)
     table.add_column("found, and why it matters", ratio=3, overflow="fold")
     table.add_column("set, or do", ratio=2, overflow="fold")
-    for one in found.findings:
-        change = str(one.finding.change or one.finding.action)
-        table.add_row(cell(one.finding.severity, _STYLES[one.finding.severity]), _told(one), cell(change))
+    for judged in found.findings:
+        change = str(judged.finding.change or judged.finding.action)
+        table.add_row(cell(judged.finding.severity, _STYLES[judged.finding.severity]), _describe(judged), cell(change))
     return table
 
 
-def _told(one: Judged) -> Text:
-    more = len(one.places) - _PLACES
-    where = ", ".join(one.places[:_PLACES]) + (f" and {more} more" if more > 0 else "")
-    return Text.assemble(cell(one.finding.found, "bold"), cell(f"\n{where}\n"), cell(one.finding.why, "dim"))
+def _describe(judged: Judged) -> Text:
+    more = len(judged.places) - _PLACES
+    where = ", ".join(judged.places[:_PLACES]) + (f" and {more} more" if more > 0 else "")
+    return Text.assemble(cell(judged.finding.found, "bold"), cell(f"\n{where}\n"), cell(judged.finding.why, "dim"))
 
 
 def writers_table(found: Diagnosis) -> Table:
@@ -119,10 +125,10 @@ def writers_table(found: Diagnosis) -> Table:
         table.add_column(name, justify="right")
     table.add_column("compression")
     table.add_column("time of")
-    for one in found.writers:
-        clock = ["producer"] * (one.append_time < one.batches) + ["broker"] * (one.append_time > 0)
-        numbers = (one.batches, one.without_id, one.transactional, one.producers, one.epochs)
-        table.add_row(cell(one.topic), *map(str, numbers), ", ".join(one.codecs), ", ".join(clock))
+    for writer in found.writers:
+        clock = ["producer"] * (writer.append_time < writer.batches) + ["broker"] * (writer.append_time > 0)
+        numbers = (writer.batches, writer.without_id, writer.transactional, writer.producers, writer.epochs)
+        table.add_row(cell(writer.topic), *map(str, numbers), ", ".join(writer.codecs), ", ".join(clock))
     return table
 
 
@@ -134,6 +140,11 @@ def by_hand_table(found: Diagnosis) -> Table:
     table.add_column("setting", no_wrap=True)
     table.add_column("wanted", ratio=2, overflow="fold")
     table.add_column("otherwise", ratio=3, overflow="fold")
-    for one in found.by_hand:
-        table.add_row(*(cell(told) for told in (one.of, one.name, f"{one.wanted} (default {one.default})", one.why)))
+    for setting in found.by_hand:
+        table.add_row(
+            *(
+                cell(text)
+                for text in (setting.of, setting.name, f"{setting.wanted} (default {setting.default})", setting.why)
+            )
+        )
     return table

@@ -41,18 +41,18 @@ def erase(
     from onefold.operations.erase import erase_keys, meant
 
     lake, dataset = open_dataset(name)
-    wanted, places = [key_of(one, dataset) for one in keys or []], [position_of(text) for text in position or []]
+    wanted, places = [key_of(key, dataset) for key in keys or []], [position_of(text) for text in position or []]
     reason = checked_reason(reason)
     found = meant(lake, dataset, wanted, places)
     also = erasing.others(lake, dataset)
-    told = asdict(found) | {"others": also}
+    document = asdict(found) | {"others": also}
     if not found:
         note(f"{name}: neither the table nor a forget mark has anything of what is named: there is nothing to erase")
         if as_json:
-            print_json(told)
+            print_json(document)
         return
     if dry_run:
-        _answer(f"{name}: would erase", found, told, as_json)
+        _answer(f"{name}: would erase", found, document, as_json)
         _warn(also)
         return
     if not yes:
@@ -68,20 +68,20 @@ def erase(
             lambda said: status.update(f"{name}: {said}"),
             places,
         )
-    note(f"{name}: erased {done.records} landed records for good ({done.objects} objects written anew), as {done.name}")
+    note(f"{name}: erased {done.records} landed records for good ({done.objects} objects rewritten), as {done.name}")
     if as_json:
         print_json(done.model_dump(mode="json") | {"others": also})
     _warn(also)
 
 
-def _answer(title: str, found: Meant, told: dict[str, Any], as_json: bool) -> None:
+def _answer(title: str, found: Meant, document: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print_json(told)
+        print_json(document)
         return
     counted = ", ".join(f"{count} {state}" for state, count in found.rows.items()) or "no rows any more"
     note(f"{title} {found.records} landed records ({counted}), for good")
     rows = [{"object": key, "records": count} for key, count in found.objects.items()]
-    print_rows("landed objects that would be written anew", rows, "none")
+    print_rows("landed objects that would be rewritten", rows, "none")
 
 
 def _ask(name: str, found: Meant) -> None:
@@ -93,5 +93,5 @@ def _ask(name: str, found: Meant) -> None:
 
 def _warn(others: Sequence[str]) -> None:
     if others:
-        commands = ", ".join(f"onefold erase {one}" for one in others)
+        commands = ", ".join(f"onefold erase {other}" for other in others)
         note(f"The same landing is folded by {', '.join(others)}. Their tables may still hold it: run {commands}")

@@ -35,15 +35,15 @@ def forget(
 
     lake, dataset = open_dataset(name)
     before = _before(deleted_before) if deleted_before else None
-    wanted = [key_of(one, dataset) for one in keys or []]
+    wanted = [key_of(key, dataset) for key in keys or []]
     made, found = forgetting.forget(lake, dataset, wanted, before, who or user(), reason, dry_run=dry_run)
     if made is None:
         note(f"{name}: the table has nothing of what is named: there is nothing to forget")
         if as_json:
             print_json([] if dry_run else None)
         return
-    told = ", ".join(f"{count} {state}" for state, count in found.states.items()) or "no rows any more"
-    note(f"{name}: {found.keys} {'key' if found.keys == 1 else 'keys'} ({told}), as batch {made.batch}")
+    states = ", ".join(f"{count} {state}" for state, count in found.states.items()) or "no rows any more"
+    note(f"{name}: {found.keys} {'key' if found.keys == 1 else 'keys'} ({states}), as batch {made.batch}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 

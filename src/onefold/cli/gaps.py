@@ -1,4 +1,4 @@
-"""`onefold accept-gap` and `onefold held`: versions that wait for one that has not come."""
+"""`onefold accept-gap` and `onefold held`: versions that wait for a missing version."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def accept_gap(
 
     lake, dataset = open_dataset(name)
     made = gaps.accept_gap(lake, dataset, key_of(key, dataset), to, who or user(), reason, dry_run=dry_run)
-    told = ", ".join(in_words(one) for one in made.missing)
-    note(f"{name}: {key} goes on at version {to} without {told}, as batch {made.batch}")
+    missing = ", ".join(in_words(gap) for gap in made.missing)
+    note(f"{name}: {key} goes on at version {to} without {missing}, as batch {made.batch}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 

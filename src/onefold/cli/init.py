@@ -21,7 +21,7 @@ from onefold.errors import DatasetExistsError, InvalidDatasetError, UsageError
 from onefold.settings import Settings, load_settings
 
 _SAMPLE = "About so many records: the newest of a topic; of an export, those at the end of the objects written last"
-_LAYOUT = f"One of {', '.join(export_layouts())}; else told by the objects"
+_LAYOUT = f"One of {', '.join(export_layouts())}; else recognised from the objects"
 _OPTIONS = {
     "name": "DATASET",
     "source.kafka.connection": "--connection",
@@ -71,7 +71,7 @@ def init(
     _check_draft(text, file, name)
     if not dry_run:
         _write(file, text, name, force=force)
-    rows = [{"key": one.key, "drafted": one.value, "why": one.reason} for one in draft.entries if one.value]
+    rows = [{"key": entry.key, "drafted": entry.value, "why": entry.reason} for entry in draft.entries if entry.value]
     if as_json:
         print_json({"dataset": name, "file": str(file), "written": not dry_run, "choices": rows, "text": text})
     elif dry_run:

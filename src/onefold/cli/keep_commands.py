@@ -42,7 +42,7 @@ def prove(
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        shown = [{**one.model_dump(), "kind": KINDS[one.kind]} for one in found.shown]
+        shown = [{**difference.model_dump(), "kind": KINDS[difference.kind]} for difference in found.shown]
         of = "all keys" if found.share >= 1 else f"{found.share:.4%} of the keys"
         said = f"{found.rows} rows of {found.records} landed records ({found.batches} batches, {of})"
         print_rows(f"{name}: {said}", shown, "proved" if found.holds else "")
@@ -70,12 +70,12 @@ def rebuild(
     with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
         done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
     if not done.changed:
-        note(f"{name}: the dataset file is the published one: nothing to rebuild")
-    answer(f"{name}: rebuilt", [ended(one) for one in done.batches], as_json, empty="no batches")
+        note(f"{name}: the dataset file is that of the published table: nothing to rebuild")
+    answer(f"{name}: rebuilt", [ended(batch) for batch in done.batches], as_json, empty="no batches")
     if done.swapped:
         changed, (_, swapped) = ", ".join(done.changed), open_dataset(name)
         note(f"{name}: readers of {dataset.target.table} see generation {swapped.generation} (changed: {changed})")
-        raise_first(one for one in done.batches if one.failed)  # readers saw nothing of them before, either
+        raise_first(batch for batch in done.batches if batch.failed)  # readers saw nothing of them before, either
     else:
         raise_first(done.batches[-1:])
 
@@ -95,7 +95,7 @@ def _counting(status: Status, name: str, total: int) -> Say:
 @app.command()
 def rollback(
     name: Name,
-    to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last one")],
+    to: Annotated[str, typer.Option("--to", metavar="BATCH", help="The batch that readers see again as the last")],
     reason: Annotated[str, typer.Option(help="Why; it is recorded")] = "",
     who: Who = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,
@@ -110,7 +110,7 @@ def rollback(
         print_json(done.model_dump(mode="json"))
     else:
         title = f"{name}: {'would undo' if dry_run else 'undone'}"
-        print_rows(title, [{"batch": one} for one in done.undone], "nothing")
+        print_rows(title, [{"batch": batch} for batch in done.undone], "nothing")
 
 
 @app.command()
@@ -147,10 +147,10 @@ def maintain(
                 failed.append(error)
     answer("would go" if dry_run else "maintained", done, as_json, _counted)
     for row in done:
-        for one in row["reused"][:_SHOWN]:
+        for reused in row["reused"][:_SHOWN]:
             note(
-                f"{row['dataset']}: {one['level']} {one['identity']} stands for {one['records']} rows: "
-                f"{one['first']}, {one['last']}"
+                f"{row['dataset']}: {reused['level']} {reused['identity']} is shared by {reused['records']} rows: "
+                f"{reused['first']}, {reused['last']}"
             )
         if (more := len(row["reused"]) - _SHOWN) > 0:
             note(f"{row['dataset']}: and {more} more identities (--json has them)")
@@ -181,21 +181,21 @@ def recover(
     lake = Lake(load_settings())
     with NOTES.status("recover: looking through the warehouse"):
         lost = find_lost(lake)
-    whole = [one for one in lost if one.metadata or one.gone]
-    told = [asdict(one) | {"table": ".".join(one.table)} for one in lost]
+    whole = [lost_table for lost_table in lost if lost_table.metadata or lost_table.gone]
+    documents = [asdict(lost_table) | {"table": ".".join(lost_table.table)} for lost_table in lost]
     if whole and not dry_run:
         # A dataset file that cannot be read stops here, while all is lost yet: only lost tables get views again.
         datasets = [find(lake, file.stem) for file in dataset_files(lake.settings.datasets_folder)]
         with launching(lake) as spark:
             if lake.claims:  # those of killed drivers, from before the bucket was restored
                 lake.claims.drop_below(lake.storage.uri_of(""))
-            for one in whole:
-                register(lake, one)
+            for lost_table in whole:
+                register(lake, lost_table)
             for dataset in datasets:
                 if find_state(lake, dataset):
                     spark.ensure_views(dataset)
-    answer("would be recovered" if dry_run else "recovered", told, as_json, empty="the catalog has lost nothing")
-    if broken := [one for one in lost if not (one.metadata or one.gone)]:
+    answer("would be recovered" if dry_run else "recovered", documents, as_json, empty="the catalog has lost nothing")
+    if broken := [lost_table for lost_table in lost if not (lost_table.metadata or lost_table.gone)]:
         raise NotRecoveredError(".".join(broken[0].table), str(broken[0].missing), len(broken))
     if whole and not dry_run:
         note("next, of each dataset: `onefold prove`, then `onefold run`, which takes up what the table does not cover")

@@ -218,7 +218,7 @@ def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str,
         cells = _verdict_cells({name: value for name, value in row.items() if name not in hidden})
         left = row["row"]
         cells["batch"] += "" if row["published"] else " (not published)"
-        return {**place, **cells, "won": "won" if row["won"] else "", "stands": left["_state"] if left else ""}
+        return {**place, **cells, "won": "won" if row["won"] else "", "row": left["_state"] if left else ""}
 
     return shown
 

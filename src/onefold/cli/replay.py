@@ -43,7 +43,7 @@ def replay(
         if as_json:
             print_json({"batch": None, "state": "nothing", "replays": batch, "records": 0})
         return
-    told = ", ".join(f"{count} {why}" for why, count in found.reasons.items())
-    note(f"{name}: {found.plan.records} records of batch {batch} ({told}) as batch {found.plan.batch}")
+    reasons = ", ".join(f"{count} {why}" for why, count in found.reasons.items())
+    note(f"{name}: {found.plan.records} records of batch {batch} ({reasons}) as batch {found.plan.batch}")
     made = replay(lake, dataset, found.plan, who or user(), reason, dry_run=dry_run)
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)

@@ -120,9 +120,9 @@ def run(
         return
     ends = _run_all(lake, dataset, wanted)
     if as_json:
-        print_json([ended(one) for one in ends])
+        print_json([ended(end) for end in ends])
     else:
-        print_rows(name, [ended(one) for one in ends])
+        print_rows(name, [ended(end) for end in ends])
     raise_first(ends)
 
 

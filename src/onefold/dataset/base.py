@@ -14,7 +14,7 @@ Name = Annotated[str, Field(pattern=SAFE_NAME, max_length=64)]
 
 
 class NotBuiltError(ValueError):
-    """What is asked for stands in the language but is not built yet."""
+    """A part of the language that is not built yet."""
 
 
 def not_built(what: str) -> NotBuiltError:

@@ -110,7 +110,7 @@ def _check_kinds(dataset: Declaration, place: str, text: str) -> None:
 
 def _check_call(dataset: Declaration, said: str, call: Call | Fallback) -> None:
     if isinstance(call, Fallback):
-        kinds = [_kind_of(dataset, one) for one in call.terms]
+        kinds = [_kind_of(dataset, term) for term in call.terms]
         if odd := next((kind for kind in kinds if _plain(kind) != _plain(kinds[0])), None):
             raise ValueError(f"{said}: coalesce takes values of one type, not {_plain(kinds[0])} and {_plain(odd)}")
         return
@@ -126,18 +126,20 @@ def _plain(kind: FieldType) -> str:
 
 
 def _check_pair(dataset: Declaration, said: str, left: Expression, right: Expression) -> None:
-    one, other = _kind_of(dataset, left), _kind_of(dataset, right)
-    if one.family != other.family:
-        wanted = other.name if one.name == "string" else one.name
+    first, other = _kind_of(dataset, left), _kind_of(dataset, right)
+    if first.family != other.family:
+        wanted = other.name if first.name == "string" else first.name
         cast = wanted if wanted in CASTS else "double"
-        raise ValueError(f"{said} compares a {one.name} with a {other.name}; cast one of them, such as {cast}(…)")
-    if one.rounds(other):
-        raise ValueError(f"{said} compares a {one} with a {other}, of which Spark would round one; cast with double(…)")
+        raise ValueError(f"{said} compares a {first.name} with a {other.name}; cast one of them, such as {cast}(…)")
+    if first.rounds(other):
+        raise ValueError(
+            f"{said} compares a {first} with a {other}, of which Spark would round one; cast with double(…)"
+        )
 
 
 def _check_periods(dataset: Declaration) -> None:
     for place, text in dataset.expressions():
-        period = next((one.function for one in calls(parse(text)) if one.function in PERIODS), None)
+        period = next((call.function for call in calls(parse(text)) if call.function in PERIODS), None)
         if period and place != "identity.within":
             raise ValueError(f"{place}: {text!r}: {period} is a function of identity.within alone")
     if not dataset.within:
@@ -189,7 +191,7 @@ def _check_key_columns(dataset: Declaration) -> None:
 def _check_column_names(dataset: Declaration) -> None:
     """Names that differ only in case, or not at all, would be one column."""
     seen: dict[str, str] = {}
-    former = [one for some in dataset.value.renamed.values() for one in some]
+    former = [name for some in dataset.value.renamed.values() for name in some]
     for name in (
         *dataset.value.fields,
         *former,
@@ -208,7 +210,7 @@ def _check_masks(dataset: Declaration) -> None:
         if name not in columns:
             raise ValueError(f"mask.{name}: there is no such column (there are {', '.join(columns)})")
     if dataset.identity.producer and dataset.masks(parse(dataset.identity.producer.name)):
-        raise ValueError("mask: identity.producer.name reads a masked column, and producers are told by their names")
+        raise ValueError("mask: identity.producer.name reads a masked column, and reports name producers")
 
 
 def _kind_of(dataset: Declaration, expression: Expression) -> FieldType:

@@ -32,9 +32,9 @@ def _around(names: list[str], kind: FieldType) -> FieldType:
     return kind
 
 
-def _merged(one: FieldType, other: FieldType) -> FieldType:
+def _merged(first: FieldType, other: FieldType) -> FieldType:
     """A struct with the fields of two."""
-    both = dict(one.fields)
+    both = dict(first.fields)
     for name, kind in other.fields:
         both[name] = _merged(both[name], kind) if name in both and both[name].name == kind.name == "struct" else kind
     return FieldType("struct", nullable=True, fields=tuple(both.items()))
@@ -72,7 +72,7 @@ class Declaration(Model):
 
     @cached_property
     def masked(self) -> frozenset[str]:
-        """The masked columns, those included that are made of one: parts of the key, the period, sums."""
+        """The masked columns, those included that are made of a masked column: parts of the key, the period, sums."""
         made = [*self.key_columns, *([("_within", self.within)] if self.within else [])]
         sums = {name for name, field in self.apply.made_of(self).items() if field in self.mask}
         return frozenset({*self.mask, *sums, *(name for name, tree in made if self.masks(tree))})
@@ -113,14 +113,17 @@ class Declaration(Model):
     @cached_property
     def fields(self) -> dict[str, FieldType]:
         """The declared value fields, in order."""
-        return {name: parse_type(one.type) for name, one in self.value.fields.items()}
+        return {name: parse_type(field.type) for name, field in self.value.fields.items()}
 
     @cached_property
     def read_places(self) -> dict[str, list[Place]]:
         """Where records may have each field: at its own place, else under a former name; the first that is there
         counts."""
         former = self.value.renamed
-        return {name: [place, *((one,) for one in former.get(name, ()))] for name, place in self.value.places.items()}
+        return {
+            name: [place, *((former_name,) for former_name in former.get(name, ()))]
+            for name, place in self.value.places.items()
+        }
 
     @cached_property
     def read_fields(self) -> dict[str, FieldType]:
@@ -137,13 +140,13 @@ class Declaration(Model):
 
     @cached_property
     def used_fields(self) -> dict[str, str]:
-        """Of each field that expressions use, a key of the file that holds one."""
+        """Of each field that expressions use, a key of the file that holds such an expression."""
         named = ((path, place) for place, text in self.expressions() for path in paths(parse(text)))
         return {path.name: place for path, place in named if path.root == "value"}
 
     @cached_property
     def key_columns(self) -> list[tuple[str, Expression]]:
-        """Columns that the table has beside the value's fields: key parts that are no value field."""
+        """Columns that the table has besides the value's fields: key parts that are no value field."""
         return [
             (next(iter(paths(tree))).column, tree)
             for tree in map(self.of_field, self.apply.key_parts)
@@ -152,8 +155,8 @@ class Declaration(Model):
 
     @cached_property
     def keyed_fields(self) -> dict[str, Path]:
-        """Fields that are a part of the Kafka key, too (`apply.key: [key.id]` beside a field `id`), with that part: one
-        column, which the key fills."""
+        """Fields that are a part of the Kafka key, too (`apply.key: [key.id]` next to a field `id`), with that part: it
+        is one column, which the key fills."""
         parts = {tree.column: tree for tree in self.apply.key_parts if isinstance(tree, Path)}
         return {name: tree for name, tree in parts.items() if tree.root == "key" and name in self.fields}
 
@@ -171,7 +174,7 @@ class Declaration(Model):
 
     @cached_property
     def declared_levels(self) -> tuple[Level, ...]:
-        """The identity levels that the file declares, narrow to wide; the position is one."""
+        """The identity levels that the file declares, narrow to wide, the position included."""
         return (Level.POSITION, *(level for level in DECLARED_LEVELS if getattr(self.identity, level)))
 
     @cached_property
@@ -181,7 +184,7 @@ class Declaration(Model):
 
     @cached_property
     def narrow(self) -> tuple[Level, ...]:
-        """The levels below the deciding one, beside the position: they name the reason of a duplicate."""
+        """The levels below the deciding level, without the position: they name the reason of a duplicate."""
         wide = self.levels.index(self.deciding) if self.deciding in self.levels else len(self.levels)
         return self.levels[1:wide]
 
@@ -193,7 +196,7 @@ class Declaration(Model):
 
     @cached_property
     def before_offset(self) -> int | None:
-        """How many parts of the version stand before an offset, which orders the records of one partition only; None:
+        """How many parts of the version come before an offset, which orders the records of one partition only; None:
         the version holds no offset."""
         parts = self.apply.version.parts if self.apply.version else []
         return next((n for n, text in enumerate(parts) if parse(text) == Path("offset")), None)
@@ -274,7 +277,7 @@ class Declaration(Model):
         return Shape(
             fields={name: str(kind) for name, kind in self.fields.items()},
             renamed=self.value.renamed,
-            places={name: one.from_ for name, one in self.value.fields.items() if one.from_},
+            places={name: field.from_ for name, field in self.value.fields.items() if field.from_},
         )
 
     @property

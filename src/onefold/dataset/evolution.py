@@ -42,7 +42,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FieldHistory:
     """What a published generation makes of a dataset file: its name, and what each field of the file was in it."""
 
     generation: str

@@ -245,7 +245,7 @@ def _quoting(text: str, column: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A reference as it stands in an expression, from `start` to `end`: its names, the first one `quoted` or not."""
+    """A reference as an expression has it, from `start` to `end`: its names, the first one `quoted` or not."""
 
     start: int
     end: int
@@ -254,18 +254,18 @@ class Spelled:
 
 
 def spelled(text: str) -> list[Spelled]:
-    """The references of an expression in their order; of one that cannot be read, none."""
+    """The references of an expression in their order; of an expression that cannot be read, none."""
     try:
         tree = _parser().parse(text)
     except (UnexpectedInput, RecursionError):
         return []
     found = []
-    for one in tree.iter_subtrees():
-        if one.data == "path":
-            words: list[Any] = one.children
+    for subtree in tree.iter_subtrees():
+        if subtree.data == "path":
+            words: list[Any] = subtree.children
             names = tuple(map(_name, words))
-            found.append(Spelled(one.meta.start_pos, one.meta.end_pos, names, words[0].type == "QUOTED"))
-    return sorted(found, key=lambda one: one.start)
+            found.append(Spelled(subtree.meta.start_pos, subtree.meta.end_pos, names, words[0].type == "QUOTED"))
+    return sorted(found, key=lambda reference: reference.start)
 
 
 def _terms(expression: Expression) -> list[Expression]:

@@ -44,7 +44,7 @@ def read_dataset(text: str, file: Path) -> Dataset:
     except ValidationError as error:
         raise _complaint(file, lines, error) from None
     except Exception as error:  # a check that does not know what it met: one file takes no other down
-        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {_told(error)}") from error
+        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {_describe(error)}") from error
     of_fields = {name: _line(lines, ("value", "fields", name)) for name in dataset.fields}
     of_fields[""] = _line(lines, ("value", "fields"))
     return dataset.read_from(str(file), {name: line for name, line in of_fields.items() if line})
@@ -95,7 +95,7 @@ def _read(text: str, file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     except YAMLError as error:  # a character that YAML does not take; it has no mark
         raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of levels
-        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_told(error)}") from None
+        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_describe(error)}") from None
     if not isinstance(tree, dict):
         raise InvalidDatasetError(str(file), 1, "", "not a mapping of keys such as name, source, value, apply")
     if tree.get("name") != file.stem:
@@ -104,14 +104,14 @@ def _read(text: str, file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     return tree, lines
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> InvalidDatasetError:
-    # A misspelt key also leaves a missing one: the misspelling is said first. What is not built yet is said only
+    # A misspelt key also leaves a missing key: the misspelling is said first. What is not built yet is said only
     # when nothing is plainly wrong.
-    found = sorted(error.errors(), key=lambda one: (_not_built(one), one["type"] != "extra_forbidden"))
+    found = sorted(error.errors(), key=lambda problem: (_not_built(problem), problem["type"] != "extra_forbidden"))
     first = found[0]
     place = _place_of(first["loc"])
     key, line = ".".join(str(part) for part in place), _line(lines, place)
@@ -135,8 +135,8 @@ def _place_of(loc: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(place)
 
 
-def _not_built(one: Any) -> bool:
-    return isinstance(one.get("ctx", {}).get("error"), NotBuiltError)
+def _not_built(problem: Any) -> bool:
+    return isinstance(problem.get("ctx", {}).get("error"), NotBuiltError)
 
 
 def _unknown(loc: tuple[Any, ...]) -> str:
@@ -158,6 +158,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _line(lines: dict[Place, int], place: Place) -> int | None:
-    """Of the last key on the way that stands in the file."""
+    """Of the last key on the way that is in the file."""
     known = (lines.get(place[:length]) for length in range(len(place), 0, -1))
     return next((line for line in known if line), None)

@@ -1,7 +1,7 @@
 """What people are shown in place of the values of masked columns.
 
-Whoever takes a value out of the table for a report, a check, an error or a log masks it there, so that what is stored,
-handed on and rendered holds none.
+Code that takes a value out of the table for a report, a check, an error or a log masks it there, so that what is
+stored, handed on and rendered holds none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def digest(value: Any) -> str:
 
 
 def masked(dataset: Dataset, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row, or a part of one, by its columns; NULL stays NULL."""
+    """A row, or a part of a row, by its columns; NULL stays NULL."""
     return {name: digest(of) if of is not None and name in dataset.masked else of for name, of in row.items()}
 
 

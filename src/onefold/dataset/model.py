@@ -12,7 +12,7 @@ from pydantic import PrivateAttr, model_validator
 
 from onefold.dataset.consistency import check_declaration
 from onefold.dataset.declaration import Declaration
-from onefold.dataset.evolution import Origin, Standing, origins_of
+from onefold.dataset.evolution import FieldHistory, Origin, origins_of
 from onefold.dataset.reserved_columns import LAYOUT
 
 RULES = 2
@@ -30,7 +30,7 @@ RULES_CHANGED = {
 class Dataset(Declaration):
     """One dataset file, checked, and the generation that its tables are of."""
 
-    _standing: Standing | None = PrivateAttr(default=None)
+    _field_history: FieldHistory | None = PrivateAttr(default=None)
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
 
@@ -61,7 +61,7 @@ class Dataset(Declaration):
     @property
     def generation(self) -> str:
         """The published generation that the file's fields are changed in place of, else the file's own."""
-        return self._standing.generation if self._standing else self.own_generation()
+        return self._field_history.generation if self._field_history else self.own_generation()
 
     def own_generation(self, again: int = 0) -> str:
         """Twelve hex digits of the meaning's SHA-256; `again`: of a further generation with this meaning."""
@@ -72,27 +72,27 @@ class Dataset(Declaration):
     @property
     def again(self) -> int:
         """How many generations of this very meaning there were before."""
-        return self._standing.again if self._standing else 0
+        return self._field_history.again if self._field_history else 0
 
     @property
     def shape(self) -> str:
         """The digest of the fields, where they are not those that the generation began with; else nothing."""
-        return self._standing.shape if self._standing else ""
+        return self._field_history.shape if self._field_history else ""
 
     @property
     def origins(self) -> Mapping[str, Origin]:
         """What each field was when the generation began, or when it was added."""
-        return self._standing.origins if self._standing else origins_of([self.declared])
+        return self._field_history.origins if self._field_history else origins_of([self.declared])
 
     @property
     def added(self) -> frozenset[str]:
         """The fields that were added in place: NULL for what was folded before."""
         return frozenset(name for name, origin in self.origins.items() if origin.added)
 
-    def standing_as(self, standing: Standing | None) -> Dataset:
+    def with_field_history(self, history: FieldHistory | None) -> Dataset:
         """The dataset as a published generation has it (`onefold.generation.settle`); None: as its file is."""
         made = self.model_copy()
-        made._standing = standing
+        made._field_history = history
         return made
 
     def read_from(self, file: str, lines: dict[str, int]) -> Dataset:

@@ -43,9 +43,9 @@ def with_field_names(given: Any) -> Any:
     try:
         fields = given["value"]["fields"]
         places = {
-            parse_place(one["from"]): name
-            for name, one in fields.items()
-            if isinstance(one, Mapping) and isinstance(one.get("from"), str)
+            parse_place(field["from"]): name
+            for name, field in fields.items()
+            if isinstance(field, Mapping) and isinstance(field.get("from"), str)
         }
     except (KeyError, TypeError, AttributeError, ValueError):  # another check reports that
         return given
@@ -56,9 +56,9 @@ def with_field_names(given: Any) -> Any:
 
 def _renamed(text: str, places: Mapping[Place, str], fields: Mapping[str, Any]) -> str:
     """An expression with the names of fields in place of those in the record."""
-    for one in reversed(spelled(text)):
-        names = one.names
-        if not one.quoted and names[0] in (*ROOTS, "log"):
+    for reference in reversed(spelled(text)):
+        names = reference.names
+        if not reference.quoted and names[0] in (*ROOTS, "log"):
             if names[0] != "value" or len(names) == 1:
                 continue
             names = names[1:]
@@ -67,7 +67,7 @@ def _renamed(text: str, places: Mapping[Place, str], fields: Mapping[str, Any]) 
         for length in range(len(names), 0, -1):
             if field := places.get(names[:length]):
                 rest = "".join(f'."{name}"' for name in names[length:])
-                text = f"{text[: one.start]}value.{field}{rest}{text[one.end :]}"
+                text = f"{text[: reference.start]}value.{field}{rest}{text[reference.end :]}"
                 break
     return text
 
@@ -80,16 +80,16 @@ def _with_texts(given: Any, change: Callable[[str], str]) -> Any:
             case str():
                 return change(value)
             case list():
-                return [texts(one) for one in value]
+                return [texts(item) for item in value]
             case dict():
-                return {name: texts(one) for name, one in value.items()}
+                return {name: texts(item) for name, item in value.items()}
             case _:
                 return value
 
     def section(value: Any, *names: str) -> Any:
         if not isinstance(value, dict):
             return value
-        return {name: texts(one) if name in names else one for name, one in value.items()}
+        return {name: texts(item) if name in names else item for name, item in value.items()}
 
     made = dict(given)
     made["source"] = section(given.get("source"), "filter")
@@ -105,16 +105,16 @@ def _with_texts(given: Any, change: Callable[[str], str]) -> Any:
 
 
 def two_meanings(text: str, fields: Mapping[str, FieldType]) -> tuple[str, str, str] | None:
-    """A reference of an expression that could be a field or what the log has: as it stands, and both ways to write it,
-    that of its former meaning first."""
-    return next((found for one in spelled(text) if (found := _two_meanings(one, fields))), None)
+    """A reference of an expression that could be a field or what the log has: as it is written, and both
+    spellings that are clear, that of its former meaning first."""
+    return next((found for reference in spelled(text) if (found := _two_meanings(reference, fields))), None)
 
 
 def of_the_log(text: str, fields: Mapping[str, FieldType]) -> str:
     """An expression in which names that fields have, too, mean what the log has: `log.offset` for `offset`."""
-    for one in reversed(spelled(text)):
-        if meanings := _two_meanings(one, fields):
-            text = f"{text[: one.start]}{meanings[1]}{text[one.end :]}"
+    for reference in reversed(spelled(text)):
+        if meanings := _two_meanings(reference, fields):
+            text = f"{text[: reference.start]}{meanings[1]}{text[reference.end :]}"
     return text
 
 

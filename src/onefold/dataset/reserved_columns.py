@@ -33,5 +33,5 @@ parts."""
 
 
 def is_own(name: str) -> bool:
-    """Whether tables have such a column of their own. To Spark capital letters are small ones."""
+    """Whether tables have such a column of their own. To Spark capital letters are small letters."""
     return (low := name.lower()) in OWN | ICEBERG or low.startswith(PREFIXES)

@@ -55,7 +55,7 @@ class Schedule(Model):
         return f"{self.cron!r} ({self.timezone})"
 
     def instants(self, after: datetime) -> Iterator[datetime]:
-        """The instants behind one, in UTC: neighbours bound an interval, as Airflow's cron timetable has them.
+        """The instants behind an instant, in UTC: neighbours bound an interval, as Airflow's cron timetable has them.
 
         Where clocks are put forward an instant that they leave out lies behind the jump; where they are put back one
         that they show twice is the second. A cron of every hour goes on by the hour through both.
@@ -69,8 +69,8 @@ class Schedule(Model):
             yield at
 
     def next_from(self, at: datetime) -> datetime:
-        """The first instant that is not before one."""
-        return next(one for one in self.instants(at - _BEFORE) if one >= at)
+        """The first instant that is not before `at`."""
+        return next(instant for instant in self.instants(at - _BEFORE) if instant >= at)
 
 
 def _on_the_clock(shown: datetime, zone: ZoneInfo) -> datetime:

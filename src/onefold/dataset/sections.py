@@ -68,12 +68,12 @@ class Value(Model):
     @property
     def places(self) -> dict[str, Place]:
         """Where a record has each field: the names that lead there."""
-        return {name: parse_place(one.from_) if one.from_ else (name,) for name, one in self.fields.items()}
+        return {name: parse_place(field.from_) if field.from_ else (name,) for name, field in self.fields.items()}
 
     @property
     def former_columns(self) -> dict[str, list[str]]:
         """Of `renamed` the names that a column of the table may have had: records have others, too (`_version`)."""
-        return {name: [one for one in former if not is_own(one)] for name, former in self.renamed.items()}
+        return {name: [place for place in former if not is_own(place)] for name, former in self.renamed.items()}
 
     @field_validator("fields", mode="before")
     @classmethod
@@ -87,18 +87,18 @@ class Value(Model):
     @classmethod
     def _lists(cls, given: Any) -> Any:
         pairs = given.items() if isinstance(given, dict) else ()
-        return {name: [one] if isinstance(one, str) else one for name, one in pairs} if pairs else given
+        return {name: [names] if isinstance(names, str) else names for name, names in pairs} if pairs else given
 
     @model_validator(mode="after")
     def _once(self) -> Self:
         seen = {*self.fields, *(place[0] for place in self.places.values() if len(place) == 1)}
         for name, former in self.renamed.items():
             if name not in self.fields:
-                raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former one)")
-            for one in former:
-                if one in seen:
-                    raise ValueError(f"renamed: {one}, the former name of {name}, is another field's name")
-                seen.add(one)
+                raise ValueError(f"renamed: {name} is no field of value.fields (it is the new name to the former name)")
+            for earlier_name in former:
+                if earlier_name in seen:
+                    raise ValueError(f"renamed: {earlier_name}, the former name of {name}, is another field's name")
+                seen.add(earlier_name)
         return self
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ class Origin(Model):
     """What an export does not say of itself: the cluster, and which incarnation of its topics."""
 
     cluster: Name = Field(description="The Kafka cluster's name in positions")
-    incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created anew")
+    incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created again")
 
 
 Holes = Literal["none", "transactional", "compacted"]
@@ -74,7 +74,9 @@ class Kafka(Model):
         pattern=r"^[A-Za-z0-9_.-]+$",
         description="The Airflow connection, or the entry of the setting `kafka`, that says how to reach the cluster",
     )
-    topics: list[str] = Field(min_length=1, description="Topic names; one that starts with ^ is a regular expression")
+    topics: list[str] = Field(
+        min_length=1, description="Topic names; a name that starts with ^ is a regular expression"
+    )
 
     @field_validator("topics")
     @classmethod
@@ -88,7 +90,7 @@ class Kafka(Model):
             elif not _TOPIC.fullmatch(topic):
                 raise ValueError(f"{topic!r} is no topic's name (a pattern starts with ^)")
         if len(set(topics)) < len(topics):
-            raise ValueError("a topic stands there twice")
+            raise ValueError("a topic is listed twice")
         return topics
 
 
@@ -143,7 +145,7 @@ class Source(Model):
 
     @cached_property
     def id(self) -> str:
-        """Names the source: datasets that read the same one share its landing."""
+        """Names the source: datasets that read the same source share its landing."""
         words: list[Any]
         if self.kafka:
             name = re.sub(r"[^A-Za-z0-9_-]+", "_", min(self.kafka.topics)).strip("_")

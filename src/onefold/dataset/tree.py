@@ -1,4 +1,4 @@
-"""YAML by the core schema of 1.2, read by libyaml: what stands there, and in which lines."""
+"""YAML by the core schema of 1.2, read by libyaml: what it holds, and in which lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Place = tuple[str | int, ...]
 """The keys, and places in lists, on the way to a value."""
 
 _DEEPEST = 32
-"""Levels that are read: an alias may lead to where it stands."""
+"""Levels that are read: an alias may point to its own place."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -40,7 +40,7 @@ def read_tree(text: str) -> tuple[Any, dict[Place, int]]:
     """What a document holds, and the line of each place in it, from 1; merged keys have none.
 
     Raises:
-        yaml.YAMLError: it is no document, or a key stands twice.
+        yaml.YAMLError: it is no document, or a key is there twice.
     """
     loader = _Loader(text)
     try:

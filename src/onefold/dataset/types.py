@@ -96,7 +96,7 @@ class FieldType:
         return "instant" if self.name in ("date", "timestamp") else self.name
 
     def rounds(self, other: FieldType) -> bool:
-        """Whether these numbers have no decimal in common: Spark would round one before it compares them."""
+        """Whether these numbers have no decimal in common: Spark would round them before it compares them."""
         sides = [_DIGITS.get(kind.name, (kind.precision - kind.scale, kind.scale)) for kind in (self, other)]
         exact = "decimal" in (self.name, other.name) and "double" not in (self.name, other.name)
         return exact and sum(map(max, *sides)) > _MOST_DIGITS
@@ -115,7 +115,7 @@ class FieldType:
 
 
 class UnsupportedTypeError(ValueError):
-    """The type is one of the language, but is not built yet."""
+    """The type is in the language, but is not built yet."""
 
 
 class _Build(Transformer[Any, FieldType]):
@@ -141,7 +141,7 @@ class _Build(Transformer[Any, FieldType]):
     def since(self, words: list[Any]) -> FieldType:
         name, unit = map(str, words)
         if unit not in UNITS.get(name, ()):
-            known = ", ".join(f"{of}({one})" for of, units in UNITS.items() for one in units)
+            known = ", ".join(f"{of}({unit})" for of, units in UNITS.items() for unit in units)
             raise ValueError(f"there is no {name}({unit}) (there are decimal(p,s), {known})")
         return FieldType(name, unit=unit)
 

@@ -20,7 +20,7 @@ class Format:
 
     meaning: str
     of_values: bool
-    """Whether a value may have it: one that has no fields is a key's only."""
+    """Whether a value may have it: a format without fields is a key's only."""
     has_parts: bool
     """Whether expressions may ask for `key.NAME`."""
     is_text: bool
@@ -38,9 +38,9 @@ NOT_BUILT = ("avro", "protobuf")
 
 def of_values() -> list[ValueFormat]:
     """The formats that `value.format` may name."""
-    return [name for name, one in VALUE_FORMATS.items() if one.of_values]
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.of_values]
 
 
 def with_parts() -> list[ValueFormat]:
     """The formats of keys that have parts."""
-    return [name for name, one in VALUE_FORMATS.items() if one.has_parts]
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.has_parts]

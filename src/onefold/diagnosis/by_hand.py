@@ -12,7 +12,7 @@ from onefold.diagnosis.facts import Facts
 class Unseen:
     """A setting to check by hand. Defaults are those of Kafka's own clients and brokers from 3.0 on.
 
-    librdkafka's (C, Python, Go, .NET) are told where they differ.
+    librdkafka's (C, Python, Go, .NET) are named where they differ.
     """
 
     of: Literal["producer", "consumer", "topic", "broker"]
@@ -52,14 +52,14 @@ CLIENTS = (
         "transactional.id",
         "none",
         "one of its own per instance",
-        "without it, a restarted producer is a new one: the broker does not know its retries again",
+        "without it, a restarted producer is a new producer: the broker does not know its retries again",
     ),
     Unseen(
         "producer",
         "transaction.timeout.ms",
         "60000",
         "60000 or less",
-        "one that hangs holds back all readers of committed records for so long",
+        "a transaction that hangs holds back all readers of committed records for so long",
     ),
     Unseen(
         "consumer",
@@ -95,7 +95,7 @@ SERVERS = (
         "CreateTime, where the timestamp is a version",
         "LogAppendTime is when a record arrived: a retry is the newest version",
     ),
-    Unseen("broker", "offsets.retention.minutes", "10080", "10080 or more", "an idle export begins anew"),
+    Unseen("broker", "offsets.retention.minutes", "10080", "10080 or more", "an idle export starts over"),
     Unseen("broker", "producer.id.expiration.ms", "86400000", "86400000", "a late retry is written twice"),
     Unseen("broker", "transactional.id.expiration.ms", "604800000", "604800000", "a late zombie is not fenced"),
     Unseen(

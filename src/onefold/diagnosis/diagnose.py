@@ -38,5 +38,5 @@ def diagnose(facts: Facts, rules: Sequence[Rule] = RULES) -> Diagnosis:
         for finding in rule(facts):
             found.setdefault((rule.__name__, replace(finding, where="")), []).append(finding.where)
     judged = [Judged(rule, finding, tuple(dict.fromkeys(places))) for (rule, finding), places in found.items()]
-    ordered = sorted(judged, key=lambda one: SEVERITIES.index(one.finding.severity))
+    ordered = sorted(judged, key=lambda entry: SEVERITIES.index(entry.finding.severity))
     return Diagnosis(tuple(ordered), unseen_by(facts), writers_of(facts))

@@ -24,7 +24,7 @@ class FirstPartitions:
 
     count: int
     certain: bool
-    """Whether a cut says so, which knows the empty ones, too; else others may have been there, and empty."""
+    """Whether a cut says so, which knows the empty partitions, too; else others may have been there, and empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Landed:
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Records of published batches by verdict and reason."""
     kinds: tuple[Duplicates, ...] = ()
-    """Its duplicates by how they came about, as far as that is still told."""
+    """Its duplicates by how they came about, as far as that is still known."""
     holes: Mapping[str, int] = field(default_factory=dict)
     """Offsets of the table's coverage that hold no record, by what explains them."""
     until: datetime | None = None
@@ -86,7 +86,7 @@ class Facts:
     @property
     def written(self) -> tuple[RecordBatch, ...]:
         """The record batches that producers wrote: no markers."""
-        return tuple(one for one in self.record_batches or () if not one.control)
+        return tuple(batch for batch in self.record_batches or () if not batch.control)
 
     @cached_property
     def wait(self) -> timedelta | None:

@@ -56,10 +56,10 @@ def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> N
         return newest_of_topics(client_settings(lake.settings, kafka.connection), cluster.topics)
     if not dataset.source.shows_log:
         return None
-    taken = (one for one in taken_plans(lake, dataset.name) if not one.decided)
-    plans = [one for one in taken if one.source == dataset.source_id]
-    manifests = (lake.get(lake_keys.manifest(one.source, one.batch), Manifest) for one in plans[-LANDINGS:])
-    landed = [one for manifest in manifests if manifest for one in manifest.of_role("values")]
+    taken = (plan for plan in taken_plans(lake, dataset.name) if not plan.decided)
+    plans = [plan for plan in taken if plan.source == dataset.source_id]
+    manifests = (lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest) for plan in plans[-LANDINGS:])
+    landed = [object_ for manifest in manifests if manifest for object_ in manifest.of_role("values")]
     return newest_of_segments(lake, dataset.source_id, landed)
 
 
@@ -91,7 +91,7 @@ def _landed(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> L
 
 def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterator[Duplicates]:
     """How the duplicates of the newest published batches that have any came about."""
-    having = [one for one in records if sum(one.counts.get(Verdict.DUPLICATE, {}).values())]
+    having = [record for record in records if sum(record.counts.get(Verdict.DUPLICATE, {}).values())]
     for record in having[:EXPLAINED]:
         if upserted := lake.get(lake_keys.attempt(dataset, record.batch, record.attempt, "upsert"), Upserted):
             yield from upserted.duplicates
@@ -113,8 +113,8 @@ Incarnations = Mapping[tuple[str, str], int]
 
 def _incarnations(lake: Lake, cluster: ClusterCondition) -> Incarnations:
     return {
-        (cluster.id, one.name): incarnation_of(lake, cluster.id, one.name, one.id, dry_run=True)
-        for one in cluster.topics
+        (cluster.id, topic.name): incarnation_of(lake, cluster.id, topic.name, topic.id, dry_run=True)
+        for topic in cluster.topics
     }
 
 
@@ -124,10 +124,10 @@ def _reached(
     """How far the topics are landed: the instant, and the offset of each partition of today's incarnations."""
     ends: dict[Where, int] = {}
     for plan, _ in plans:
-        for one in plan.ranges:
-            if _is_of(one.topic_partition, numbers):
-                where = (one.topic_partition.topic, one.topic_partition.partition)
-                ends[where] = max(one.end, ends.get(where, 0))
+        for range_ in plan.ranges:
+            if _is_of(range_.topic_partition, numbers):
+                where = (range_.topic_partition.topic, range_.topic_partition.partition)
+                ends[where] = max(range_.end, ends.get(where, 0))
     return max((instant for _, instant in plans), default=None), ends
 
 
@@ -136,7 +136,7 @@ def _first_partitions(lake: Lake, plans: list[RangesPlan], numbers: Incarnations
     its ranges show, if they are of every partition from 0 on."""
     first: dict[str, FirstPartitions | None] = {}
     for plan in plans:
-        planned = _partitions_of((one.topic_partition for one in plan.ranges), numbers)
+        planned = _partitions_of((range_.topic_partition for range_ in plan.ranges), numbers)
         if new := planned.keys() - first.keys():
             known = _cut_partitions(lake, plan, numbers)
             first |= {topic: _count(known.get(topic), planned[topic]) for topic in new}
@@ -163,9 +163,9 @@ def _cut_partitions(lake: Lake, plan: RangesPlan, numbers: Incarnations) -> dict
 def _partitions_of(partitions: Iterable[TopicPartition], numbers: Incarnations) -> dict[str, set[int]]:
     """The partition numbers of each of today's topics."""
     by_topic: dict[str, set[int]] = {}
-    for one in partitions:
-        if _is_of(one, numbers):
-            by_topic.setdefault(one.topic, set()).add(one.partition)
+    for partition in partitions:
+        if _is_of(partition, numbers):
+            by_topic.setdefault(partition.topic, set()).add(partition.partition)
     return by_topic
 
 

@@ -18,17 +18,17 @@ NOT_LANDED = "no segment has been landed yet"
 def newest_of_segments(lake: Lake, source: str, landed: Iterable[LandedObject]) -> NewestBatches:
     """Those of landed segments: of each partition the last chunk of its newest segment."""
     newest: dict[tuple[str, int], LandedObject] = {}
-    for one in landed:
-        assert one.topic is not None
-        assert one.partition is not None
-        where = (one.topic, one.partition)
-        if where not in newest or _grown(newest[where]) < _grown(one):
-            newest[where] = one
+    for segment in landed:
+        assert segment.topic is not None
+        assert segment.partition is not None
+        where = (segment.topic, segment.partition)
+        if where not in newest or _grown(newest[where]) < _grown(segment):
+            newest[where] = segment
     found: list[RecordBatch] = []
     left, looked = BYTES, 0
-    for (topic, partition), one in sorted(newest.items(), key=lambda item: (-(item[1].start or 0), item[0])):
-        index = find_index(lake, source, one)
-        if index is None or lake.storage.stat(one.key) is None or looked == PARTITIONS:
+    for (topic, partition), segment in sorted(newest.items(), key=lambda item: (-(item[1].start or 0), item[0])):
+        index = find_index(lake, source, segment)
+        if index is None or lake.storage.stat(segment.key) is None or looked == PARTITIONS:
             continue
         chunk = index.chunks[-1] if index.chunks else None
         if chunk and chunk.end - chunk.start > left:
@@ -36,12 +36,12 @@ def newest_of_segments(lake: Lake, source: str, landed: Iterable[LandedObject]) 
         looked += 1
         if chunk:
             left -= chunk.end - chunk.start
-            data = lake.storage.read_range(one.key, chunk.start, chunk.end)
+            data = lake.storage.read_range(segment.key, chunk.start, chunk.end)
             found += (described(topic, partition, header) for header in headers_of(data))
     unseen = SOME.format(looked, len(newest)) if looked < len(newest) else ""
     return NewestBatches(tuple(found), unseen if newest else NOT_LANDED)
 
 
-def _grown(one: LandedObject) -> tuple[int, int]:
+def _grown(segment: LandedObject) -> tuple[int, int]:
     """The newest segment starts last; of its copies the longest is the newest."""
-    return one.start or 0, one.size
+    return segment.start or 0, segment.size

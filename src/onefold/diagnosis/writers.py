@@ -38,23 +38,23 @@ class Writers:
 def writers_of(facts: Facts) -> tuple[Writers, ...]:
     """A topic each, by name."""
     topics: dict[str, list[RecordBatch]] = {}
-    for one in facts.written:
-        topics.setdefault(one.topic, []).append(one)
+    for batch in facts.written:
+        topics.setdefault(batch.topic, []).append(batch)
     return tuple(_writers(topic, of) for topic, of in sorted(topics.items()))
 
 
 def _writers(topic: str, of: list[RecordBatch]) -> Writers:
-    sessions = {(one.producer, one.epoch) for one in of if one.producer >= 0}
+    sessions = {(batch.producer, batch.epoch) for batch in of if batch.producer >= 0}
     return Writers(
         topic=topic,
-        partitions=len({one.partition for one in of}),
+        partitions=len({batch.partition for batch in of}),
         batches=len(of),
-        records=sum(one.records for one in of),
-        without_id=sum(one.producer < 0 for one in of),
-        transactional=sum(one.transactional for one in of),
+        records=sum(batch.records for batch in of),
+        without_id=sum(batch.producer < 0 for batch in of),
+        transactional=sum(batch.transactional for batch in of),
         producers=len({producer for producer, _ in sessions}),
         epochs=len(sessions),
-        codecs=dict(sorted(Counter(one.codec for one in of).items())),
-        append_time=sum(one.append_time for one in of),
-        since=min((one.newest for one in of if one.newest), default=None),
+        codecs=dict(sorted(Counter(batch.codec for batch in of).items())),
+        append_time=sum(batch.append_time for batch in of),
+        since=min((batch.newest for batch in of if batch.newest), default=None),
     )

@@ -44,6 +44,6 @@ def describe_absences(keys: Sequence[Cell], messages: Sequence[Message], fields:
     count = counted(len(set.union(*named.values())), "key")
     return (
         f"a record is the whole row, and what it leaves out is NULL: of {count} the first record has "
-        f"{', '.join(names[:_MOST_NAMED])}{more}, and later ones do not. If these are partial updates, let the "
+        f"{', '.join(names[:_MOST_NAMED])}{more}, and later records do not. If these are partial updates, let the "
         "producer send whole rows"
     )

@@ -18,7 +18,7 @@ class Upsert:
     reason: str
     key: tuple[str, ...]
     key_names: tuple[str, ...]
-    """Columns that the table gets beside the fields of the value."""
+    """Columns that the table gets besides the fields of the value."""
     key_reason: str
     version: tuple[str, ...]
     version_reason: str
@@ -88,11 +88,11 @@ def _growing(log: Log, events: str) -> Upsert | Append:
         if not growth or not changed:
             continue
         parts = ", ".join(column.name for column in columns)
-        told = f"{changed} of {len(set(keys) - {None})} values of {parts} come again with other content, and "
+        seen = f"{changed} of {len(set(keys) - {None})} values of {parts} come again with other content, and "
         if events:
-            note = f"{told}{growth.expression} {growth}: if only the newest of each counts, it is an upsert"
+            note = f"{seen}{growth.expression} {growth}: if only the newest of each counts, it is an upsert"
             return Append(f"each record has a {events} of its own", (note,))
-        reason = f"{told}{growth.expression} grows: rows that change"
+        reason = f"{seen}{growth.expression} grows: rows that change"
         return _upsert(reason, columns, "", growth.expression, str(growth), deletes=False)
     if not found and (unfit := _unfit(log)):
         return Append(f"the key cannot key a row: {unfit}, and no field says the same")
@@ -127,7 +127,7 @@ def _deleting(log: Log) -> Upsert | Append:
             where = f"{counted(moved, 'key')} in several partitions" if moved else "there may be several topics"
             why += f"; {where}, whose offsets order nothing: {_CLOCKS}"
             return _upsert(reason, columns, key_reason, ("timestamp", "offset"), why, deletes=True)
-        why += "; each key keeps to one partition in the sample, and one that moves makes its batch red"
+        why += "; each key keeps to one partition in the sample, and a key that moves makes its batch red"
         return _upsert(reason, columns, key_reason, "offset", why, deletes=True)
     note = (
         f"{tombstones}: to delete by them a header must hold the version, for this layout "
@@ -143,13 +143,13 @@ def _by_fields(log: Log, columns: Sequence[Column], reason: str, note: str) -> U
     if inner and values:
         nulls = "a null value makes its batch red, until delete_when says what it means (never: nothing)"
         return _upsert(f"{reason}, but: {note}; {nulls}", values, "", inner.expression, str(inner), deletes=False)
-    return Append("no version can be told", (f"{note}; they will be rejected (null_value)",))
+    return Append("no version can be found", (f"{note}; they will be rejected (null_value)",))
 
 
 def _field_version(log: Log, keys: Sequence[Cell]) -> Growth | None:
     """The version in the values, tombstones aside."""
     there = [index for index, null in enumerate(log.nulls) if not null]
-    columns = [Column(one.expression, one.name, [one.cells[i] for i in there]) for one in log.fields]
+    columns = [Column(field.expression, field.name, [field.cells[i] for i in there]) for field in log.fields]
     partitions, contents = [log.partitions[i] for i in there], [log.contents[i] for i in there]
     return find_version(columns, [keys[i] for i in there], partitions, contents)
 
@@ -165,12 +165,12 @@ def _upsert(
 ) -> Upsert:
     keys = together(columns)
     there = [key for key in keys if key is not None]
-    told = f"{counted(len(set(there)), 'key')} in {counted(len(there), 'record')}"
+    sampled = f"{counted(len(set(there)), 'key')} in {counted(len(there), 'record')}"
     return Upsert(
         reason,
         tuple(column.expression for column in columns),
         tuple(column.name for column in columns if _of_key(column)),
-        "; ".join(filter(None, (key_reason, told))),
+        "; ".join(filter(None, (key_reason, sampled))),
         (version,) if isinstance(version, str) else version,
         version_reason,
         deletes,
@@ -212,11 +212,11 @@ def _unfit(log: Log) -> str:
 
 
 def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
-    """The fields that hold the same as the parts of the key; none unless each part has one."""
+    """The fields that hold the same as the parts of the key; none unless each part has such a field."""
     found: list[Column] = []
     for part in columns if not log.unnamed else ():
-        same = (one for one in log.fields if _same(part.cells, one.cells, log.nulls))
-        field = min(same, key=lambda one: one.name != part.name, default=None)
+        same = (field for field in log.fields if _same(part.cells, field.cells, log.nulls))
+        field = min(same, key=lambda column: column.name != part.name, default=None)
         if field is None:
             return []
         found.append(field)
@@ -226,14 +226,14 @@ def _as_fields(log: Log, columns: Sequence[Column]) -> list[Column]:
 def _same(part: Sequence[Cell], field: Sequence[Cell], nulls: Sequence[bool]) -> bool:
     """Whether a field says what a part of the key does, wherever there is a value."""
     rows = zip(part, field, nulls, strict=True)
-    there = [(one, other) for one, other, null in rows if one is not None and not null]
-    return bool(there) and all(other is not None and str(one) == str(other) for one, other in there)
+    there = [(cell, other) for cell, other, null in rows if cell is not None and not null]
+    return bool(there) and all(other is not None and str(cell) == str(other) for cell, other in there)
 
 
 def _others(columns: Sequence[Column], taken: Sequence[Column]) -> list[Column]:
     """The columns that are not taken, nor fields whose name in the table is that of a part of the key."""
     parts = {column.name.lower() for column in taken if _of_key(column)}
-    free = (one for one in columns if one.expression.startswith("header.") or one.name.lower() not in parts)
+    free = (column for column in columns if column.expression.startswith("header.") or column.name.lower() not in parts)
     return [column for column in free if column not in taken]
 
 
@@ -243,9 +243,9 @@ def _of_key(column: Column) -> bool:
 
 
 def _with_several(keys: Sequence[Cell], values: Sequence[object]) -> int:
-    """How many keys have more than one of the values; `values` has one for each key of `keys`."""
+    """How many keys have several of the values; `values` has a value for each key of `keys`."""
     found: dict[Cell, set[object]] = {}
     for key, value in zip(keys, values, strict=True):
         if key is not None:
             found.setdefault(key, set()).add(value)
-    return sum(len(one) > 1 for one in found.values())
+    return sum(len(contents) > 1 for contents in found.values())

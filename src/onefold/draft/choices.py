@@ -61,7 +61,7 @@ class Choices:
             reason = "the part of the key has this column"
             self.fields = self.fields.without(self.applied.key_names, reason)
         # A tombstone is a message only where it deletes.
-        self.kept = [one for one in messages if one.value is not None or self.deletes]
+        self.kept = [message for message in messages if message.value is not None or self.deletes]
         self.contents = contents_of(self.kept, self.fields.declared)
         self.columns = self._value_columns(self.kept)
         headers = header_columns(self.kept)
@@ -87,15 +87,15 @@ class Choices:
         return value_columns(messages, {field.name: field.read_as for field in self.fields.declared if field.scalar})
 
     def _apply(self, messages: list[Message]) -> Upsert | Append:
-        headers = [one for one in self.headers if not self.producer or one.name not in self.producer]
+        headers = [header for header in self.headers if not self.producer or header.name not in self.producer]
         log = Log(
             key=key_columns(messages, self.opened.key_format),
             unnamed=unnamed_parts(messages, self.opened.key_format),
             headers=headers,
             fields=self._value_columns(messages),
-            partitions=[(one.record.topic, one.record.partition) for one in messages],
+            partitions=[(message.record.topic, message.record.partition) for message in messages],
             contents=contents_of(messages, self.fields.declared),
-            nulls=[one.value is None and one.record.key is not None for one in messages],
+            nulls=[message.value is None and message.record.key is not None for message in messages],
             exact=self.sample.exact,
             several=self.several,
             compacted=self.sample.compacted,
@@ -105,12 +105,12 @@ class Choices:
         own = own or find_message_id([], log.fields, log.contents, sequences)
         applied = draft_apply(log, " and ".join(own.expressions) if own else "")
         if isinstance(applied, Upsert) and not self.fields.without(applied.key_names, "").declared:
-            note = f"{applied.reason}; but the values hold nothing beside the parts of the key"
-            return Append("the values hold nothing beside the parts of the key", (note,))
+            note = f"{applied.reason}; but the values hold nothing but the parts of the key"
+            return Append("the values hold nothing but the parts of the key", (note,))
         return applied
 
     def _event_id(self) -> Found | None:
-        """Mode upsert: the id of CloudEvents alone, if no two sources share one; for a copy that is sent again is
+        """Mode upsert: the id of CloudEvents alone, if no two sources share an id; for a copy that is sent again is
         known by key, content and message id."""
         assert self.event
         source, id_ = self.event.expressions
@@ -122,7 +122,7 @@ class Choices:
         return Found((id_,), reason, self.event.evidence)
 
     def _same_messages(self, headers: Sequence[Column]) -> list[list[Cell]]:
-        """Columns whose equal values say that two messages are one: message ids, and sequences of producers."""
+        """Columns whose equal values say that two messages are the same: message ids, and sequences of producers."""
         ids = partial_ids(headers, self.columns, self.contents, self._sequences)
         marks = [column.cells for column in ids]
         if self.message_id:
@@ -165,7 +165,7 @@ class Choices:
             names = ", ".join(column.name for column in whole[:_MOST_NAMED])
             names += f" and {len(whole) - _MOST_NAMED} more fields" if len(whole) > _MOST_NAMED else ""
             repeated = f"{unproved} of {counted(len(cells), 'record')} {'repeats' if unproved == 1 else 'repeat'}"
-            problem += f": {repeated} the {names} of an earlier one, and folding them could lose events"
+            problem += f": {repeated} the {names} of an earlier record, and folding them could lose events"
             raise NoDraftError(self.name, self.sample.place, problem, _ADD_AN_ID)
         reason = f"NOTHING TELLS MESSAGES APART: equal content is taken for the same message ({evidence})"
         return Found(tuple(column.expression for column in whole), reason, evidence)
@@ -193,7 +193,7 @@ class Choices:
     def _rejected_messages(self) -> set[int]:
         """The messages, each as its `id()`, that the draft itself would reject."""
         of_fields = {id(self.opened.messages[index]) for index in self.fields.rejected}
-        nulls = {id(one) for one in self.opened.messages if one.value is None and not self.deletes}
+        nulls = {id(message) for message in self.opened.messages if message.value is None and not self.deletes}
         deciding = set(self._deciding())
         empty = {
             id(message)
@@ -219,7 +219,7 @@ class Choices:
         """Mode upsert: what key and version are read from."""
         if not isinstance(self.applied, Upsert):
             return ()
-        return (*self.applied.key, *(one[one.find("(") + 1 :].rstrip(")") for one in self.applied.version))
+        return (*self.applied.key, *(part[part.find("(") + 1 :].rstrip(")") for part in self.applied.version))
 
     def unfit_id(self) -> str:
         """A sentence on what has the name of a message id, and why it is not drafted: it may be made of the content,

@@ -20,7 +20,7 @@ _FEW = 2
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """By field, the one that differs most often first: for how many identities."""
+    """By field, the most frequent difference first: for how many identities."""
 
     counts: tuple[tuple[str, int], ...]
 

@@ -44,7 +44,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An export as the source; `topic`: only the records of this one."""
+    """An export as the source; `topic`: only the records of this topic."""
 
     path: str
     layout: str
@@ -110,14 +110,14 @@ class _File:
 
     def _left_out(self) -> list[str]:
         """What of an export is not in the sample."""
-        told = []
+        sentences = []
         if self.sample.opened:
             opened, there = self.sample.opened
-            told.append(f"They are from the end of what was written last: {opened} of {counted(there, 'object')}.")
+            sentences.append(f"They are from the end of what was written last: {opened} of {counted(there, 'object')}.")
         if unread := [key for key, _ in self.sample.unread]:
             more = f" and {len(unread) - _MOST_NAMED} more" if len(unread) > _MOST_NAMED else ""
-            told.append(f"Not read, or not to the end: {', '.join(unread[:_MOST_NAMED])}{more}.")
-        return told
+            sentences.append(f"Not read, or not to the end: {', '.join(unread[:_MOST_NAMED])}{more}.")
+        return sentences
 
     def _source(self) -> list[Entry]:
         source, sample = self.source, self.sample
@@ -160,10 +160,10 @@ class _File:
         return entries
 
     def _unusable(self) -> str:
-        told = [
+        problems = [
             f"{count} {'is' if count == 1 else 'are'} {what}" for what, count in self.choices.opened.problems.items()
         ]
-        return f"of {len(self.sample.records)} values {'; '.join(told)}" if told else ""
+        return f"of {len(self.sample.records)} values {'; '.join(problems)}" if problems else ""
 
     def _identity(self) -> list[Entry]:
         notes, entries = [], []
@@ -195,7 +195,7 @@ class _File:
         return [Entry((*at,), None, note) for note in notes] + entries
 
     def _with_differences(self, found: Found) -> str:
-        """Why an identity, and in what the contents of one differ where some have several."""
+        """Why an identity, and in what the contents of an identity differ where some have several."""
         differences = self.choices.differences(found.expressions)
         return "; ".join(filter(None, (found.reason, str(differences) if found.evidence.clashing else "")))
 
@@ -263,8 +263,8 @@ class _File:
         notes = []
         if self.sample.repeated:
             there = counted(self.sample.repeated, "record")
-            told = f"{there} at a position that was there already: exports overlap, and what is read twice is folded"
-            notes.append(Entry(at, None, told))
+            note = f"{there} at a position that was there already: exports overlap, and what is read twice is folded"
+            notes.append(Entry(at, None, note))
         limits = [_duplicate_rate(duplicates, total + self.sample.repeated)]
         if rejected <= _RATE * total / 2:
             limits.append(Entry((*at, "max_rejected_rate"), str(_RATE)))
@@ -298,12 +298,12 @@ def _duplicate_rate(duplicates: int, total: int) -> Entry:
 def _holes(sample: Sample, tombstones: int, layout: str) -> tuple[str, str]:
     there = len(sample.records)
     if not sample.missing:
-        return "none", "no offset is missing in the sample; with none, one that is missing later is data loss"
-    told = f"{counted(sample.missing, 'offset')} missing between {there} that are there"
+        return "none", "no offset is missing in the sample; with none, an offset that is missing later is data loss"
+    missing = f"{counted(sample.missing, 'offset')} missing between {there} that are there"
     markers_explain = "transactional" not in LAYOUTS[layout].refused_holes
     if not markers_explain or (tombstones and sample.missing > there // 4):
-        return "compacted", f"{told}: taken for what compaction took away; with none they are data loss"
-    return "transactional", f"{told}: taken for markers and aborted records; with none they are data loss"
+        return "compacted", f"{missing}: taken for what compaction took away; with none they are data loss"
+    return "transactional", f"{missing}: taken for markers and aborted records; with none they are data loss"
 
 
 def _namespace(topics: list[str]) -> str:

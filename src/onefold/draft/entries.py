@@ -28,7 +28,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What stands at the top of a drafted file, and its entries."""
+    """The paragraphs at the top of a drafted file, and its entries."""
 
     head: tuple[str, ...]
     entries: tuple[Entry, ...]

@@ -31,17 +31,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How values stand to contents."""
+    """How values relate to contents."""
 
     total: int
     present: int
     distinct: int
     clashing: int
-    """Values that stand for more than one content."""
+    """Values that have more than one content."""
 
     @property
     def repeated(self) -> int:
-        """Records whose value an earlier one has."""
+        """Records whose value an earlier record has."""
         return self.present - self.distinct
 
     @property
@@ -51,7 +51,7 @@ class Evidence:
 
     @property
     def consistent(self) -> bool:
-        """Whether a value stands for one content, but for a few conflicts."""
+        """Whether a value has one content, but for a few conflicts."""
         return self.clashing <= 0.05 * self.distinct
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def weigh(cells: Sequence[Cell], contents: Sequence[str]) -> Evidence:
         if cell is not None:
             present += 1
             found.setdefault(cell, set()).add(content)
-    return Evidence(len(cells), present, len(found), sum(len(one) > 1 for one in found.values()))
+    return Evidence(len(cells), present, len(found), sum(len(different) > 1 for different in found.values()))
 
 
 def together(columns: Sequence[Column]) -> list[Cell]:
@@ -80,11 +80,11 @@ def together(columns: Sequence[Column]) -> list[Cell]:
 
 
 def header_columns(messages: Sequence[Message]) -> list[Column]:
-    """The headers that an expression can name; a blank one is none, as a run takes it where it is an id."""
-    names = _in_order(name for one in messages for name in one.headers)
+    """The headers that an expression can name; a blank header is none, as a run takes it where it is an id."""
+    names = _in_order(name for message in messages for name in message.headers)
     written = {name: _written("header", name) for name in names}
     return [
-        Column(expression, name, [_unless_blank(one.headers.get(name)) for one in messages])
+        Column(expression, name, [_unless_blank(message.headers.get(name)) for message in messages])
         for name, expression in written.items()
         if readable(expression, Path("header", name))
     ]
@@ -93,7 +93,7 @@ def header_columns(messages: Sequence[Message]) -> list[Column]:
 def value_columns(messages: Sequence[Message], fields: Mapping[str, str]) -> list[Column]:
     """The given fields (each with its name in the record) of the values; null in a tombstone."""
     return [
-        Column(of_value(name), name, [_cell((one.value or {}).get(read_as)) for one in messages])
+        Column(of_value(name), name, [_cell((message.value or {}).get(read_as)) for message in messages])
         for name, read_as in fields.items()
     ]
 
@@ -108,10 +108,10 @@ def _written(root: str, name: str) -> str:
 def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
     """The parts of JSON keys, or the one text that a key is."""
     if key_format == ValueFormat.STRING:
-        found = [Column("key", "key", [_cell(one.key) for one in messages])]
+        found = [Column("key", "key", [_cell(message.key) for message in messages])]
         return found if any(cell is not None for cell in found[0].cells) else []
     return [
-        Column(expression, Path("key", name).column, [_cell((one.key or {}).get(name)) for one in messages])
+        Column(expression, Path("key", name).column, [_cell((message.key or {}).get(name)) for message in messages])
         for name, expression in (_key_parts(messages) if key_format == ValueFormat.JSON else {}).items()
     ]
 
@@ -119,13 +119,14 @@ def key_columns(messages: Sequence[Message], key_format: str) -> list[Column]:
 def key_part_values(messages: Sequence[Message]) -> dict[str, list[Any]]:
     """By expression, the values of a part of JSON keys, as they are; None where a key lacks it."""
     return {
-        expression: [(one.key or {}).get(name) for one in messages] for name, expression in _key_parts(messages).items()
+        expression: [(message.key or {}).get(name) for message in messages]
+        for name, expression in _key_parts(messages).items()
     }
 
 
 def _key_parts(messages: Sequence[Message]) -> dict[str, str]:
     """The parts of JSON keys that an expression can name, with it; of those that would be one column, the first."""
-    parts = _in_order(name for one in messages for name in one.key or {})
+    parts = _in_order(name for message in messages for name in message.key or {})
     firsts = {Path("key", name).column.lower(): name for name in reversed(parts)}
     written = {name: _written("key", name) for name in reversed(firsts.values())}
     return {name: text for name, text in written.items() if readable(text, Path("key", name))}
@@ -138,8 +139,8 @@ def unnamed_parts(messages: Sequence[Message], key_format: str) -> tuple[str, ..
         return ()
     columns = zip(_key_parts(messages), key_columns(messages, key_format), strict=True)
     named = {name for name, column in columns if column.mostly}
-    parts = _in_order(name for one in messages for name in one.key or {})
-    keys = [one.key for one in messages if one.key]
+    parts = _in_order(name for message in messages for name in message.key or {})
+    keys = [message.key for message in messages if message.key]
     return tuple(name for name in parts if name not in named and len({repr(key.get(name)) for key in keys}) > 1)
 
 

@@ -180,7 +180,7 @@ def _by_age(objects: list[ObjectInfo]) -> list[ObjectInfo]:
 def _shares(values: list[ObjectInfo], count: int, found: _Found) -> Iterator[tuple[ObjectInfo, int]]:
     """Objects to open, and how many records to take of each, as long as `found` lacks some.
 
-    First those written last that should hold enough, the shortest of them first; then older ones.
+    First those written last that should hold enough, the shortest of them first; then older objects.
     """
     by_age = _by_age(values)[:_OBJECTS]
     sizes = list(accumulate(object_.size for object_ in by_age))
@@ -247,7 +247,7 @@ def _put(item: Item, found: _Found, seen: dict[tuple[str, int], list[int]]) -> N
 
 
 def _last_first(items: Iterator[Item], object_: ObjectInfo, share: int, found: _Found) -> Iterator[Item]:
-    """The last of what can be read from the front only, the last one first."""
+    """The last of what can be read from the front only, the last first."""
     held, size = deque[Item](), 0
     try:
         for item in items:

@@ -75,7 +75,7 @@ class Fields:
 
 def draft_fields(messages: Sequence[Message]) -> Fields:
     """The fields of all values that are objects."""
-    values = {index: one.value for index, one in enumerate(messages) if one.value is not None}
+    values = {index: message.value for index, message in enumerate(messages) if message.value is not None}
     found: dict[str, dict[int, Any]] = {}
     for index, value in values.items():
         for name, member in value.items():
@@ -83,7 +83,7 @@ def draft_fields(messages: Sequence[Message]) -> Fields:
     declared: dict[str, Field] = {}
     left_out: list[tuple[str, str]] = []
     rejected: set[int] = set()
-    for name, members in sorted(found.items(), key=lambda one: -len(one[1]))[_MOST_FIELDS:]:
+    for name, members in sorted(found.items(), key=lambda item: -len(item[1]))[_MOST_FIELDS:]:
         left_out.append((name, f"in {len(members)} values, and {_MOST_FIELDS} other fields are in more"))
     for name in found.keys() - dict(left_out).keys() if left_out else found:
         members = found[name]
@@ -99,7 +99,7 @@ def draft_fields(messages: Sequence[Message]) -> Fields:
 
 
 def _column_for(name: str, declared: Mapping[str, Field]) -> str:
-    """The column for a field: its own name where that can be one, else one like it that is free."""
+    """The column for a field: its own name where that can be a column's, else a free name like it."""
     column = name
     if not re.fullmatch(SAFE_NAME, name) or name.startswith("_"):
         column = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
@@ -136,8 +136,8 @@ def _field(name: str, column: str, members: dict[int, Any], total: int) -> tuple
 
 def contents_of(messages: Sequence[Message], fields: Sequence[Field]) -> list[str]:
     """Key and declared fields of each message in one form: equal where the fold takes them for equal."""
-    rows = ((one, canonical_row(one, fields)) for one in messages)
-    return [json.dumps([repr(one.record.key), row], sort_keys=True, default=str) for one, row in rows]
+    rows = ((message, canonical_row(message, fields)) for message in messages)
+    return [json.dumps([repr(message.record.key), row], sort_keys=True, default=str) for message, row in rows]
 
 
 def canonical_row(message: Message, fields: Sequence[Field]) -> list[Any] | None:

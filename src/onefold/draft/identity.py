@@ -23,7 +23,7 @@ _BARE = ("id", "uuid", "guid")
 _BUSINESS = re.compile(r"(.*_)?(id|key|no|nr|number|code|uuid|ref|reference|sku)|line")
 _PRODUCER = re.compile(r"producer(_(id|name))?|.*_producer(_(id|name))?")
 _SEQUENCE = re.compile(r"seq|sequence(_(id|number|no))?|.*_(seq|sequence)")
-_PROVED = "; each with the message id, or producer's sequence, of an earlier one"
+_PROVED = "; each with the message id, or producer's sequence, of an earlier record"
 _MOST_COLUMNS = 8
 _MOST_PARTS = 3
 _EVENT = ("source", "id")
@@ -123,7 +123,7 @@ def _uuids(cells: Sequence[Cell]) -> bool:
 def find_business_key(
     fields: Sequence[Column], contents: Sequence[str], name: str, marks: Sequence[Sequence[Cell]]
 ) -> Found | None:
-    """The fewest fields with names of keys that stand for one content each, those called like the dataset first.
+    """The fewest fields with names of keys that have one content each, those called like the dataset first.
 
     Fields that fold nothing but what `marks` (see `count_unproved`) call the same message go before all others.
     """
@@ -155,6 +155,6 @@ def _called_like(column: str, name: str) -> bool:
 
 def producer_headers(headers: Sequence[Column]) -> tuple[str, str] | None:
     """Headers that name a producer and its sequence."""
-    producer = next((one.name for one in headers if _PRODUCER.fullmatch(snake(one.name))), None)
-    sequence = next((one.name for one in headers if _SEQUENCE.fullmatch(snake(one.name))), None)
+    producer = next((header.name for header in headers if _PRODUCER.fullmatch(snake(header.name))), None)
+    sequence = next((header.name for header in headers if _SEQUENCE.fullmatch(snake(header.name))), None)
     return (producer, sequence) if producer and sequence else None

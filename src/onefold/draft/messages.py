@@ -20,7 +20,7 @@ def sequences_of(messages: Sequence[Message], producer: tuple[str, str] | None) 
 
 
 def sequences_in_partitions(messages: Sequence[Message], sequences: Sequence[Sent]) -> list[Cell]:
-    """The sequences with the partition of each message: a producer counts for each partition anew."""
+    """The sequences with the partition of each message: a producer counts each partition from the start."""
     return [
         sent and (message.record.topic, message.record.partition, sent)
         for message, sent in zip(messages, sequences, strict=True)
@@ -64,7 +64,7 @@ def count_contradicted(cells: Sequence[Cell], sequences: Sequence[Sent]) -> int:
 def find_copies(cells: Sequence[Cell], contents: Sequence[str], preference: Iterable[int]) -> set[int]:
     """The records that have cell and content of the survivor of their cell: by index, without the survivor.
 
-    `preference`: the indexes of the records that count, the one that survives first.
+    `preference`: the indexes of the records that count, the survivor first.
     """
     survivors: dict[Cell, str] = {}
     copies = set()

@@ -16,7 +16,7 @@ from onefold.draft.values import Message, parse_json
 def find_spellings(messages: Sequence[Message], key_format: str) -> list[str]:
     """A sentence for the whole key, or for each part of JSON keys, that the sample spells in two ways."""
     if key_format == ValueFormat.STRING:
-        return _of_text([one.key for one in messages if one.key is not None])
+        return _of_text([message.key for message in messages if message.key is not None])
     parts = key_part_values(messages) if key_format == ValueFormat.JSON else {}
     return [text for expression, values in parts.items() if (text := _of_part(expression, values))]
 
@@ -29,7 +29,7 @@ def _of_text(keys: Sequence[str]) -> list[str]:
     if not (both := bare.keys() & in_quotes.keys()):
         return []
     counts = f"bare in {_records(bare, both)} and in JSON's quotes in {_records(in_quotes, both)}"
-    advice = "they are two keys, and two rows; where every key is JSON, `{format: json}` reads both as one"
+    advice = "they are two keys, and two rows; where every key is JSON, `{format: json}` reads both as the same key"
     return [f"{counted(len(both), 'key')} spelled in two ways, {counts}: {advice}"]
 
 

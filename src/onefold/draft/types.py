@@ -22,7 +22,7 @@ _FEW = 20
 _LONG = 2**63
 _MOST_DIGITS = 38
 _MOST_SAID = 10
-"""Reasons of an object's members that are told."""
+"""Reasons of an object's members that are listed, at most."""
 _FRACTION = r"(\.(\d{1,6}|\d{6}0{1,3}))?"
 _TIMESTAMP = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d{_FRACTION})?(Z|[+-](0\d|1[0-8]):?\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -112,7 +112,7 @@ def _infer(name: str, values: Sequence[Any]) -> Inferred:
 
 
 def _rejecting(found: Inferred, values: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(f"{told}: rejected" for told in _others(found, values) if found.kind)
+    return tuple(f"{misfit}: rejected" for misfit in _others(found, values) if found.kind)
 
 
 def _others(found: Inferred, values: Sequence[Any], what: str = "") -> tuple[str, ...]:
@@ -230,28 +230,28 @@ def _is_number(value: Any) -> bool:
 def _numbers(name: str, values: Sequence[Any], why: str = "") -> Inferred:
     numbers = [Decimal(value) if isinstance(value, str) else value for value in values]
     texts = any(isinstance(value, str) for value in values)
-    floats = [one for one in numbers if isinstance(one, float)]
-    whole = [one for one in numbers if isinstance(one, int)]
-    if len(whole) == len(numbers) and not texts and all(-_LONG <= one < _LONG for one in whole):
+    floats = [number for number in numbers if isinstance(number, float)]
+    whole = [number for number in numbers if isinstance(number, int)]
+    if len(whole) == len(numbers) and not texts and all(-_LONG <= number < _LONG for number in whole):
         epoch = _epoch(name.lower(), whole)
         return Inferred(Scalar("long"), (epoch,) if epoch else ())
-    if floats and all(abs(one) < float("inf") for one in floats):
+    if floats and all(abs(number) < float("inf") for number in floats):
         reason = f"numbers of more than {_MOST_DIGITS} digits; a double cannot be part of a key or identity"
         return Inferred(Scalar("double"), (reason,))
     if floats:
         return Inferred(None, ("numbers beyond every type",))
-    digits = [_digits(one) for one in numbers]
+    digits = [_digits(number) for number in numbers]
     integer, scale = max(digit[0] for digit in digits), max(digit[1] for digit in digits)
     money = _MONEY.search(name.lower()) is not None
     if not texts and not money and scale > 2:
         reason = f"up to {scale} digits behind the point; declare decimal(p,s) if it must be exact or part of a key"
         return Inferred(Scalar("double"), (reason,))
-    scale = max(scale, 2) if any(isinstance(one, Decimal) for one in numbers) else 0
+    scale = max(scale, 2) if any(isinstance(number, Decimal) for number in numbers) else 0
     precision = 18 if integer + scale <= 18 else _MOST_DIGITS
     if integer + scale > _MOST_DIGITS:
         return Inferred(Scalar("double"), (f"more digits than a decimal's {_MOST_DIGITS}",))
-    told = f"at most {counted(integer, 'digit')} before and {max(digit[1] for digit in digits)} behind the point"
-    return Inferred(Scalar(f"decimal({precision},{scale})"), (why, told) if why else (told,))
+    digits_seen = f"at most {counted(integer, 'digit')} before and {max(digit[1] for digit in digits)} behind the point"
+    return Inferred(Scalar(f"decimal({precision},{scale})"), (why, digits_seen) if why else (digits_seen,))
 
 
 def _digits(number: int | Decimal) -> tuple[int, int]:

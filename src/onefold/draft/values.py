@@ -27,7 +27,7 @@ class Message:
     record: Record
     value: dict[str, Any] | None
     key: Any
-    """The parts of a JSON key as a dictionary, the text of another one; None: no key, or one that is no text."""
+    """The parts of a JSON key as a dictionary, the text of another key; None: no key, or bytes that are no text."""
     headers: dict[str, str | None]
 
 
@@ -43,7 +43,7 @@ class Opened:
     @property
     def tombstones(self) -> int:
         """Records with a key and no value."""
-        return sum(1 for one in self.messages if one.value is None and one.record.key is not None)
+        return sum(1 for message in self.messages if message.value is None and message.record.key is not None)
 
 
 def open_sample(name: str, sample: Sample) -> Opened:
@@ -62,7 +62,7 @@ def open_sample(name: str, sample: Sample) -> Opened:
         else:
             key = _key(record.key, key_format)
             messages.append(Message(record, value, key, dict(record.headers)))
-    objects = [one.value for one in messages if one.value is not None]
+    objects = [message.value for message in messages if message.value is not None]
     if not objects or problems.total() > len(objects):
         raise _no_objects(name, sample, len(messages) - len(objects), problems)
     if envelope := _envelope(objects):
@@ -119,7 +119,7 @@ def _value(data: bytes | None) -> tuple[dict[str, Any] | None, str]:
 
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape of a surrogate: of a pair, or of half of one."""
+"""An escape of a surrogate: of a pair, or of half a pair."""
 
 
 def _has_half_pairs(value: Any) -> bool:
@@ -161,16 +161,16 @@ def _envelope(objects: list[dict[str, Any]]) -> tuple[str, str] | None:
     """An envelope around the row that most values have: what it is, and what to do."""
 
     def most(wanted: Any) -> bool:
-        return 2 * sum(1 for one in objects if wanted(one)) > len(objects)
+        return 2 * sum(1 for object_ in objects if wanted(object_)) > len(objects)
 
-    def inner(one: dict[str, Any]) -> dict[str, Any]:
-        payload = one.get("payload")
-        return payload if isinstance(payload, dict) and "schema" in one else one
+    def inner(envelope: dict[str, Any]) -> dict[str, Any]:
+        payload = envelope.get("payload")
+        return payload if isinstance(payload, dict) and "schema" in envelope else envelope
 
-    if most(lambda one: {"before", "after", "op"} <= inner(one).keys()):
+    if most(lambda object_: {"before", "after", "op"} <= inner(object_).keys()):
         advice = "Let the connector unwrap them (its transform ExtractNewRecordState) and draft from that topic."
         return "the values are Debezium envelopes (before, after, op): not_supported_yet", advice
-    if most(lambda one: one.keys() == {"schema", "payload"}):
+    if most(lambda object_: object_.keys() == {"schema", "payload"}):
         advice = "Set the converter's schemas.enable=false and draft from what is written then."
         return "the values are Connect's envelopes of schema and payload: not_supported_yet", advice
     return None

@@ -45,10 +45,10 @@ class Growth:
         return some and (self.clashing == 0 or nearly)
 
     def __str__(self) -> str:
-        told = f"grows at {self.grows} of {self.changes} changes of a key in the order of the log"
+        growth = f"grows at {self.grows} of {self.changes} changes of a key in the order of the log"
         late = self.changes - self.grows
         clash = f"; {counted(self.clashing, 'version')} with several contents: a conflict, which the gate stops"
-        return told + (f"; {late} came late" if late else "") + (clash if self.clashing else "")
+        return growth + (f"; {late} came late" if late else "") + (clash if self.clashing else "")
 
 
 def find_version(
@@ -56,9 +56,9 @@ def find_version(
 ) -> Growth | None:
     """The first that fits, by what its name promises."""
     named = [(rank, column) for column in candidates if (rank := _rank(column.name)) is not None]
-    for _, column in sorted(named, key=lambda one: one[0]):
+    for _, column in sorted(named, key=lambda entry: entry[0]):
         expression, instants = _ordered(column)
-        if expression and sum(one is not None for one in instants) >= 0.95 * len(instants):
+        if expression and sum(instant is not None for instant in instants) >= 0.95 * len(instants):
             growth = _growth(expression, instants, keys, partitions, contents)
             if growth.fits:
                 return growth
@@ -106,9 +106,9 @@ def _growth(
         if instant is None or key is None:
             continue
         of_version.setdefault((key, instant), set()).add(content)
-        standing = before.get((partition, key))
-        if standing and standing[1] != content:
+        earlier = before.get((partition, key))
+        if earlier and earlier[1] != content:
             changes += 1
-            grows += standing[0] < instant  # type: ignore[operator]  # one column, one type
+            grows += earlier[0] < instant  # type: ignore[operator]  # one column, one type
         before[partition, key] = (instant, content)
     return Growth(expression, changes, grows, sum(len(found) > 1 for found in of_version.values()))

@@ -9,7 +9,7 @@ from onefold.draft.entries import Draft, Entry, scalar
 
 _WIDTH = 118
 _MOST_ALIGNED = 48
-"""Up to so many letters a value may have for the comments beside it to be aligned behind it."""
+"""Up to so many letters a value may have for the comments after it to be aligned."""
 
 
 def text_of(draft: Draft) -> str:
@@ -30,8 +30,8 @@ def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> int:
 
 
 def _block(entries: list[Entry], indent: str) -> list[str]:
-    codes = [f"{indent}{scalar(one.path[-1])}: {one.value}" for one in entries]
-    said = [len(code) for code, one in zip(codes, entries, strict=True) if one.reason and one.value is not None]
+    codes = [f"{indent}{scalar(entry.path[-1])}: {entry.value}" for entry in entries]
+    said = [len(code) for code, entry in zip(codes, entries, strict=True) if entry.reason and entry.value is not None]
     column = max((length for length in said if length <= _MOST_ALIGNED), default=0) + 2
     lines: list[str] = []
     for code, entry in zip(codes, entries, strict=True):

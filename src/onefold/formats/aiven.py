@@ -1,4 +1,4 @@
-"""Lines of Aiven's S3 sink (`format.output.type=jsonl`): a JSON object a record, with the fields it is told.
+"""Lines of Aiven's S3 sink (`format.output.type=jsonl`): a JSON object a record, with the fields of its settings.
 
 `{"key": …, "value": …, "offset": 7, "timestamp": "2026-01-01T00:00:01Z", "headers": [{"key": "h", "value": …}]}`.
 A StringConverter makes key and value JSON strings, a JsonConverter any JSON, a ByteArrayConverter base64 in a string
@@ -26,7 +26,7 @@ _MOST = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line says. `problem`: why it is no record; then all that can be told is told."""
+    """What one line says. `problem`: why it is no record; then all that can be read is there."""
 
     offset: int | None = None
     timestamp: int | None = None
@@ -37,7 +37,7 @@ class Line:
 
 
 def read_line(line: bytes, encoding: Encoding) -> Line:
-    """One line as a record; a value that is no string stays the text that stands there, digit by digit."""
+    """One line as a record; a value that is no string stays the text of the line, digit by digit."""
     try:
         members = _members(line_of(line))
     except (ValueError, RecursionError):
@@ -140,13 +140,15 @@ def _headers(members: dict[str, tuple[Any, str]], encoding: str) -> tuple[tuple[
     if members.get("headers", (None,))[0] is None:
         return ()
     given = parse_exactly(members["headers"][1])
-    if not isinstance(given, list) or any(type(one) is not dict or type(one.get("key")) is not str for one in given):
+    if not isinstance(given, list) or any(
+        type(header) is not dict or type(header.get("key")) is not str for header in given
+    ):
         raise ValueError("the headers are no list of objects with key and value")
-    return tuple((_name(one["key"]), _header(one.get("value"), encoding)) for one in given)
+    return tuple((_name(header["key"]), _header(header.get("value"), encoding)) for header in given)
 
 
 def _name(name: str) -> str:
-    """A header's name; one that is no text is a name that no dataset file says."""
+    """A header's name; bytes that are no text are a name that no dataset file says."""
     return bytes_of(name).decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Avro container files: blocks are told apart here, fastavro decodes what is in them.
+"""Avro container files: blocks are separated here, fastavro decodes what is in them.
 
 Source of the format: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 """
@@ -112,9 +112,11 @@ def _plain(schema: Any) -> Any:
     """The schema without logical types, so that values stay numbers and bytes."""
     match schema:
         case list():
-            return [_plain(one) for one in schema]
+            return [_plain(branch) for branch in schema]
         case dict():
-            kept = {name: one for name, one in schema.items() if name != "logicalType" and not name.startswith("__")}
+            kept = {
+                name: value for name, value in schema.items() if name != "logicalType" and not name.startswith("__")
+            }
             for inner in ("items", "values", "type"):
                 if inner in kept and not isinstance(kept[inner], str):
                     kept[inner] = _plain(kept[inner])
@@ -130,8 +132,8 @@ def _names(schema: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     match schema:
         case list():
-            for one in schema:
-                found |= _names(one)
+            for branch in schema:
+                found |= _names(branch)
         case dict():
             if schema["type"] in ("record", "error", "enum", "fixed"):
                 found[schema["name"]] = schema
@@ -149,7 +151,7 @@ def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape
         case str():
             return _shape(names[schema], names, within)
         case list():
-            others = [one for one in schema if one != "null"]
+            others = [branch for branch in schema if branch != "null"]
             if len(others) > 1:
                 return refused("a union of several types cannot be read, only null and one other")
             return _shape(others[0], names, within) if others else Shape("null")
@@ -162,7 +164,8 @@ def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape
                 return refused(f"{schema['name']} holds itself: what nests without end cannot be read")
             inside = (*within, schema["name"])
             return Shape(
-                "struct", fields=tuple((one["name"], _shape(one["type"], names, inside)) for one in schema["fields"])
+                "struct",
+                fields=tuple((field["name"], _shape(field["type"], names, inside)) for field in schema["fields"]),
             )
         case "enum":
             return Shape("text")
@@ -177,7 +180,7 @@ def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape
 
 
 def _logical(schema: dict[str, Any]) -> Shape | None:
-    """The shape of a logical type; None: one that changes nothing (the specification has it ignored)."""
+    """The shape of a logical type; None: it changes nothing (the specification has it ignored)."""
     logical, kind = schema["logicalType"], schema["type"]
     name, _, unit = str(logical).rpartition("-")
     match name or logical:

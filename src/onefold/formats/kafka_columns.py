@@ -46,14 +46,14 @@ def column_types(schema: pa.Schema, columns: Columns) -> dict[str, pa.DataType |
     """The types of the mapped columns, by what they are; None: not there, and not asked for.
 
     Raises:
-        ColumnError: one that is needed is not there, twice there, or of a type that cannot be read.
+        ColumnError: a needed column is not there, twice there, or of a type that cannot be read.
     """
     types: dict[str, pa.DataType | None] = {}
     for role, name in columns.model_dump().items():
         count = schema.names.count(name) if name else 0
         if name and count != 1 and (count or columns.required(role)):
             known = ", ".join(schema.names[:20])
-            problem = "stands there twice" if count else f"the {role} is not there (there are {known})"
+            problem = "is there twice" if count else f"the {role} is not there (there are {known})"
             raise ColumnError(name, problem)
         types[role] = kind = schema.field(name).type if count else None
         if kind is not None and not _fits(role, kind):

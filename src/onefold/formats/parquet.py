@@ -98,7 +98,7 @@ def shape_of(kind: pa.DataType) -> Shape:
     if types.is_time(kind):
         return Shape("time", _UNITS[kind.unit])
     for name, asked in _SCALARS.items():
-        if any(one(kind) for one in asked):
+        if any(question(kind) for question in asked):
             return Shape(name)
     return refused(f"the type {kind} cannot be read")
 

@@ -3,7 +3,7 @@
 | what | is written as |
 | --- | --- |
 | whole numbers | all their digits |
-| float, double | the shortest number that reads back as the same one; NaN and infinities as words in quotes |
+| float, double | the shortest number that reads back as the same number; NaN and infinities as words in quotes |
 | decimal | all its digits; with more than 38 of them in quotes |
 | date, time, timestamp | ISO 8601, with microseconds (nanoseconds where there are any), Z where it is an instant |
 | binary | base64, as Connect does |

@@ -1,4 +1,4 @@
-"""Texts as bytes and back: what is no Unicode text stays what it is, and is never repaired into one.
+"""Texts as bytes and back: what is no Unicode text stays what it is, and is never repaired into such a text.
 
 JSON can say half of a surrogate pair (`"\\ud83d"`), which no UTF-8 text holds, and exports are written with bytes in
 their lines that are no UTF-8. Readers hand both on as bytes that are no UTF-8; a step that reads these as a text
@@ -73,9 +73,9 @@ def json_text(value: Any, write: Callable[[str], str] = lambda text: json.dumps(
         case str():
             return write(value)
         case dict():
-            return "{" + ", ".join(f"{write(name)}: {json_text(one, write)}" for name, one in value.items()) + "}"
+            return "{" + ", ".join(f"{write(name)}: {json_text(member, write)}" for name, member in value.items()) + "}"
         case list():
-            return "[" + ", ".join(json_text(one, write) for one in value) + "]"
+            return "[" + ", ".join(json_text(item, write) for item in value) + "]"
         case _:
             return json.dumps(value)
 

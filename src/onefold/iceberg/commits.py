@@ -106,7 +106,7 @@ class BranchedTable:
     def _carry(self, to: Head, base: int) -> None:
         """Put an empty snapshot that names a commit record on top of an earlier one of `main`'s, and move `main` from
         `base` to it."""
-        branch = f"carry_{base}_{to.snapshot}"  # one that goes elsewhere from this base has another name
+        branch = f"carry_{base}_{to.snapshot}"  # a branch that goes elsewhere from this base has another name
         self.drop_branch(branch)
         self.cut_branch(branch, to.snapshot)
         no_rows = self.table.schema().as_arrow().empty_table()

@@ -2,7 +2,7 @@
 
 Asked by kafka-python: librdkafka has none of DescribeProducers, ListTransactions and DescribeTransactions (KIP-664),
 and its admin client may end the process when it asks a group's coordinator. All of it is optional: what cannot be
-asked is told with the reason.
+asked is reported with the reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from onefold.kafka.condition import (
 )
 from onefold.kafka.connection import ClientSettings, python_settings
 
-logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it says beside its errors is for nobody
+logging.getLogger("kafka").addHandler(logging.NullHandler())  # what it logs says nothing more than its errors do
 
 _WAITS = {"request_timeout_ms": int(cluster.SECONDS * 1000), "bootstrap_timeout_ms": int(cluster.SECONDS * 1000)}
 
 
 def activity_of(settings: ClientSettings, partitions: Sequence[Where], *, groups: bool = True) -> Activity:
-    """Producers, transactions and groups (unless they are not asked for) of partitions, as far as they are told."""
+    """Producers, transactions and groups (unless `groups` is False) of partitions, as far as the brokers show them."""
     try:
         client = KafkaAdminClient(**(python_settings(settings) | _WAITS))
     except Exception as error:  # whatever it is: nothing rests on this client
@@ -50,57 +50,63 @@ def activity_of(settings: ClientSettings, partitions: Sequence[Where], *, groups
     try:
         producers = asked("producers", lambda: _producers(client, partitions))
         transactions = asked("transactions", lambda: _transactions(client, producers or ()))
-        if any(one.open_from is not None for one in producers or ()):
+        if any(producer.open_from is not None for producer in producers or ()):
             # What was ended between the two answers is not open, though no coordinator knows it any more.
             producers = asked("producers", lambda: _producers(client, partitions))
-        told = asked("groups", lambda: _groups(client, partitions)) if groups else None
-        told = asked("settings of groups", lambda: _with_settings(client, told or ())) or told
+        readers = asked("groups", lambda: _groups(client, partitions)) if groups else None
+        readers = asked("settings of groups", lambda: _with_settings(client, readers or ())) or readers
     finally:
         client.close()
-    return Activity(producers, transactions, told, refused)
+    return Activity(producers, transactions, readers, refused)
 
 
 def _producers(client: Any, partitions: Iterable[Where]) -> tuple[ProducerCondition, ...]:
-    told = client.describe_producers([TopicPartition(*where) for where in partitions])
+    answer = client.describe_producers([TopicPartition(*where) for where in partitions])
     found = [
         ProducerCondition(
             topic=where.topic,
             partition=where.partition,
-            id=one.producer_id,
-            epoch=one.producer_epoch,
-            newest=stamped(one.last_timestamp),
-            open_from=one.current_transaction_start_offset if one.current_transaction_start_offset >= 0 else None,
+            id=producer.producer_id,
+            epoch=producer.producer_epoch,
+            newest=stamped(producer.last_timestamp),
+            open_from=producer.current_transaction_start_offset
+            if producer.current_transaction_start_offset >= 0
+            else None,
         )
-        for where, state in told.items()
-        for one in state.active_producers
+        for where, state in answer.items()
+        for producer in state.active_producers
     ]
-    return tuple(sorted(found, key=lambda one: (one.topic, one.partition, one.id)))
+    return tuple(sorted(found, key=lambda producer: (producer.topic, producer.partition, producer.id)))
 
 
 def _transactions(client: Any, producers: Iterable[ProducerCondition]) -> tuple[TransactionCondition, ...]:
     """The transactions that are open on the partitions."""
-    wanted = sorted({one.id for one in producers if one.open_from is not None})
+    wanted = sorted({producer.id for producer in producers if producer.open_from is not None})
     if not wanted:
         return ()
-    listed = [one for each in client.list_transactions(producer_id_filters=wanted).values() for one in each]
-    told = client.describe_transactions(sorted(one.transactional_id for one in listed))
+    listed = [
+        transaction for each in client.list_transactions(producer_id_filters=wanted).values() for transaction in each
+    ]
+    answer = client.describe_transactions(sorted(transaction.transactional_id for transaction in listed))
     return tuple(
         TransactionCondition(
             id=name,
-            producer=one.producer_id,
-            state=str(one.state.value),
-            timeout=timedelta(milliseconds=one.transaction_timeout_ms),
-            since=stamped(one.transaction_start_time_ms),
-            holds=frozenset((where.topic, where.partition) for where in one.topic_partitions),
+            producer=transaction.producer_id,
+            state=str(transaction.state.value),
+            timeout=timedelta(milliseconds=transaction.transaction_timeout_ms),
+            since=stamped(transaction.transaction_start_time_ms),
+            holds=frozenset((where.topic, where.partition) for where in transaction.topic_partitions),
         )
-        for name, one in sorted(told.items())
+        for name, transaction in sorted(answer.items())
     )
 
 
 def _groups(client: Any, partitions: Sequence[Where]) -> tuple[GroupCondition, ...]:
     """The groups that have committed an offset of the partitions, or that read their topics now."""
     topics = {topic for topic, _ in partitions}
-    listed = {one["group_id"]: one for one in client.list_groups() if one.get("protocol_type") in ("consumer", "")}
+    listed = {
+        group["group_id"]: group for group in client.list_groups() if group.get("protocol_type") in ("consumer", "")
+    }
     if not listed or not partitions:
         return ()
     described = client.describe_groups(sorted(listed))
@@ -108,32 +114,34 @@ def _groups(client: Any, partitions: Sequence[Where]) -> tuple[GroupCondition, .
     offsets = client.list_group_offsets(dict.fromkeys(sorted(listed), asked))
     found = []
     for name in sorted(listed):
-        members = [one for one in described.get(name, {}).get("members", ()) if _topics_of(one) & topics]
-        standing = offsets.get(name, {})
-        committed = {(where.topic, where.partition): one.offset for where, one in standing.items() if one.offset >= 0}
+        members = [member for member in described.get(name, {}).get("members", ()) if _topics_of(member) & topics]
+        positions = offsets.get(name, {}).items()
+        committed = {(where.topic, where.partition): at.offset for where, at in positions if at.offset >= 0}
         if members or committed:
-            clients = tuple(sorted({str(one["client_id"]) for one in members}))
+            clients = tuple(sorted({str(member["client_id"]) for member in members}))
             found.append(GroupCondition(name, str(listed[name].get("group_state") or ""), clients, committed))
     return tuple(found)
 
 
 def _with_settings(client: Any, groups: Sequence[GroupCondition]) -> tuple[GroupCondition, ...]:
     """The groups, those of the new protocol with what the brokers hold for them."""
-    held = {one["group_id"] for one in client.list_groups() if one.get("group_type") == "consumer"} if groups else ()
-    wanted = [ConfigResource(ConfigResourceType.GROUP, one.name) for one in groups if one.name in held]
-    told = client.describe_configs(wanted, config_filter="all")["group"] if wanted else {}
+    held = (
+        {group["group_id"] for group in client.list_groups() if group.get("group_type") == "consumer"} if groups else ()
+    )
+    wanted = [ConfigResource(ConfigResourceType.GROUP, group.name) for group in groups if group.name in held]
+    answer = client.describe_configs(wanted, config_filter="all")["group"] if wanted else {}
 
     def span(group: str, name: str) -> timedelta | None:
-        value = told.get(group, {}).get(name, {}).get("value")
+        value = answer.get(group, {}).get(name, {}).get("value")
         return timedelta(milliseconds=int(value)) if value else None
 
     return tuple(
         replace(
-            one,
-            session=span(one.name, "consumer.session.timeout.ms"),
-            heartbeat=span(one.name, "consumer.heartbeat.interval.ms"),
+            group,
+            session=span(group.name, "consumer.session.timeout.ms"),
+            heartbeat=span(group.name, "consumer.heartbeat.interval.ms"),
         )
-        for one in groups
+        for group in groups
     )
 
 
@@ -143,7 +151,7 @@ def _topics_of(member: dict[str, Any]) -> set[str]:
     assigned = member.get("member_assignment") or {}
     topics = set(subscribed.get("topics") or ()) if isinstance(subscribed, dict) else set()
     if isinstance(assigned, dict):
-        topics |= {one["topic"] for one in assigned.get("assigned_partitions") or ()}
+        topics |= {assignment["topic"] for assignment in assigned.get("assigned_partitions") or ()}
     return topics
 
 

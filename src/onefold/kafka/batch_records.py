@@ -71,13 +71,13 @@ class _Columns:
         def repeated(of: Any, kind: Any = np.int64) -> Any:
             return np.repeat(np.array([of(header) for header, _ in self.batches], dtype=kind), rows)
 
-        base, producer = repeated(lambda one: one.base), repeated(lambda one: one.producer)
+        base, producer = repeated(lambda header: header.base), repeated(lambda header: header.producer)
         deltas = np.array(self.deltas, dtype=np.int64)
-        stamps = repeated(lambda one: one.base_timestamp) + np.array(self.stamps, dtype=np.int64)
+        stamps = repeated(lambda header: header.base_timestamp) + np.array(self.stamps, dtype=np.int64)
         stamps = np.where(
-            repeated(lambda one: one.append_time, np.bool_), repeated(lambda one: one.max_timestamp), stamps
+            repeated(lambda header: header.append_time, np.bool_), repeated(lambda header: header.max_timestamp), stamps
         )
-        first = repeated(lambda one: one.sequence)
+        first = repeated(lambda header: header.sequence)
         anonymous = producer < 0
         return pa.record_batch(
             [
@@ -88,10 +88,10 @@ class _Columns:
                 self._headers(len(deltas)),
                 _sparse(self.unreadable, len(deltas)),
                 pa.array(producer, mask=anonymous),
-                pa.array(repeated(lambda one: one.epoch, np.int32), mask=anonymous),
+                pa.array(repeated(lambda header: header.epoch, np.int32), mask=anonymous),
                 pa.array(((first + deltas) % _WRAP).astype(np.int32), mask=anonymous | (first < 0)),
-                pa.array(repeated(lambda one: one.transactional, np.bool_)),
-                pa.array(repeated(lambda one: one.control, np.bool_)),
+                pa.array(repeated(lambda header: header.transactional, np.bool_)),
+                pa.array(repeated(lambda header: header.control, np.bool_)),
                 pa.array(base),
             ],
             schema=SCHEMA,
@@ -258,7 +258,7 @@ def _read(data: bytes, count: int, last: int, columns: _Columns) -> None:  # noq
 
 
 def _pairs(data: bytes, at: int) -> tuple[Pairs, int]:
-    """A record's headers; a name that is no text is one that no dataset file says."""
+    """A record's headers; a name that is no text is a name that no dataset file says."""
     count, at = varint(data, at)
     if not 0 <= count <= len(data):
         raise ValueError(f"{count} headers")

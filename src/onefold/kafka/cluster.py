@@ -82,7 +82,7 @@ def _while_leaderless(ask: Callable[[], Answer]) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it stands now; `id` changes when it is created anew."""
+    """A topic as it is now; `id` changes when it is created again."""
 
     name: str
     id: str
@@ -107,12 +107,12 @@ class Cluster:
         """The topics of these names, and those that the patterns (`^…`) match, by name.
 
         Raises:
-            UnknownTopicError: one does not exist, or a pattern matches none (unless `missing_ok`).
+            UnknownTopicError: a topic does not exist, or a pattern matches none (unless `missing_ok`).
         """
         there = self._names() if any(name.startswith("^") for name in wanted) else []
         found: set[str] = set()
         for name in wanted:
-            matching = [one for one in there if re.match(name, one)] if name.startswith("^") else [name]
+            matching = [topic for topic in there if re.match(name, topic)] if name.startswith("^") else [name]
             if not matching and not missing_ok:
                 raise UnknownTopicError(self.connection, name, ())
             found.update(matching)
@@ -126,15 +126,17 @@ class Cluster:
         return described
 
     def _names(self) -> list[str]:
-        assert self.id  # asked first: who is refused is told at once, and a listing would wait
+        assert self.id  # asked first: it fails at once where the user is refused, and a listing would wait
         with self._asking():
             return sorted(name for name in self._admin.list_topics(timeout=SECONDS).topics if not name.startswith("__"))
 
     def _described(self, name: str) -> Topic:
         with self._asking(name):
             asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=SECONDS)
-            told = self._answer(asked[name])
-        return Topic(name, str(told.topic_id), tuple(sorted(one.id for one in told.partitions)))
+            description = self._answer(asked[name])
+        return Topic(
+            name, str(description.topic_id), tuple(sorted(partition.id for partition in description.partitions))
+        )
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The first offset of each log."""
@@ -150,13 +152,13 @@ class Cluster:
 
     def epochs(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The newest leader epoch of each log, where its leader tells."""
-        told = self._listed(partitions, _LATEST)
-        return {where: info.leader_epoch for where, info in told.items() if info.leader_epoch is not None}
+        answer = self._listed(partitions, _LATEST)
+        return {where: info.leader_epoch for where, info in answer.items() if info.leader_epoch is not None}
 
     def first_at(self, partitions: Iterable[Partition], at: datetime) -> dict[Partition, tuple[int, datetime]]:
-        """The first record of each log whose timestamp is at or after an instant, where there is one."""
-        told = self._listed(partitions, OffsetSpec.for_timestamp(millis_from(at)))
-        found = {where: (info.offset, info.timestamp) for where, info in told.items() if info.offset >= 0}
+        """The first record of each log whose timestamp is at or after an instant, where the log has such a record."""
+        answer = self._listed(partitions, OffsetSpec.for_timestamp(millis_from(at)))
+        found = {where: (info.offset, info.timestamp) for where, info in answer.items() if info.offset >= 0}
         return {where: (offset, instant(millis)) for where, (offset, millis) in found.items()}
 
     def first_between(self, where: Partition, start: int, end: int, since: datetime, until: datetime) -> int:
@@ -169,7 +171,7 @@ class Cluster:
         return end
 
     def first_beyond(self, where: Partition, start: int, end: int, millis: int) -> tuple[int, int] | None:
-        """The first offset in `[start, end)` with a later timestamp, and that one: reads the records."""
+        """The first offset in `[start, end)` with a later timestamp, and that timestamp: reads the records."""
         for record in self.records(where, start, end):
             if record.timestamp is not None and record.timestamp > millis:
                 return record.offset, record.timestamp
@@ -190,10 +192,10 @@ class Cluster:
         """
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
         with self._asking(topic):
-            told = self._answer(self._admin.describe_configs([asked], request_timeout=SECONDS)[asked])
-        if "cleanup.policy" not in told:
+            config = self._answer(self._admin.describe_configs([asked], request_timeout=SECONDS)[asked])
+        if "cleanup.policy" not in config:
             raise ClusterUnavailableError(self.connection, self.settings[SERVERS], "the brokers tell no cleanup.policy")
-        return str(told["cleanup.policy"].value)
+        return str(config["cleanup.policy"].value)
 
     def records(self, where: Partition, start: int, end: int) -> Iterator[Record]:
         """The committed records of `[start, end)`, in their order: to look at some, not to land them."""
@@ -204,7 +206,7 @@ class Cluster:
         """Commit offsets for a group, never below what it has committed.
 
         By a consumer that joins nothing: the admin client ends the process when it asks a broker for the offsets
-        of a group that has moved to another one (confluentinc/librdkafka#5315).
+        of a group that has moved to another broker (confluentinc/librdkafka#5315).
         """
         wanted = [KafkaPartition(topic, number) for topic, number in ends]
         if not wanted:
@@ -212,11 +214,11 @@ class Cluster:
         with self._asking(", ".join(sorted({topic for topic, _ in ends}))):
             consumer = self._made(KafkaConsumer, {"group.id": group, "enable.auto.commit": False})
             try:
-                standing = {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, SECONDS)}
+                committed = {(at.topic, at.partition): at.offset for at in consumer.committed(wanted, SECONDS)}
                 higher = [
                     KafkaPartition(topic, number, end)
                     for (topic, number), end in ends.items()
-                    if end > standing.get((topic, number), -1)
+                    if end > committed.get((topic, number), -1)
                 ]
                 if higher:
                     consumer.commit(offsets=higher, asynchronous=False)
@@ -236,11 +238,11 @@ class Cluster:
 
     def _listed_now(self, asked: dict[KafkaPartition, OffsetSpec], isolation: Any) -> dict[Partition, Any]:
         with self._asking():
-            told = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=SECONDS)
+            answer = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=SECONDS)
         found = {}
-        for one, future in told.items():
-            with self._asking(one.topic):
-                found[one.topic, one.partition] = info = self._answer(future)
+        for partition, future in answer.items():
+            with self._asking(partition.topic):
+                found[partition.topic, partition.partition] = info = self._answer(future)
                 if info.offset == OFFSET_INVALID:  # librdkafka's answer, without an error, where the leader gave none
                     raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return found
@@ -254,7 +256,7 @@ class Cluster:
                 consumer.assign([KafkaPartition(*where, start)])
                 silent = time.monotonic()
                 while True:
-                    # It waits for the whole number, or for as long as it is told, whatever it has got.
+                    # It waits for the whole number, or for the whole time limit, whatever it has got.
                     messages = consumer.consume(_FETCHED, 0.1)
                     if messages:
                         silent = time.monotonic()

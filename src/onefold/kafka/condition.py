@@ -24,14 +24,14 @@ class Config:
         return self.values.get(name)
 
     def number(self, name: str) -> int | None:
-        """A setting's value as a number, where it is one."""
+        """A setting's value as a number, or None."""
         try:
             return int(self.values[name])
         except (KeyError, ValueError):
             return None
 
     def span(self, name: str) -> timedelta | None:
-        """A setting in milliseconds; None: it is not told, has no limit, or is longer than a time span can be."""
+        """A setting in milliseconds; None: it is unknown, has no limit, or is longer than a time span can be."""
         number = self.number(name)
         if number is None or number < 0:
             return None
@@ -53,7 +53,7 @@ class Stamps:
     oldest: datetime
     newest: datetime
     behind: timedelta
-    """How far a record's timestamp is at most behind that of one before it."""
+    """How far a record's timestamp is at most behind that of a record before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class PartitionCondition:
 
 @dataclass(frozen=True, slots=True)
 class TopicCondition:
-    """One topic; `id` changes when it is created anew."""
+    """One topic; `id` changes when it is created again."""
 
     name: str
     id: str
@@ -88,11 +88,11 @@ class TopicCondition:
     @property
     def replicas(self) -> int:
         """The replication factor: that of the partition with the fewest."""
-        return min((one.replicas for one in self.partitions), default=0)
+        return min((partition.replicas for partition in self.partitions), default=0)
 
     @property
     def policy(self) -> frozenset[str]:
-        """The words of cleanup.policy; empty: it is not told."""
+        """The words of cleanup.policy; empty: it is unknown."""
         words = (self.config.text("cleanup.policy") or "").split(",")
         return frozenset(word.strip() for word in words if word.strip())
 
@@ -107,7 +107,7 @@ class BrokerCondition:
 
 @dataclass(frozen=True, slots=True)
 class ProducerCondition:
-    """A producer with an id that a partition remembers (those without one leave no trace)."""
+    """A producer with an id that a partition remembers (a producer without an id leaves no trace)."""
 
     topic: str
     partition: int
@@ -131,7 +131,7 @@ class TransactionCondition:
     """Its own transaction.timeout.ms."""
     since: datetime | None = None
     holds: frozenset[Where] | None = None
-    """The partitions that it will end the transaction in; None: not told."""
+    """The partitions that it will end the transaction in; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,10 @@ class Opener:
 
         As `kafka-transactions.sh find-hanging` has it (KIP-664).
         """
-        one, where = self.transaction, (self.producer.topic, self.producer.partition)
-        return one is not None and (one.state in ENDED or (one.holds is not None and where not in one.holds))
+        transaction, where = self.transaction, (self.producer.topic, self.producer.partition)
+        return transaction is not None and (
+            transaction.state in ENDED or (transaction.holds is not None and where not in transaction.holds)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ class GroupCondition:
     """The client ids of its members."""
     committed: Mapping[Where, int]
     session: timedelta | None = None
-    """consumer.session.timeout.ms, which the brokers hold for groups of the new protocol (KIP-848). None: not told; the
+    """consumer.session.timeout.ms, which the brokers hold for groups of the new protocol (KIP-848). None: unknown; the
     members of other groups have settings of their own."""
     heartbeat: timedelta | None = None
     """consumer.heartbeat.interval.ms, likewise."""
@@ -179,7 +181,7 @@ class GroupCondition:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Who writes and who reads. None: not told, and `refused` says why."""
+    """Who writes and who reads. None: unknown, and `refused` says why."""
 
     producers: tuple[ProducerCondition, ...] | None = None
     transactions: tuple[TransactionCondition, ...] | None = None
@@ -187,12 +189,19 @@ class Activity:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def opener(self, where: Where, offset: int) -> Opener | None:
-        """Who opened the transaction that begins at an offset of a partition, where that is told."""
-        of = (one for one in self.producers or () if (one.topic, one.partition) == where and one.open_from == offset)
+        """Who opened the transaction that begins at an offset of a partition, where that is known."""
+        of = (
+            writer
+            for writer in self.producers or ()
+            if (writer.topic, writer.partition) == where and writer.open_from == offset
+        )
         producer = next(of, None)
         if producer is None:
             return None
-        return Opener(producer, next((one for one in self.transactions or () if one.producer == producer.id), None))
+        return Opener(
+            producer,
+            next((transaction for transaction in self.transactions or () if transaction.producer == producer.id), None),
+        )
 
 
 @dataclass(frozen=True, slots=True)

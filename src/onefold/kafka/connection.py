@@ -27,15 +27,15 @@ _BY_PASSWORD = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 _BY_TICKET = "com.sun.security.auth.module.Krb5LoginModule"
-_TOLD = {
+_HANDLED = {
     *("ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location"),
     *("ssl.key.pem", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password"),
     *("ssl.endpoint.identification.algorithm", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
     *("sasl.kerberos.service.name", "sasl.kerberos.principal", "sasl.kerberos.keytab"),
     *("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"),  # how librdkafka renews a ticket
 }
-"""What of TLS and SASL is told to the JVM's client, or does not concern it. Without a keytab the JVM's own login
-configuration says who it is."""
+"""Settings of TLS and SASL that are translated for the JVM's client, or do not concern it. Without a keytab the JVM's
+own login configuration says who it is."""
 
 
 def client_settings(settings: Settings, connection: str) -> ClientSettings:
@@ -80,21 +80,21 @@ def java_settings(given: ClientSettings) -> dict[str, str]:
     Raises:
         UsageError: something that decides about security has no counterpart there, or cannot be read.
     """
-    _check_told(given)
+    _check_security(given)
     found = {name: given[name] for name in _SHARED if name in given}
     by_default = "GSSAPI" if given.get("security.protocol", "").upper().startswith("SASL") else None
     if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms") or by_default:
         found["sasl.mechanism"] = mechanism
         if mechanism in _BY_PASSWORD:
             names = {"username": "sasl.username", "password": "sasl.password"}
-            told = {name: given.get(own, "") for name, own in names.items()}
-            found["sasl.jaas.config"] = _jaas(_BY_PASSWORD[mechanism], told)
+            options = {name: given.get(own, "") for name, own in names.items()}
+            found["sasl.jaas.config"] = _jaas(_BY_PASSWORD[mechanism], options)
         elif mechanism == "GSSAPI":
             found["sasl.kerberos.service.name"] = given.get("sasl.kerberos.service.name", "kafka")
             if keytab := given.get("sasl.kerberos.keytab"):
                 principal = given.get("sasl.kerberos.principal", "kafkaclient")
-                told = {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab, "principal": principal}
-                found["sasl.jaas.config"] = _jaas(_BY_TICKET, told)
+                options = {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab, "principal": principal}
+                found["sasl.jaas.config"] = _jaas(_BY_TICKET, options)
         else:
             known = ", ".join([*_BY_PASSWORD, "GSSAPI"])
             raise UsageError(f"sasl.mechanism {mechanism} is not supported (there are {known})")
@@ -116,11 +116,11 @@ def java_settings(given: ClientSettings) -> dict[str, str]:
     return found
 
 
-def _check_told(given: ClientSettings) -> None:
+def _check_security(given: ClientSettings) -> None:
     """Refuse what decides about security, where the protocol asks for it, and would be left out."""
     protocol = given.get("security.protocol", "").upper()
     rooms = {"ssl.": protocol.endswith("SSL"), "sasl.": protocol.startswith("SASL")}
-    for name in sorted(given.keys() - _TOLD):
+    for name in sorted(given.keys() - _HANDLED):
         # OAUTHBEARER is refused by its mechanism; with another, what it asks for is idle.
         if any(name.startswith(room) and used for room, used in rooms.items()) and "oauthbearer" not in name:
             raise UsageError(
@@ -146,7 +146,7 @@ class _Certificate(NamedTuple):
 
 
 def _certificate_of(given: ClientSettings) -> _Certificate | None:
-    """The client's certificate and key; of a keystore, where there is one, as librdkafka takes it.
+    """The client's certificate and key; of a keystore, where it is set, as librdkafka takes it.
 
     Raises:
         UsageError: it cannot be read.
@@ -168,7 +168,10 @@ def _of_keystore(place: str, password: str | None) -> _Certificate:
         raise UsageError(f"ssl.keystore.location {place}: {error}. Nothing was read.") from None
     if held.key is None or held.cert is None:
         raise UsageError(f"ssl.keystore.location {place} holds no key with its certificate. Nothing was read.")
-    chain = [one.certificate.public_bytes(Encoding.PEM).decode() for one in (held.cert, *held.additional_certs)]
+    chain = [
+        certificate.certificate.public_bytes(Encoding.PEM).decode()
+        for certificate in (held.cert, *held.additional_certs)
+    ]
     key = held.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     return _Certificate("".join(chain), key)
 
@@ -197,7 +200,7 @@ def python_settings(given: ClientSettings) -> dict[str, Any]:
         UsageError: a certificate or key cannot be read.
         ssl.SSLError: it is none.
     """
-    found: dict[str, Any] = {"bootstrap_servers": [one.strip() for one in given[SERVERS].split(",")]}
+    found: dict[str, Any] = {"bootstrap_servers": [server.strip() for server in given[SERVERS].split(",")]}
     if name := given.get("client.id"):
         found["client_id"] = name
     if protocol := given.get("security.protocol"):

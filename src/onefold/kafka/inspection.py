@@ -1,6 +1,6 @@
 """Asks a live cluster for its condition: settings, replicas, offsets, timestamps. It changes nothing.
 
-What the brokers do not let this user read is told as such; only what the topics themselves are must be readable.
+What the brokers do not let this user read is reported as such; only the topics themselves must be readable.
 Groups are asked in `activity`: librdkafka's admin client may end the process when it asks a group's coordinator
 (confluentinc/librdkafka#4605, #5315).
 """
@@ -35,32 +35,36 @@ SAMPLED = 10
 
 
 class Inspection(Cluster):
-    """More questions to the brokers of a connection, for whoever judges how they are set up."""
+    """More questions to the brokers of a connection, to judge how they are set up."""
 
     def condition(self, wanted: Sequence[str], count: int = 500) -> ClusterCondition:
-        """All that is told of topics (names or patterns), their brokers, producers and groups.
+        """All that is known of topics (names or patterns), their brokers, producers and groups.
 
         `count` is how many of the newest records are read for their timestamps.
 
         Raises:
             UnknownTopicError, ClusterUnavailableError, ClusterRefusedError: as `Cluster.topics`.
         """
-        topics = tuple(self._topic(one.name, one.id) for one in self.topics(wanted))
-        partitions = [(topic.name, one.number) for topic in topics for one in topic.partitions if one.has_leader]
+        topics = tuple(self._topic(topic.name, topic.id) for topic in self.topics(wanted))
+        partitions = [
+            (topic.name, partition.number) for topic in topics for partition in topic.partitions if partition.has_leader
+        ]
         # The logs grow meanwhile, so the order counts: a record that is sampled has its producer, an offset that is
         # committed lies before the end, and what is stable is not behind an end that was asked for later.
         starts = self.starts(partitions)
         sampled = self._sampled(starts, count)
         activity = activity_of(self.settings, partitions)
         positions = self._positions(starts)
-        told = tuple(
+        conditions = tuple(
             replace(
                 topic,
                 partitions=tuple(
                     replace(
-                        one, **positions.get((topic.name, one.number), {}), stamps=sampled.get((topic.name, one.number))
+                        partition,
+                        **positions.get((topic.name, partition.number), {}),
+                        stamps=sampled.get((topic.name, partition.number)),
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ),
             )
             for topic in topics
@@ -68,24 +72,29 @@ class Inspection(Cluster):
         brokers = tuple(
             BrokerCondition(node, self._settings_of(ResourceType.BROKER, str(node))) for node in self._nodes()
         )
-        return ClusterCondition(self.id, brokers, told, self._internal(), activity)
+        return ClusterCondition(self.id, brokers, conditions, self._internal(), activity)
 
     def _topic(self, name: str, id_: str) -> TopicCondition:
         partitions = tuple(
-            PartitionCondition(one.id, len(one.replicas), len(one.isr), one.leader is not None and one.leader.id >= 0)
-            for one in sorted(self._told(name).partitions, key=lambda one: int(one.id))
+            PartitionCondition(
+                partition.id,
+                len(partition.replicas),
+                len(partition.isr),
+                partition.leader is not None and partition.leader.id >= 0,
+            )
+            for partition in sorted(self._describe(name).partitions, key=lambda partition: int(partition.id))
         )
         return TopicCondition(name, id_, self._settings_of(ResourceType.TOPIC, name), partitions)
 
-    def _told(self, name: str) -> Any:
+    def _describe(self, name: str) -> Any:
         with self._asking(name):
             asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=cluster.SECONDS)
             return self._answer(asked[name])
 
     def _nodes(self) -> list[int]:
         with self._asking():
-            told = self._answer(self._admin.describe_cluster(request_timeout=cluster.SECONDS))
-        return sorted(node.id for node in told.nodes)
+            description = self._answer(self._admin.describe_cluster(request_timeout=cluster.SECONDS))
+        return sorted(node.id for node in description.nodes)
 
     def _settings_of(self, kind: Any, name: str) -> Config:
         """The settings of a topic or a broker; without the right to read them (DESCRIBE_CONFIGS), why not."""
@@ -101,10 +110,10 @@ class Inspection(Cluster):
         found = {}
         for name in INTERNAL:
             try:
-                told = self._told(name)
+                description = self._describe(name)
             except (UnknownTopicError, ClusterRefusedError, ClusterUnavailableError):
                 continue
-            found[name] = min((len(one.replicas) for one in told.partitions), default=0)
+            found[name] = min((len(partition.replicas) for partition in description.partitions), default=0)
         return found
 
     def _positions(self, starts: dict[Partition, int]) -> dict[Partition, dict[str, Any]]:
@@ -125,7 +134,7 @@ class Inspection(Cluster):
     def _sampled(self, starts: dict[Partition, int], count: int) -> dict[Partition, Stamps]:
         """The timestamps of about the newest `count` committed records."""
         ends = self.stable_ends(starts)
-        longest = sorted((where for where in starts if ends[where] > starts[where]), key=lambda one: -ends[one])
+        longest = sorted((where for where in starts if ends[where] > starts[where]), key=lambda where: -ends[where])
         share = max(2, count // max(1, min(SAMPLED, len(longest))))
         found = {}
         for where in longest[:SAMPLED]:
@@ -140,7 +149,7 @@ def stamps_of(timestamps: Iterable[int | None]) -> Stamps | None:
     """What timestamps (milliseconds since 1970, in the order of the log) tell; None: there are none."""
     oldest = newest = None
     behind = 0
-    for stamp in (clamped(one) for one in timestamps if one is not None):
+    for stamp in (clamped(millis) for millis in timestamps if millis is not None):
         oldest = stamp if oldest is None else min(oldest, stamp)
         newest = stamp if newest is None else max(newest, stamp)
         behind = max(behind, newest - stamp)

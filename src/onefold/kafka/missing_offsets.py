@@ -46,7 +46,7 @@ def classify(missing: list[Range], fetch: Fetch, not_cleaned: Callable[[], str])
     """Fetch the batches around missing offsets, and only those, and say what became of each.
 
     A marker is `control`, a record of an aborted transaction `aborted`. What a batch has no record of is `compacted`:
-    brokers take no batch with gaps, only their cleaner leaves one. What lies between two batches is `compacted` where
+    brokers take no batch with gaps, only their cleaner leaves gaps. What lies between two batches is `compacted` where
     the topic is cleaned; else nothing tells why it is not there, and `not_cleaned` (asked only then) says so.
     No error leaves this function: what is not known has its reason in `unknown`.
     """
@@ -151,7 +151,7 @@ class _Aborted:
         self._running: set[int] = set()
 
     def takes(self, batch: Any) -> bool:
-        """Whether a batch is one."""
+        """Whether a batch is a marker."""
         while self._coming and self._coming[0][0] <= batch.last_offset:
             self._running.add(self._coming.popleft()[1])
         if batch.producer_id not in self._running:

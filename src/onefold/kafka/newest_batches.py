@@ -1,6 +1,6 @@
 """The newest record batches of a log, by their headers: who wrote them, and how. Nothing is decompressed.
 
-It costs no more on a long log than on a short one: a few fetches from each of a few partitions.
+It costs no more on a long log than on a short log: a few fetches from each of a few partitions.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ def newest_of_topics(settings: ClientSettings, topics: Sequence[TopicCondition])
     from onefold.kafka.raw_log import NoEvidenceError, RawLog
 
     there = [
-        (topic.name, one) for topic in topics for one in topic.partitions if one.has_leader and one.end > one.start
+        (topic.name, partition)
+        for topic in topics
+        for partition in topic.partitions
+        if partition.has_leader and partition.end > partition.start
     ]
-    chosen = sorted(there, key=lambda one: (one[1].start - one[1].end, one[0], one[1].number))[:PARTITIONS]
+    chosen = sorted(there, key=lambda entry: (entry[1].start - entry[1].end, entry[0], entry[1].number))[:PARTITIONS]
     found: list[RecordBatch] = []
     unseen = SOME.format(len(chosen), len(there)) if len(chosen) < len(there) else ""
     with RawLog(settings) as log:

@@ -27,11 +27,11 @@ _BY_NAME = 12
 _LARGEST = 1 << 30
 """Bytes of an answer: a leader gives the first batch whole, however large the topic lets it be."""
 
-# Its debug log would hold what it sends, the password too; what matters is told in the error.
+# Its debug log would hold what it sends, the password too; what matters is in the error.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 
 class NoEvidenceError(Exception):
@@ -51,7 +51,7 @@ class RawLog:
     """The logs of one connection's cluster; every question raises `NoEvidenceError` without an answer.
 
     Once the brokers cannot be reached they are not asked again, and all questions together wait for leaders that are
-    not there for as long as one may take: a landing is held up once, not once a partition.
+    not there for as long as an answer may take: a landing is held up once, not once a partition.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -71,15 +71,15 @@ class RawLog:
             self._net.close()
 
     def fetch(self, topic: str, partition: int, offset: int, size: int, *, committed: bool = True) -> Answer:
-        """The batches from the one that holds an offset, or follows it, on: about `size` bytes, at least one batch.
+        """The batches from the batch that holds an offset, or follows it, on: about `size` bytes, at least one batch.
 
         With `committed` nothing at or above the last stable offset is among them; without it what is open is, too,
-        and what was aborted is not told.
+        and the answer does not say what was aborted.
         """
         isolation = _ISOLATION[committed]
         return self._patiently(topic, partition, lambda: self._fetched(topic, partition, offset, size, isolation))
 
-    def _patiently(self, topic: str, partition: int, ask: Callable[[], Told]) -> Told:
+    def _patiently(self, topic: str, partition: int, ask: Callable[[], Result]) -> Result:
         pause = 0.1
         while True:
             begun = time.monotonic()
@@ -102,7 +102,7 @@ class RawLog:
         wanted = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
         where = wanted.OffsetForLeaderPartition(partition=partition, current_leader_epoch=-1, leader_epoch=epoch)
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[wanted(topic=topic, partitions=[where])])
-        [[found]] = [one.partitions for one in self._ask(request, self._leader(topic, partition)).topics]
+        [[found]] = [answer.partitions for answer in self._ask(request, self._leader(topic, partition)).topics]
         if found.error_code:
             raise for_code(found.error_code)
         return None if found.end_offset < 0 else int(found.end_offset)
@@ -133,10 +133,10 @@ class RawLog:
         answer = self._ask(request, self._leader(topic, partition))
         if answer.error_code:
             raise for_code(answer.error_code)
-        [[found]] = [one.partitions for one in answer.responses]
+        [[found]] = [response.partitions for response in answer.responses]
         if found.error_code:
             raise for_code(found.error_code)
-        aborted = [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
+        aborted = [(span.producer_id, span.first_offset) for span in found.aborted_transactions or ()]
         return Answer(bytes(found.records or b""), aborted)
 
     def _leader(self, topic: str, partition: int) -> int:
@@ -151,10 +151,12 @@ class RawLog:
                 )
             )
             self._manager.cluster.update_metadata(answer)
-            [told] = answer.topics
-            if told.error_code:
-                raise for_code(told.error_code)
-            self._leaders |= {(topic, one.partition_index): one.leader_id for one in told.partitions}
+            [described] = answer.topics
+            if described.error_code:
+                raise for_code(described.error_code)
+            self._leaders |= {
+                (topic, partition.partition_index): partition.leader_id for partition in described.partitions
+            }
         return self._leaders[topic, partition]
 
     def _ask(self, request: Any, node: int | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""A record as Kafka has it, for whoever looks at a few of them without Spark."""
+"""A record as Kafka has it, for code that looks at a few of them without Spark."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, str | None], ...] = ()
-    """In their order; None: no value, or one that is no text."""
+    """In their order; None: no value, or bytes that are no text."""

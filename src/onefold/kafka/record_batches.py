@@ -37,13 +37,13 @@ _LAST_CODEC = 4
 _XERIAL = b"\x82SNAPPY\0"
 _ATTRIBUTES = 0x7F
 SMALLEST_RECORD = 7
-"""Bytes: length, attributes, timestamp, offset, key, value and number of headers, each of one."""
+"""Bytes: length, attributes, timestamp, offset, key, value and number of headers, each of one byte."""
 LARGEST = 1 << 30
 """Bytes of a batch's records, decompressed. A producer's buffer is smaller by far (max.request.size, 1 MiB by default;
 librdkafka's message.max.bytes is at most 10⁹), and an Arrow column of bytes holds no 2³¹."""
 _PIECE = 1 << 20
 _SNAPPY_RATIO = 22
-"""More than snappy's format can: three bytes stand for 64 at most."""
+"""More than snappy's format can: three bytes give 64 at most."""
 _HEAD = 31
 """Bytes of three numbers of ten bytes each and the attributes: a record up to its offset."""
 
@@ -121,7 +121,7 @@ class Header(NamedTuple):
 
 
 def header_at(data: bytes | memoryview, at: int = 0) -> Header:
-    """The header that stands at a place; there must be 61 bytes."""
+    """The header at a place; there must be 61 bytes."""
     return Header._make(HEADER.unpack_from(data, at))
 
 
@@ -185,7 +185,7 @@ def _snappy(body: bytes) -> Iterator[bytes]:
 
 
 def _snappy_block(block: bytes) -> bytes:
-    """A block in one piece: its size stands at its start, and the library takes the memory for it first."""
+    """A block in one piece: it begins with its size, and the library takes the memory for it first."""
     import snappy
 
     size = shift = 0
@@ -223,7 +223,7 @@ _READERS: tuple[Callable[[bytes], Iterator[bytes]], ...] = (_plain, _gzip, _snap
 
 
 def last_record(header: Header, body: bytes) -> int:
-    """The offset delta of a batch's last record; -1: it has none. Its records are told from each other, not read.
+    """The offset delta of a batch's last record; -1: it has none. Its records are separated from each other, not read.
 
     Raises:
         ValueError: they are not as many as the header says, or at other offsets.
@@ -255,13 +255,13 @@ def _deltas(header: Header, body: bytes) -> Iterator[int]:
                 _, at = varint(data, at + 1)
                 delta, at = varint(data, at)
             except IndexError as error:
-                raise ValueError("the last one is cut off") from error
+                raise ValueError("the last record is cut off") from error
             if length < SMALLEST_RECORD - 1:
-                raise ValueError(f"one is {length} bytes long")
+                raise ValueError(f"a record is {length} bytes long")
             yield delta
             at = end
     if at != len(data):
-        raise ValueError("the last one is cut off")
+        raise ValueError("the last record is cut off")
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

@@ -90,7 +90,7 @@ class SegmentIndex(BaseModel):
     @property
     def records(self) -> int:
         """Rows that reading it gives: a record or a marker each, and one for each damage."""
-        return sum(one.records for one in self.chunks) + len(self.damage)
+        return sum(chunk.records for chunk in self.chunks) + len(self.damage)
 
     @property
     def transactional(self) -> bool:
@@ -187,7 +187,7 @@ class Scan:
         try:
             behind = header.base + last_record(header, self._body(header, at)) + 1
         except ValueError as error:
-            return f"its records cannot be told: {error}"
+            return f"its records cannot be separated: {error}"
         third = self._follows(end + after.size)
         if after.base == behind or (after.base > behind and third is not None and third.base == after.end):
             return f"its offsets up to {header.end} reach past {after.base}, where the next batch begins"
@@ -195,11 +195,11 @@ class Scan:
             return None  # it is the next batch that is out of order
         contiguous = after.base == self.floor + header.last_delta + 1
         if third is not None and third.base >= header.end and not contiguous:
-            return None  # the next one again
+            return None  # the next batch again
         return f"its offset {header.base} is out of order before {after.base}"
 
     def _follows(self, at: int) -> Header | None:
-        """The header at a place, if a batch with the right checksum stands there."""
+        """The header at a place, if a batch with the right checksum is there."""
         header = self._header(at)
         if header is None or header.problem(self.floor, self.start) or at + header.size > self.size:
             return None
@@ -213,7 +213,7 @@ class Scan:
             if header.crowded:
                 last_record(header, self._body(header, at))
         except ValueError as error:
-            return f"its {'marker cannot be read' if header.control else 'records cannot be told'}: {error}"
+            return f"its {'marker cannot be read' if header.control else 'records cannot be separated'}: {error}"
         return None
 
     def _take(self, header: Header) -> None:
@@ -235,11 +235,11 @@ class Scan:
 
     def _belongs(self, header: Header) -> None:
         """A batch of a transaction: its producer's span goes on, or begins."""
-        standing = self._open.get(header.producer)
-        if standing and standing[1] != header.epoch:
-            self.spans.append(standing)
-            standing = None
-        first = standing[2] if standing else header.base
+        span = self._open.get(header.producer)
+        if span and span[1] != header.epoch:
+            self.spans.append(span)
+            span = None
+        first = span[2] if span else header.base
         self._open[header.producer] = (header.producer, header.epoch, first, header.end)
 
     def _grow(self, header: Header) -> None:
@@ -259,7 +259,7 @@ class Scan:
         self._open = {}
         if self._since is not None:
             self.open_end = True
-            claims = [one.claimed[1] for one in self.damage if one.claimed and one.claimed[1] > self._since]
+            claims = [damage.claimed[1] for damage in self.damage if damage.claimed and damage.claimed[1] > self._since]
             # At least one offset was there; a header that is torn says no more than it may.
             self.lost.append((self._since, max([self._since + 1, *claims[-1:]])))
 
@@ -278,7 +278,7 @@ class Scan:
         return True
 
     def _may_begin(self, rest: int) -> bool:
-        """Whether fewer bytes than a header's could be the start of one."""
+        """Whether fewer bytes than a header's could be the start of a header."""
         begun = bytes(self._bytes(self.at, self.at + rest))
         base = int.from_bytes(begun[:8].ljust(8, b"\0"), "big")
         low = int.from_bytes(self.floor.to_bytes(8, "big")[: min(8, rest)].ljust(8, b"\0"), "big")
@@ -315,13 +315,13 @@ class Scan:
         self.at = end
 
     def _settle(self, base: int) -> None:
-        """A good batch follows: what is damaged before it are the offsets between the good ones."""
+        """A good batch follows: what is damaged before it are the offsets between the good batches."""
         if self._since is not None and base > self._since:
             self.lost.append((self._since, base))
         self._since = None
 
     def _old(self, header: Header) -> int:
-        """Where a message of format version 0 or 1 ends; 0: it is none. (Its CRC-32 stands at byte 12.)"""
+        """Where a message of format version 0 or 1 ends; 0: it is none. (Its CRC-32 is at byte 12.)"""
         end = self.at + header.size
         if header.magic not in (0, 1) or header.length < _OLD_SMALLEST or end > self.size:
             return 0
@@ -339,7 +339,7 @@ class Scan:
         return end if chained else 0
 
     def _search(self, at: int) -> int:
-        """The next place where a good batch stands, or the end."""
+        """The next place of a good batch, or the end."""
         while at + SIZE <= self.size:
             window = bytes(self._bytes(at, min(self.size, at + _WINDOW)))
             found = window.find(b"\x02", MAGIC_AT)

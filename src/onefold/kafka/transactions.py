@@ -1,4 +1,4 @@
-"""Which records of a partition are aborted, and which nobody has decided yet: from markers alone.
+"""Which records of a partition are aborted, and which are not decided yet: from markers alone.
 
 The records of a producer id up to its next marker share that marker's fate (the rule of the broker's own
 transaction index, by which a consumer that reads committed records goes). A marker of an older epoch than the
@@ -24,7 +24,7 @@ OfProducer = tuple[int, int, int]
 
 
 class Transactions(BaseModel):
-    """Undecided and aborted records of one partition in a landing; all its other transactional ones are committed."""
+    """Undecided and aborted records of one partition in a landing; its other transactional records are committed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -45,7 +45,7 @@ class Knowledge:
         """All that some segments tell; with `compacted` an offset that is not in them was taken by compaction."""
         given = list(indexes)
         markers: dict[int, list[Marker]] = {}
-        for marker in sorted({marker for index in given for marker in index.markers}, key=lambda one: one[2]):
+        for marker in sorted({marker for index in given for marker in index.markers}, key=lambda marker: marker[2]):
             markers.setdefault(marker[0], []).append(marker)
         return cls(markers, minus(_unknown(given) if compacted else [(0, END)], known(given)))
 
@@ -73,7 +73,9 @@ class Fates:
     def decided(self) -> dict[int, list[Range]]:
         """Aborted or committed."""
         both = {*self.aborted, *self.committed}
-        return {one: merged([*self.aborted.get(one, []), *self.committed.get(one, [])]) for one in both}
+        return {
+            producer: merged([*self.aborted.get(producer, []), *self.committed.get(producer, [])]) for producer in both
+        }
 
 
 def resolve(spans: Iterable[Span], knowledge: Knowledge) -> Fates:
@@ -82,7 +84,7 @@ def resolve(spans: Iterable[Span], knowledge: Knowledge) -> Fates:
     for producer, epoch, start, end in set(spans):
         at = start
         markers = knowledge.markers.get(producer, [])
-        for _, of_epoch, offset, commits in markers[bisect_left(markers, start, key=lambda one: one[2]) :]:
+        for _, of_epoch, offset, commits in markers[bisect_left(markers, start, key=lambda marker: marker[2]) :]:
             if of_epoch < epoch:
                 continue
             stop = min(end, offset)
@@ -94,7 +96,7 @@ def resolve(spans: Iterable[Span], knowledge: Knowledge) -> Fates:
             if at >= end:
                 break
         fates.open.setdefault(producer, []).append((at, end))
-    return Fates(*({one: merged(ranges) for one, ranges in kind.items()} for kind in _kinds(fates)))
+    return Fates(*({producer: merged(ranges) for producer, ranges in kind.items()} for kind in _kinds(fates)))
 
 
 def _kinds(fates: Fates) -> tuple[dict[int, list[Range]], ...]:
@@ -103,4 +105,4 @@ def _kinds(fates: Fates) -> tuple[dict[int, list[Range]], ...]:
 
 def listed(ranges: dict[int, list[Range]]) -> list[OfProducer]:
     """By producer id and offset."""
-    return [(producer, *one) for producer in sorted(ranges) for one in ranges[producer]]
+    return [(producer, *range_) for producer in sorted(ranges) for range_ in ranges[producer]]

@@ -33,8 +33,8 @@ class Cut(BaseModel):
 
 class OffsetsAt(Protocol):
     """What a live source knows: for each partition the first offset at or after an instant, at most the last
-    stable offset; and where it begins. What its log has lost counts where the source's landing has it. Nobody asks
-    for offsets below `floors`, nor for where `known` partitions began, which spares a search."""
+    stable offset; and where it begins. What its log has lost counts where the source's landing has it. Offsets
+    below `floors` are not asked for, nor where `known` partitions began, which spares a search."""
 
     def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]: ...
 
@@ -52,7 +52,7 @@ class OffsetRange(BaseModel):
 
 
 def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_run: bool = False) -> Cut:
-    """The cut at an instant: the stored one, or a new one clamped between its stored neighbours.
+    """The cut at an instant: the stored cut, or a new cut clamped between its stored neighbours.
 
     Clamping by the two nearest is clamping by all: each of them was clamped by its own when it was written.
     """
@@ -70,14 +70,17 @@ def cut_at(lake: Lake, source: str, instant: datetime, live: OffsetsAt, *, dry_r
 
 
 def cut_of(lake: Lake, source: str, instant: datetime) -> Cut | None:
-    """The cut at an instant, if there is one."""
+    """The stored cut at an instant, or None."""
     return lake.get(f"{lake_keys.cuts(source)}{_name(instant)}.json", Cut)
 
 
 def _first_known(starts: dict[str, int], *neighbours: Cut | None) -> dict[str, int]:
     """What retention took after a cut knew of it is missing, so it is not where a log begins."""
     known = [cut.starts for cut in neighbours if cut]
-    return {key: min([start, *(one[key] for one in known if key in one)]) for key, start in starts.items()}
+    return {
+        key: min([start, *(known_starts[key] for known_starts in known if key in known_starts)])
+        for key, start in starts.items()
+    }
 
 
 def _name(instant: datetime) -> str:
@@ -85,13 +88,13 @@ def _name(instant: datetime) -> str:
 
 
 def clamped(offsets: dict[str, int], before: Cut | None, after: Cut | None) -> dict[str, int]:
-    """`offsets`, never below the cut before nor above the one after: timestamps may run backwards, cuts not."""
+    """`offsets`, never below the cut before nor above the cut after: timestamps may run backwards, cuts not."""
     out = dict(offsets)
     if before:
         for partition, offset in before.offsets.items():
             out[partition] = max(out.get(partition, offset), offset)
     if after:
-        # A partition that a later cut does not know begins behind that one, at its log's start.
+        # A partition that a later cut does not know begins behind that cut, at its log's start.
         out = {
             partition: min(offset, after.offsets[partition])
             for partition, offset in out.items()

@@ -3,8 +3,8 @@
 
 A record keeps its position and its timestamp; key, value and headers are null, and its mark says that it counts for
 nothing. So spans, counts and proofs stay as they were. Objects are not changed: a new object is put next to the old
-one, then recorded (`sources/<source>/erased/…`), then manifests name the new object, and the old one is removed last.
-What was interrupted goes on from what is recorded.
+one, then recorded (`sources/<source>/erased/…`), then manifests name the new object, and the old
+object is removed last. What was interrupted goes on from what is recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rewritten(BaseModel):
 
     was: LandedObject
     now: LandedObject
-    records: int = Field(description="Whose payload is not in the new one")
+    records: int = Field(description="Whose payload is not in the new object")
 
 
 class Erased(BaseModel):
@@ -150,7 +150,7 @@ def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
 
 
 def _landings(lake: Lake, source: str) -> Iterator[Manifest]:
-    """The manifests whose landing is there; a replay has the objects of another one."""
+    """The manifests whose landing is there; a replay has the objects of another landing."""
     for manifest in _manifests(lake, source):
         if (
             manifest.objects
@@ -163,7 +163,7 @@ def _landings(lake: Lake, source: str) -> Iterator[Manifest]:
 def _rewrite(
     lake: Lake, manifest: Manifest, positions: Positions, scratch: Path
 ) -> Iterator[tuple[LandedObject, Path, int]]:
-    """Of each object that holds payload of some positions: the object, the new one as a file, of how many records."""
+    """Each object that holds payload of some positions, the new object as a file, and the number of records."""
     read = [(range_.topic_partition.key, (range_.start, range_.end)) for range_ in manifest.ranges]
     if read and not any(meet([span], positions.get(key, [])) for key, span in read):
         return

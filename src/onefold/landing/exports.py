@@ -95,12 +95,15 @@ class ExportSource:
         """
         everything = self._pinned(None, everything=True)
         by_age = {info.key: (info.modified, info.key) for info in self.store.list()}
-        values = sorted((one for one in everything.objects if one.role == "values"), key=lambda one: by_age[one.name])
+        values = sorted(
+            (object_ for object_ in everything.objects if object_.role == "values"),
+            key=lambda object_: by_age[object_.name],
+        )
         taken: list[PinnedObject] = []
-        while values and sum(one.size for one in taken) < count * _SMALLEST:
+        while values and sum(object_.size for object_ in taken) < count * _SMALLEST:
             taken.append(values.pop())
-        groups = {self.layout.group_of(one.name) for one in taken}
-        wanted = [one for one in everything.objects if self.layout.group_of(one.name) in groups]
+        groups = {self.layout.group_of(object_.name) for object_ in taken}
+        wanted = [object_ for object_ in everything.objects if self.layout.group_of(object_.name) in groups]
         return everything.model_copy(update={"objects": wanted})
 
     def land(self, plan: ObjectsPlan, batch: str, attempt: str) -> Landed:
@@ -110,14 +113,16 @@ class ExportSource:
             ExportChangedError: an object is gone or is not the pinned one any more.
         """
         with ThreadPoolExecutor(AT_ONCE) as pool:  # the first that fails, in the plan's order, ends the rest
-            copies = pool.map(lambda one: self._copy(one[1], batch, attempt, one[0]), enumerate(plan.objects))
+            copies = pool.map(
+                lambda numbered: self._copy(numbered[1], batch, attempt, numbered[0]), enumerate(plan.objects)
+            )
             objects = list(copies)
         if self.layout.shows_log:
             return land_segments(self.lake, self.dataset, batch, attempt, objects)
         return Landed(objects)
 
     def landed(self, landed: Landed) -> None:
-        """Nobody waits for it."""
+        """Nothing waits for it."""
 
     def _copy(self, pinned: PinnedObject, batch: str, attempt: str, number: int) -> LandedObject:
         # Numbered and plain: an exporter's name may hold what a path or a glob cannot.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from onefold.errors import OnefoldError
 from onefold.jvm_errors import cause_of
 from onefold.landing.cuts import OffsetRange
+from onefold.landing.earlier_landings import EarlierLanding
 from onefold.landing.manifest import Hole
-from onefold.landing.standing import Standing
 from onefold.offsets import Range, TopicPartition, meet, merged, minus, size
 from onefold.vocabulary import HoleKind
 
@@ -46,7 +46,7 @@ class Explained:
 
     def take(self, where: TopicPartition, found: Found) -> None:
         """Add what was found in one partition."""
-        self.holes += [_hole(where, *one) for one in found.holes]
+        self.holes += [_hole(where, *range_) for range_ in found.holes]
         self.lose(where, merged(found.lost))
         for reason, ranges in found.unknown.items():
             self.leave(where, merged(ranges), reason)
@@ -86,8 +86,8 @@ def missing_of(ranges: list[OffsetRange], present: dict[str, list[Range]], known
     found = []
     for key, ours in groupby(sorted(ranges, key=_key), _key):
         own = list(ours)
-        there = [*present.get(key, []), *((one.start, one.end) for one in known if one.topic_partition.key == key)]
-        if missing := minus(((one.start, one.end) for one in own), there):
+        there = [*present.get(key, []), *((hole.start, hole.end) for hole in known if hole.topic_partition.key == key)]
+        if missing := minus(((range_.start, range_.end) for range_ in own), there):
             found.append(Missing(own[0].topic_partition, missing))
     return found
 
@@ -101,24 +101,26 @@ def explain(missing: list[Missing], starts: dict[str, int], log: RawLog, policy:
 
     explained = Explained()
     not_cleaned = cache(partial(_not_cleaned, policy))
-    for one in missing:
-        where = one.where
-        expired = meet(one.ranges, [(0, starts.get(where.key, 0))])
+    for gap in missing:
+        where = gap.where
+        expired = meet(gap.ranges, [(0, starts.get(where.key, 0))])
         explained.leave(where, expired, EXPIRED)
         fetch = partial(log.fetch, where.topic, where.partition)
-        explained.take(where, classify(minus(one.ranges, expired), fetch, partial(not_cleaned, where.topic)))
+        explained.take(where, classify(minus(gap.ranges, expired), fetch, partial(not_cleaned, where.topic)))
     return explained
 
 
-def explain_standing(standing: list[Standing], present: dict[str, list[Range]], known: list[Hole]) -> Explained:
+def explain_earlier_landings(
+    landings: list[EarlierLanding], present: dict[str, list[Range]], known: list[Hole]
+) -> Explained:
     """Say what the offsets are that were to be read from other landings and were not there."""
     explained = Explained()
-    for other in standing:
-        for one in missing_of(other.ranges, present, known):
-            if other.examined:
-                explained.lose(one.where, one.ranges)
+    for landing in landings:
+        for missing in missing_of(landing.ranges, present, known):
+            if landing.examined:
+                explained.lose(missing.where, missing.ranges)
             else:
-                explained.leave(one.where, one.ranges, UNEXAMINED)
+                explained.leave(missing.where, missing.ranges, UNEXAMINED)
     return explained
 
 
@@ -133,15 +135,15 @@ def _not_cleaned(policy: Policy, topic: str) -> str:
 
 
 def counted(ranges: list[OffsetRange]) -> str:
-    """How many offsets there are, and where the first one is."""
-    first = min(ranges, key=lambda one: (one.topic_partition.key, one.start))
-    where, many = first.topic_partition, size((one.start, one.end) for one in ranges)
+    """How many offsets there are, and where the first is."""
+    first = min(ranges, key=lambda range_: (range_.topic_partition.key, range_.start))
+    where, many = first.topic_partition, size((range_.start, range_.end) for range_ in ranges)
     some = "1 offset" if many == 1 else f"{many} offsets"
     return f"{some} (the first: {where.topic}, partition {where.partition}, offset {first.start})"
 
 
-def _key(one: OffsetRange) -> str:
-    return one.topic_partition.key
+def _key(range_: OffsetRange) -> str:
+    return range_.topic_partition.key
 
 
 def _hole(where: TopicPartition, start: int, end: int, kind: HoleKind) -> Hole:

@@ -1,4 +1,4 @@
-"""Incarnations: a topic that was deleted and created anew is another one, though its name is the same."""
+"""Incarnations: a topic that was deleted and created again is another topic, though its name is the same."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def incarnation_of(lake: Lake, cluster: str, topic: str, topic_id: str, *, dry_r
     number = 1
     while True:
         key = lake_keys.incarnation(cluster, topic, number)
-        standing = lake.get(key, Incarnation)
-        if standing is None and not dry_run:
-            standing = lake.put_first(key, Incarnation(topic_id=topic_id, seen=datetime.now(UTC)))
-        if standing is None or standing.topic_id == topic_id:
+        seen = lake.get(key, Incarnation)
+        if seen is None and not dry_run:
+            seen = lake.put_first(key, Incarnation(topic_id=topic_id, seen=datetime.now(UTC)))
+        if seen is None or seen.topic_id == topic_id:
             return number
         number += 1

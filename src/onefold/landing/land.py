@@ -40,7 +40,7 @@ def plan_batch(
     dry_run: bool = False,
 ) -> Plan:
     """Decide what a batch reads, once: an interval that was planned before keeps its plan, and without an interval a
-    `run`, where whoever asks has a name and may ask again.
+    `run` keeps its own, where the caller names one and may call again.
 
     An interval's plan is the dataset's at once; any other one when it is landed, for if this process is killed
     before, planning again must find the same objects. With `dry_run` nothing is written.
@@ -53,16 +53,16 @@ def plan_batch(
     plan = stored or source_of(lake, dataset, export).plan(interval, dry_run=dry_run)
     if dry_run or (plan.empty and not interval):
         return plan
-    standing = stored or put_plan(lake, plan)
-    if export and standing != plan and not lake.storage.stat(lake_keys.manifest(plan.source, plan.batch)):
-        standing = replace_plan(lake, plan)  # the same objects, brought to another place: the first may be gone
+    kept = stored or put_plan(lake, plan)
+    if export and kept != plan and not lake.storage.stat(lake_keys.manifest(plan.source, plan.batch)):
+        kept = replace_plan(lake, plan)  # the same objects, brought to another place: the first may be gone
     if interval:
-        take_plan(lake, dataset.name, standing)
+        take_plan(lake, dataset.name, kept)
     elif run and not stored:
-        first = lake.put_first(lake_keys.run(dataset.name, run), OfRun(source=standing.source, batch=standing.batch))
-        standing = plan_of(lake, first.source, first.batch)
+        first = lake.put_first(lake_keys.run(dataset.name, run), OfRun(source=kept.source, batch=kept.batch))
+        kept = plan_of(lake, first.source, first.batch)
     fault_point("after_plan")
-    return standing
+    return kept
 
 
 def land_batch(
@@ -81,10 +81,10 @@ def land_batch(
     """
     plan = find_plan(lake, dataset, batch)
     key = lake_keys.manifest(plan.source, batch)
-    if standing := lake.get(key, Manifest):
-        _check(lake, standing)
+    if landed_before := lake.get(key, Manifest):
+        _check(lake, landed_before)
         take_plan(lake, dataset.name, plan)
-        return standing
+        return landed_before
     done: Callable[[], None] | None = None
     attempt = attempt or new_attempt()
     if plan.decided:
@@ -165,11 +165,11 @@ def check_bytes(lake: Lake, manifest: Manifest) -> None:
     """
     check_not_cleared(lake, manifest.source, manifest.landing)
 
-    def check(one: LandedObject) -> None:
-        _check_one(lake, manifest, one)
-        if (found := lake.storage.digest(one.key)) != one.sha256:
-            problem = f"holds other bytes than were landed: their SHA-256 is {found}, not {one.sha256}"
-            raise LandedBytesMissingError(manifest.batch, one.key, problem)
+    def check(object_: LandedObject) -> None:
+        _check_object(lake, manifest, object_)
+        if (found := lake.storage.digest(object_.key)) != object_.sha256:
+            problem = f"holds other bytes than were landed: their SHA-256 is {found}, not {object_.sha256}"
+            raise LandedBytesMissingError(manifest.batch, object_.key, problem)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         deque(pool.map(check, manifest.objects), maxlen=0)
@@ -178,13 +178,13 @@ def check_bytes(lake: Lake, manifest: Manifest) -> None:
 def _check(lake: Lake, manifest: Manifest) -> None:
     if lake.storage.stat(lake_keys.cleared(manifest.source, manifest.landing)):
         return  # who needs the bytes says so
-    for one in manifest.objects:
-        _check_one(lake, manifest, one)
+    for object_ in manifest.objects:
+        _check_object(lake, manifest, object_)
 
 
-def _check_one(lake: Lake, manifest: Manifest, one: LandedObject) -> None:
-    info = lake.storage.stat(one.key)
+def _check_object(lake: Lake, manifest: Manifest, object_: LandedObject) -> None:
+    info = lake.storage.stat(object_.key)
     if info is None:
-        raise LandedBytesMissingError(manifest.batch, one.key, "is gone")
-    if info.size != one.size:
-        raise LandedBytesMissingError(manifest.batch, one.key, f"has {info.size} bytes, not {one.size}")
+        raise LandedBytesMissingError(manifest.batch, object_.key, "is gone")
+    if info.size != object_.size:
+        raise LandedBytesMissingError(manifest.batch, object_.key, f"has {info.size} bytes, not {object_.size}")

@@ -1,4 +1,4 @@
-"""Live topics as a source: exact ranges between cuts, read by whoever has a Spark session."""
+"""Live topics as a source: exact ranges between cuts, read by a step that has a Spark session."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from onefold.kafka.condition import Activity, Where
 from onefold.kafka.connection import client_settings, java_settings
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange, cut_at, cut_of, ranges_between
-from onefold.landing.epochs import Epochs, cut_since, marked, suspected
-from onefold.landing.holes import Explained, Missing, counted, explain, explain_standing, missing_of
+from onefold.landing.earlier_landings import EarlierLanding, find_earlier_landings, first_landed
+from onefold.landing.holes import Explained, Missing, counted, explain, explain_earlier_landings, missing_of
 from onefold.landing.incarnations import incarnation_of
+from onefold.landing.leader_epochs import Epochs, cut_since, marked, suspected
 from onefold.landing.manifest import Hole, LandedObject, in_order
 from onefold.landing.plan import Interval, RangesPlan, of_kind, taken_plans
 from onefold.landing.source import Landed
-from onefold.landing.standing import Standing, first_landed, standing_for
 from onefold.offsets import Position, Range, TopicPartition, minus, newest_of
 from onefold.vocabulary import HoleKind
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _LATEST = (2**63 - 1) // 1000
 """The milliseconds that are a number of microseconds, too, which is what Spark makes of them."""
-Read = Callable[[list[OffsetRange], list[Standing], dict[str, str], str], dict[str, list[Range]]]
+Read = Callable[[list[OffsetRange], list[EarlierLanding], dict[str, str], str], dict[str, list[Range]]]
 """Writes the records of exact ranges, and of parts of other landings, as objects below a URI; by the JVM client's
 settings. It returns the offsets that the objects hold, as read from them, by TopicPartition.key."""
 
@@ -67,7 +67,7 @@ class LiveSource:
     # Plan.
 
     def plan(self, interval: Interval | None, *, dry_run: bool = False) -> RangesPlan:
-        """The ranges between an interval's two cuts; without one, every offset that is in no plan yet.
+        """The ranges between an interval's two cuts; without an interval, every offset that is in no plan yet.
 
         Raises:
             NotSettledError: the interval is not over for as long as `schedule.settle` says.
@@ -80,8 +80,8 @@ class LiveSource:
         self._check_settled(interval)
         source = self.dataset.source_id
         start, end = (cut_at(self.lake, source, at, self, dry_run=dry_run) for at in (interval.start, interval.end))
-        ranges = [one for one in ranges_between(start, end) if one.start < one.end]
-        # A topic that was gone when the start was cut is told by the interval before.
+        ranges = [range_ for range_ in ranges_between(start, end) if range_.start < range_.end]
+        # The interval before reports a topic that was gone when the start was cut.
         notes = self._gone({key: start.offsets[key] for key in start.starts if key in start.offsets})
         return RangesPlan(source=source, interval=interval, ranges=ranges, notes=notes + self._held_back(end.offsets))
 
@@ -90,8 +90,8 @@ class LiveSource:
         plans = of_kind(taken_plans(self.lake, self.dataset.name), RangesPlan)
         planned: dict[str, list[Range]] = {}
         for plan in plans:
-            for one in plan.ranges:
-                planned.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+            for range_ in plan.ranges:
+                planned.setdefault(range_.topic_partition.key, []).append((range_.start, range_.end))
             end = cut_of(self.lake, plan.source, plan.interval.end) if plan.interval else None
             for key, offset in end.offsets.items() if end else ():
                 planned.setdefault(key, []).append((offset, offset))
@@ -102,9 +102,9 @@ class LiveSource:
             for key, where in sorted(self._partitions.items())
             for start, end in minus([(min(starts[key], firsts.get(key, starts[key])), ends[key])], planned.get(key, []))
         ]
-        told = {note for plan in plans for note in plan.notes}
+        earlier_notes = {note for plan in plans for note in plan.notes}
         gone = self._gone({key: max(end for _, end in found) for key, found in planned.items()})
-        notes = [note for note in gone if note not in told] + self._held_back(ends)
+        notes = [note for note in gone if note not in earlier_notes] + self._held_back(ends)
         return RangesPlan(source=self.dataset.source_id, ranges=ranges, notes=notes)
 
     def _check_settled(self, interval: Interval) -> None:
@@ -116,9 +116,9 @@ class LiveSource:
     # What `cut_at` asks.
 
     def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
-        """For each partition the first offset at or after an instant, at most the last stable one.
+        """For each partition the first offset at or after an instant, at most the last stable offset.
 
-        A timestamp later than now says nothing: behind such a record the log is read for the next one. What the log
+        A timestamp later than now says nothing: behind such a record the log is read for the next record. What the log
         has lost is looked for in the source's landing.
         """
         now = datetime.now(UTC)
@@ -136,7 +136,7 @@ class LiveSource:
     def beginnings(self, known: Collection[str]) -> dict[str, int]:
         """For each partition where its log starts; of those not `known`, where what was landed of it starts."""
         starts = self.log_starts()
-        lost = [one for one in self._lost(starts, {}) if one.topic_partition.key not in known]
+        lost = [range_ for range_ in self._lost(starts, {}) if range_.topic_partition.key not in known]
         return starts | first_landed(self.lake, self.dataset.source_id, lost)
 
     def _lost(self, starts: dict[str, int], floors: dict[str, int]) -> list[OffsetRange]:
@@ -155,7 +155,7 @@ class LiveSource:
     def _gone(self, known: dict[str, int]) -> list[str]:
         """A note on each partition that is not there any more; `known` are the first offsets that were not planned."""
         return [
-            f"{was.topic}, partition {was.partition}: the topic is gone (deleted, or created anew); "
+            f"{was.topic}, partition {was.partition}: the topic is gone (deleted, or created again); "
             f"what it may have held from offset {offset} on was never read"
             for key, offset in sorted(known.items())
             if key not in self._partitions and (was := TopicPartition.of(key))
@@ -184,11 +184,11 @@ class LiveSource:
         opener = activity.opener(where, offset)
         begun = opener.since if opener else None
         since = begun or self.cluster.timestamp_at(where, offset)
-        told = f" of {opener}" if opener else ""
+        description = f" of {opener}" if opener else ""
         if since:
             word, age = "begun" if begun else "whose first record is of", max(datetime.now(UTC) - since, timedelta(0))
-            told += f", {word} {since:%Y-%m-%dT%H:%M:%SZ} ({span_text(age)} ago),"
-        return told
+            description += f", {word} {since:%Y-%m-%dT%H:%M:%SZ} ({span_text(age)} ago),"
+        return description
 
     @cached_property
     def _partitions(self) -> dict[str, TopicPartition]:
@@ -236,15 +236,15 @@ class LiveSource:
             ClusterUnavailableError: the brokers do not answer.
         """
         assert self.read is not None, "landing a live topic needs a Spark session"
-        self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is told as a hole
+        self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is a hole
         readable, gone = self._still_there(plan.ranges)
-        standing, holes = standing_for(self.lake, self.dataset.source_id, gone)
+        earlier, holes = find_earlier_landings(self.lake, self.dataset.source_id, gone)
         prefix = lake_keys.landed(self.dataset.source_id, batch, attempt, "")
         explained = Explained()
-        if readable or standing:
-            present = self._read(readable, [one for one in standing if one.uris], batch, prefix)
+        if readable or earlier:
+            present = self._read(readable, [landing for landing in earlier if landing.uris], batch, prefix)
             self._check_there(batch, readable)
-            explained = self._explained(batch, readable, standing, present, holes)
+            explained = self._explained(batch, readable, earlier, present, holes)
             if explained.holes:  # the batches that were looked at have to be of the same topic
                 self._check_there(batch, readable)
         objects = [self._object(info.key, info.size) for info in self.lake.storage.list(prefix) if _is_data(info.key)]
@@ -262,11 +262,13 @@ class LiveSource:
         """The logs' newest leader epochs, what of earlier landings is not in them any more, and notes on that.
 
         Asked when the read is over, so that no epoch is newer than what was read knows of; and in this order, so that
-        a log that is cut meanwhile is told at the next landing.
+        the next landing reports a log that is cut meanwhile.
         """
-        partitions = {one.topic_partition.key: one.topic_partition for one in ranges}
-        epochs = self.cluster.epochs((one.topic, one.partition) for one in partitions.values())
-        newest = {key: epochs[at] for key, one in partitions.items() if (at := (one.topic, one.partition)) in epochs}
+        partitions = {range_.topic_partition.key: range_.topic_partition for range_ in ranges}
+        epochs = self.cluster.epochs((where.topic, where.partition) for where in partitions.values())
+        newest = {
+            key: epochs[at] for key, where in partitions.items() if (at := (where.topic, where.partition)) in epochs
+        }
         if not (suspects := suspected(self._epochs.marks, newest)):
             return newest, [], []
         from onefold.kafka.raw_log import RawLog
@@ -277,11 +279,11 @@ class LiveSource:
     def _mark(self, landed: Landed) -> None:
         """Remember under which leader epochs the logs were read."""
         marks = dict(self._epochs.marks)
-        for one in landed.ranges:
-            key = one.topic_partition.key
+        for range_ in landed.ranges:
+            key = range_.topic_partition.key
             if key in landed.epochs:
                 cut = [(gone.start, gone.end) for gone in landed.replaced if gone.topic_partition.key == key]
-                marks[key] = marked(marks.get(key, {}), landed.epochs[key], one.end, cut)
+                marks[key] = marked(marks.get(key, {}), landed.epochs[key], range_.end, cut)
         self.lake.put(lake_keys.epochs(self.dataset.source_id), Epochs(marks=marks))
 
     @property
@@ -296,10 +298,10 @@ class LiveSource:
         self._mark(landed)
         try:
             ends: dict[tuple[str, int], int] = {}
-            for one in landed.ranges:
-                if one.topic_partition.key in self._partitions:
-                    where = (one.topic_partition.topic, one.topic_partition.partition)
-                    ends[where] = max(one.end, ends.get(where, 0))
+            for range_ in landed.ranges:
+                if range_.topic_partition.key in self._partitions:
+                    where = (range_.topic_partition.topic, range_.topic_partition.partition)
+                    ends[where] = max(range_.end, ends.get(where, 0))
             self.cluster.commit_upwards(self.group, ends)
         except (ClusterUnavailableError, ClusterRefusedError, ClientSettingsError, UnknownTopicError) as error:
             _LOG.warning("the offsets of group %s were not committed: %s", self.group, error)
@@ -313,26 +315,31 @@ class LiveSource:
         """The parts of ranges that the logs hold, and what is gone at their ends."""
         starts, ends = self.log_starts(), self.cluster.ends(self._names)
         readable, holes = [], []
-        for one in ranges:
-            where = one.topic_partition
+        for range_ in ranges:
+            where = range_.topic_partition
             if where.key not in self._partitions:
-                holes.append(_hole(where, one.start, one.end, HoleKind.DELETED))
+                holes.append(_hole(where, range_.start, range_.end, HoleKind.DELETED))
                 continue
-            low = min(max(one.start, starts[where.key]), one.end)
-            high = max(min(one.end, ends[where.topic, where.partition]), low)
-            holes += [_hole(where, one.start, low, HoleKind.RETENTION), _hole(where, high, one.end, HoleKind.TRUNCATED)]
+            low = min(max(range_.start, starts[where.key]), range_.end)
+            high = max(min(range_.end, ends[where.topic, where.partition]), low)
+            holes += [
+                _hole(where, range_.start, low, HoleKind.RETENTION),
+                _hole(where, high, range_.end, HoleKind.TRUNCATED),
+            ]
             readable.append(OffsetRange(topic_partition=where, start=low, end=high))
-        return [one for one in readable if one.start < one.end], [hole for hole in holes if hole.start < hole.end]
+        return [range_ for range_ in readable if range_.start < range_.end], [
+            hole for hole in holes if hole.start < hole.end
+        ]
 
     def _read(
-        self, ranges: list[OffsetRange], standing: list[Standing], batch: str, prefix: str
+        self, ranges: list[OffsetRange], earlier: list[EarlierLanding], batch: str, prefix: str
     ) -> dict[str, list[Range]]:
         assert self.read is not None
-        if not (ranges or standing):
+        if not (ranges or earlier):
             return {}
         client = java_settings(client_settings(self.lake.settings, self.connection))
         try:
-            return self.read(ranges, standing, client, self.lake.storage.uri_of(prefix))
+            return self.read(ranges, earlier, client, self.lake.storage.uri_of(prefix))
         except OnefoldError:
             raise
         except Exception as error:  # whatever Spark says: the brokers are gone, the disk is full
@@ -343,9 +350,9 @@ class LiveSource:
 
     def _check_stamps(self, batch: str, ranges: list[OffsetRange]) -> None:
         """Name the first record whose timestamp is more than Spark's client can take."""
-        for one in ranges:
-            where = one.topic_partition
-            if found := self.cluster.first_beyond((where.topic, where.partition), one.start, one.end, _LATEST):
+        for range_ in ranges:
+            where = range_.topic_partition
+            if found := self.cluster.first_beyond((where.topic, where.partition), range_.start, range_.end, _LATEST):
                 offset, stamp = found
                 raise UnreadableStampError(batch, str(Position(where.topic, where.partition, offset)), stamp)
 
@@ -353,12 +360,12 @@ class LiveSource:
         self,
         batch: str,
         readable: list[OffsetRange],
-        standing: list[Standing],
+        earlier: list[EarlierLanding],
         present: dict[str, list[Range]],
         known: list[Hole],
     ) -> Explained:
         """What the offsets are that the landing does not hold; it is refused where they are records."""
-        explained = explain_standing(standing, present, known)
+        explained = explain_earlier_landings(earlier, present, known)
         if missing := missing_of(readable, present, known):
             explained.add(self._by_the_log(missing))
         if explained.lost:
@@ -378,8 +385,8 @@ class LiveSource:
             return explain(missing, starts, log, self.cluster.cleanup_policy)
 
     def _check_there(self, batch: str, ranges: list[OffsetRange]) -> None:
-        """Refuse what was read of a topic that is not the one that was planned any more."""
-        if deleted := {one.topic_partition.key for one in ranges} - set(self._look_up(missing_ok=True)):
+        """Refuse what was read of a topic that is not the planned topic any more."""
+        if deleted := {range_.topic_partition.key for range_ in ranges} - set(self._look_up(missing_ok=True)):
             raise LandingInterruptedError(batch, f"{', '.join(sorted(deleted))} was deleted while it was read")
 
     def _object(self, key: str, size: int) -> LandedObject:

@@ -139,7 +139,7 @@ def _notes(
         first, producers = min(start for start, _ in left), len([ranges for ranges in fates.open.values() if ranges])
         word = "producer has a transaction" if producers == 1 else "producers have transactions"
         notes.append(
-            f"{at}: {producers} {word} that no marker here ends, from offset {first} on: held until one is landed"
+            f"{at}: {producers} {word} that no marker here ends, from offset {first} on: held until a marker is landed"
         )
     return notes
 

@@ -57,7 +57,7 @@ class Hole(BaseModel):
 
 def in_order(holes: Iterable[Hole]) -> list[Hole]:
     """Holes by partition and offset."""
-    return sorted(holes, key=lambda one: (one.topic_partition.key, one.start))
+    return sorted(holes, key=lambda hole: (hole.topic_partition.key, hole.start))
 
 
 class Cleared(BaseModel):
@@ -71,7 +71,7 @@ class Cleared(BaseModel):
 
 
 class Replays(BaseModel):
-    """A landing that copies nothing: records of another one, which lie there."""
+    """A landing that copies nothing: records of another landing, which lie there."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -117,7 +117,8 @@ class Manifest(BaseModel):
     ranges: list[OffsetRange] = []
     holes: list[Hole] = []
     examined: bool = Field(
-        default=False, description="Whether holes name every missing offset of the ranges: another one is unexplained"
+        default=False,
+        description="Whether holes name every missing offset of the ranges: another missing offset is unexplained",
     )
     transactions: list[Transactions] = []
     damaged: list[OffsetRange] = Field(default=[], description="Offsets of damaged batches: no `holes` explain them")
@@ -136,8 +137,8 @@ class Manifest(BaseModel):
     @field_serializer("holes")
     def _by_partition_and_kind(self, holes: list[Hole]) -> dict[str, dict[str, list[Range]]]:
         found: dict[str, dict[str, list[Range]]] = {}
-        for one in holes:
-            found.setdefault(one.topic_partition.key, {}).setdefault(one.kind, []).append((one.start, one.end))
+        for hole in holes:
+            found.setdefault(hole.topic_partition.key, {}).setdefault(hole.kind, []).append((hole.start, hole.end))
         return found
 
     @field_validator("holes", mode="before")
@@ -156,7 +157,7 @@ class Manifest(BaseModel):
     @property
     def size(self) -> int:
         """Landed bytes."""
-        return sum(one.size for one in self.objects)
+        return sum(object_.size for object_ in self.objects)
 
     @property
     def bare(self) -> bool:
@@ -172,11 +173,13 @@ class Manifest(BaseModel):
     def digests(self) -> dict[str, str]:
         """What names the records of each object of values, by its name: its bytes and those of its companions."""
         companions: dict[str, list[str]] = {}
-        for one in self.objects:
-            if one.role != "values":
-                companions.setdefault(self.group_of(one.name), []).append(f"{one.role}:{one.sha256}")
+        for object_ in self.objects:
+            if object_.role != "values":
+                companions.setdefault(self.group_of(object_.name), []).append(f"{object_.role}:{object_.sha256}")
         values = self.of_role("values")
-        return {one.name: _with(one.digest, companions.get(self.group_of(one.name), ())) for one in values}
+        return {
+            object_.name: _with(object_.digest, companions.get(self.group_of(object_.name), ())) for object_ in values
+        }
 
     def group_of(self, name: str) -> str:
         """What an object of values shares with its companions, by its name."""
@@ -184,4 +187,4 @@ class Manifest(BaseModel):
 
     def of_role(self, role: str) -> list[LandedObject]:
         """The objects with a role: values, keys or headers."""
-        return [one for one in self.objects if one.role == role]
+        return [object_ for object_ in self.objects if object_.role == role]

@@ -33,7 +33,7 @@ class Interval(BaseModel):
 
     @property
     def name(self) -> str:
-        """As a part of file names; no two intervals share one."""
+        """As a part of file names; no two intervals share it."""
         return f"{_compact(self.start)}-{_compact(self.end)}"
 
 
@@ -385,17 +385,17 @@ def read_plan(lake: Lake, key: str) -> Plan | None:
 
 
 def put_plan(lake: Lake, plan: Plan) -> Plan:
-    """Write a plan once; the one that stands, which another driver may have written."""
+    """Write a plan once; the stored plan, which another driver may have written."""
     key = plan_key(plan.source, plan_name(plan))
     if lake.storage.put_if_absent(key, plan.model_dump_json(indent=1).encode()):
         return plan
-    standing = read_plan(lake, key)
-    assert standing is not None
-    return standing
+    stored = read_plan(lake, key)
+    assert stored is not None
+    return stored
 
 
 def replace_plan(lake: Lake, plan: Plan) -> Plan:
-    """Write a plan over one that names the same, elsewhere, and is not landed yet."""
+    """Write a plan over a plan that names the same objects elsewhere and is not landed yet."""
     lake.storage.write(plan_key(plan.source, plan_name(plan)), plan.model_dump_json(indent=1).encode())
     return plan
 

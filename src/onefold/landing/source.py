@@ -40,7 +40,7 @@ class Source(Protocol[SourcePlan]):
     """Makes plans of what there is, and brings what a plan names into the landing."""
 
     def plan(self, interval: Interval | None, *, dry_run: bool = False) -> SourcePlan:
-        """What an interval (or, without one, everything new) would read. With `dry_run` nothing is written."""
+        """What an interval (or, without an interval, everything new) would read. With `dry_run` nothing is written."""
         ...
 
     def newest(self, count: int) -> SourcePlan:

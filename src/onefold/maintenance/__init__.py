@@ -1,1 +1,1 @@
-"""What ages: branches, staging, small files, old snapshots, orphans, generations that nobody reads any more."""
+"""What ages: branches, staging, small files, old snapshots, orphans, generations that are not read any more."""

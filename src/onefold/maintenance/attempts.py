@@ -1,4 +1,4 @@
-"""Attempts that are over: published, or overtaken by a newer one. Their branches and scratch tables may go."""
+"""Attempts that are over: published, or overtaken by a newer attempt. Their branches and scratch tables may go."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def old_verdicts(
     published = {record.attempt for record in chain(lake, dataset, table.main.record)}
     verdicts = catalog.load_table((STAGING, name))
     # Where the snapshot that wrote a partition has expired, it was written before all that are left.
-    oldest = min((_instant(one.timestamp_ms) for one in verdicts.snapshots()), default=datetime.now(UTC))
+    oldest = min((_instant(snapshot.timestamp_ms) for snapshot in verdicts.snapshots()), default=datetime.now(UTC))
     before = datetime.now(UTC) - age
     written = {
         row["partition"]["attempt"]: at.replace(tzinfo=UTC) if (at := row["last_updated_at"]) else oldest

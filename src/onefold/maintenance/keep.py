@@ -56,5 +56,5 @@ class Maintained(BaseModel):
     files_rewritten: int = Field(default=0, description="Data and delete files that became fewer")
     snapshots_expired: int = 0
     orphans_removed: int = 0
-    reused: list[Reused] = Field(default=[], description="Identities that stand for two rows")
+    reused: list[Reused] = Field(default=[], description="Identities that two rows share")
     rows_proved: int = Field(default=0, description="Live rows, all of which have a key of their own")

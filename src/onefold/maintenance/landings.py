@@ -52,26 +52,30 @@ def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timed
         if (manifest := lake.get(info.key, Manifest)) and not manifest.replays and not manifest.bare
     ]
     done = everywhere - waiting(manifest for _, manifest in landed) - replayed
-    return [one for at, one in landed if at <= before and one.batch in done and not _gone(lake, one)]
+    return [
+        manifest for at, manifest in landed if at <= before and manifest.batch in done and not _gone(lake, manifest)
+    ]
 
 
 def clearable(lake: Lake, sources: Iterable[str], age: timedelta | None) -> tuple[list[Manifest], list[str]]:
     """`old_landings` of some sources (`age` None: all are kept), and the dataset files that cannot be read.
 
-    Nobody can tell what these read: while there are some, no landing goes.
+    What these read is unknown: while there are some, no landing goes.
     """
     if age is None:
         return [], []
     every, wrong = find_valid(lake.settings.datasets_folder)
     if wrong:
-        return [], [one.file for one in wrong]
-    known = [settle(lake, one) for one in every]
-    return [one for source in sources for one in old_landings(lake, source, readers_of(lake, source, known), age)], []
+        return [], [error.file for error in wrong]
+    known = [settle(lake, dataset) for dataset in every]
+    return [
+        manifest for source in sources for manifest in old_landings(lake, source, readers_of(lake, source, known), age)
+    ], []
 
 
 def clear_landing(lake: Lake, manifest: Manifest) -> None:
     """Say so, then remove the bytes; interrupted, the next call goes on."""
-    size = sum(one.size for one in manifest.objects)
+    size = sum(object_.size for object_ in manifest.objects)
     lake.put_first(
         lake_keys.cleared(manifest.source, manifest.batch),
         Cleared(batch=manifest.batch, bytes=size, at=datetime.now(UTC)),
@@ -81,7 +85,7 @@ def clear_landing(lake: Lake, manifest: Manifest) -> None:
 
 def readers_of(lake: Lake, source: str, datasets: Iterable[Dataset]) -> list[Dataset]:
     """The datasets that read a source, or have taken up a plan of it."""
-    return [one for one in datasets if one.source_id == source or source in _sources(lake, one)]
+    return [dataset for dataset in datasets if dataset.source_id == source or source in _sources(lake, dataset)]
 
 
 def sources_of(lake: Lake, dataset: Dataset) -> list[str]:

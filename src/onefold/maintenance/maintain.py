@@ -1,4 +1,4 @@
-"""Keep one dataset's tables small and quick, beside running batches, and never lose the chain of commit records."""
+"""Keep one dataset's tables small and quick, while batches run, and never lose the chain of commit records."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *,
             clear_landing(lake, manifest)
         for key in results:
             lake.storage.remove(key)
-    batches = [one.batch for one in landings]
+    batches = [landing.batch for landing in landings]
     of_lake = {"failed_landings": failed, "landings": batches, "unread": unread, "results": results}
     of_tables = _maintain_tables(session, lake, dataset, keep, dry_run=dry_run)
     return of_tables.model_copy(update=of_lake)
@@ -52,8 +52,8 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
     if not dry_run:
         ensure_views(session, lake, dataset)  # no reader is left on a table that goes
     waited = [document for pair in waiting(lake, dataset, table) for document in pair if document]
-    needed = {name for one in waited for name in _names(one)}
-    attempts = {one.attempt for one in waited if isinstance(one, Upserted)}
+    needed = {name for document in waited for name in _names(document)}
+    attempts = {document.attempt for document in waited if isinstance(document, Upserted)}
     found = Maintained(
         dataset=dataset.name,
         branches=old_branches(table, needed, keep.attempts),
@@ -73,14 +73,14 @@ def _maintain_tables(session: SparkSession, lake: Lake, dataset: Dataset, keep: 
     state = ".".join(table.identifier)
     verdicts = f"{STAGING}.{verdict_name(dataset)}"
     tables = [state, verdicts] if session.catalog.tableExists(f"{CATALOG}.{verdicts}") else [state]
-    rewritten = sum(compact(session, one) for one in tables)
+    rewritten = sum(compact(session, table) for table in tables)
     now = datetime.now(UTC)
     expired = 0
     table = StateTable(lake, dataset)
     if _carried(table):
         kept = {state: table.reach(KEPT)}
-        expired = sum(expire(session, one, now - keep.snapshots, kept.get(one, KEPT)) for one in tables)
-    orphans = sum(remove_orphans(session, one, now - keep.orphans) for one in tables)
+        expired = sum(expire(session, table, now - keep.snapshots, kept.get(table, KEPT)) for table in tables)
+    orphans = sum(remove_orphans(session, table, now - keep.orphans) for table in tables)
     done = {"files_rewritten": rewritten, "snapshots_expired": expired, "orphans_removed": orphans}
     return found.model_copy(update=done)
 
@@ -100,19 +100,19 @@ def _carried(table: StateTable) -> bool:
 
 
 def _over(lake: Lake, dataset: Dataset, keep: Keep) -> list[str]:
-    """Generations whose time is over: retired by a rebuild, or never published; but not one that readers still see, for
-    its rebuild was killed at the end, nor one that is being folded."""
+    """Generations whose time is over: retired by a rebuild, or never published. Not a generation that readers
+    still see, because its rebuild was killed at the end, nor a generation that is being folded."""
     published = lake.get(lake_keys.generation(dataset), Generation)
     if published is None:
         return []
     used = {dataset.generation, published.generation, begun_rebuild(lake, dataset, published)}
     found = []
-    for one in generations_of(lake, dataset):
-        if one not in used and (table := find_state(lake, dataset, one)):
-            retired = lake.get(lake_keys.retired(dataset, one), Retired)
+    for generation in generations_of(lake, dataset):
+        if generation not in used and (table := find_state(lake, dataset, generation)):
+            retired = lake.get(lake_keys.retired(dataset, generation), Retired)
             moved = datetime.fromtimestamp(table.table.metadata.last_updated_ms / 1000, UTC)
             if (retired.at if retired else moved) <= datetime.now(UTC) - keep.generations:
-                found.append(one)
+                found.append(generation)
     return found
 
 

@@ -6,7 +6,7 @@ catalog), the newest metadata whose files are all there takes its place. Coverag
 a table that goes back to an earlier state takes later batches up again with the next run.
 
 A metadata file may be of a commit that the catalog never took: its writer died before it asked. Such a commit was
-about to be made by right, and is as good as one that was made.
+about to be made by right, and is as good as a commit that was made.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def find_lost(lake: Lake) -> list[Recovered]:
             states[match["namespace"], match["name"]].append((int(match["number"]), key))
     catalog = open_catalog(lake)
     known = [table for space in catalog.list_namespaces() for table in catalog.list_tables(space) if len(table) == 2]
-    if known and not states:  # a disk that is not mounted, a prefix that is another one
+    if known and not states:  # a disk that is not mounted, a prefix that is another
         raise UsageError(
             f"the catalog knows {len(known)} tables, and nothing lies in {lake.warehouse}. Is ONEFOLD_LAKE the lake "
             "that belongs to the catalog, and is it there? Nothing was changed."

@@ -9,14 +9,14 @@ from pyspark.sql import SparkSession
 from onefold.tables.names import CATALOG
 
 _COMPACTION = {"delete-file-threshold": "1", "remove-dangling-deletes": "true"}
-"""A data file that has deletes is written anew; the rest as Iceberg's defaults have it."""
+"""A data file that has deletes is rewritten; the rest as Iceberg's defaults have it."""
 _MANIFEST_SIZE = "commit.manifest.target-size-bytes"
 KEPT = 5
 """Snapshots that stay whatever their age: readers may be on them, and a rollback needs some."""
 
 
 def compact(session: SparkSession, table: str) -> int:
-    """Write small files, and those that have deletes, anew; how many files became fewer."""
+    """Rewrite small files, and those that have deletes; how many files became fewer."""
     options = ", ".join(f"'{name}', '{value}'" for name, value in _COMPACTION.items())
     data = _call(session, "rewrite_data_files", f"table => '{table}', options => map({options})")
     deletes = _call(session, "rewrite_position_delete_files", f"table => '{table}'")
@@ -31,9 +31,9 @@ def forget_verdicts(session: SparkSession, table: str, attempts: list[str]) -> N
 
 
 def rewrite_manifests(session: SparkSession, table: str) -> None:
-    """Write manifests anew: entries of files that were replaced, with their columns' bounds, are not in them.
+    """Rewrite manifests: entries of files that were replaced, with their columns' bounds, are not in them.
 
-    Iceberg leaves a single one as it is, if it need not be split: so it has to be.
+    Iceberg leaves a single manifest as it is, if it need not be split: so it has to be.
     """
     data = session.sql(f"SELECT length FROM {CATALOG}.{table}.manifests WHERE content = 0").collect()
     if len(data) == 1:

@@ -1,4 +1,4 @@
-"""What only a look at every row can tell, on a schedule of its own.
+"""What only a look at every row can find, on a schedule of its own.
 
 The full proof of L3, which the gate proves batch by batch; and identities that came again under another key in another
 batch, which no batch goes to look for.
@@ -28,30 +28,33 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
     """Count the live rows of `main`, each of which must have a key of its own; only key and state are read.
 
     Raises:
-        RepeatedKeysError: keys stand more than once.
+        RepeatedKeysError: keys have more than one live row.
     """
     if find_state(lake, dataset) is None:
         return 0
     live = session.table(state_table(dataset)).where(F.col(S.STATE) == RowState.LIVE)
     keys = live.groupBy(C.KEY).agg(F.count("*").alias("rows"))
     twice = F.col("rows") > 1
-    told = keys.agg(F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"), F.count_if(twice).alias("repeated")).first()
-    assert told is not None
-    if told.repeated:
+    counts = keys.agg(F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"), F.count_if(twice).alias("repeated")).first()
+    assert counts is not None
+    if counts.repeated:
         names = dataset.row_key_columns or [C.KEY]
         shown = live.join(keys.where(twice).limit(EXAMPLES), C.KEY, "left_semi").select(*names).distinct().toJSON()
-        told_keys = tuple(masked_json(dataset, key) for key in sorted(shown.collect()))
-        raise RepeatedKeysError(dataset.name, state_table(dataset), int(told.repeated), told_keys)
-    return int(told.rows)
+        masked_keys = tuple(masked_json(dataset, key) for key in sorted(shown.collect()))
+        raise RepeatedKeysError(dataset.name, state_table(dataset), int(counts.repeated), masked_keys)
+    return int(counts.rows)
 
 
 def find_reused(session: SparkSession, lake: Lake, dataset: Dataset) -> list[Reused]:
-    """The narrow identities that stand for two rows of `main`, held and deleted ones included; no payload is read.
+    """The narrow identities that two rows of `main` share, held and deleted ones included; no payload is read.
 
-    Of a row that was replaced the identity is gone, and nothing tells of it.
+    Of a row that was replaced the identity is gone, and is not found.
     """
     if find_state(lake, dataset) is None:
         return []
     hidden = {level for level in dataset.narrow if any(map(dataset.masks, dataset.level_expressions(level)))}
     found = reused_identities(with_structs(session.table(state_table(dataset))), dataset)
-    return [one.model_copy(update={"identity": digest(one.identity)}) if one.level in hidden else one for one in found]
+    return [
+        reused.model_copy(update={"identity": digest(reused.identity)}) if reused.level in hidden else reused
+        for reused in found
+    ]

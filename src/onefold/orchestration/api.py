@@ -51,13 +51,13 @@ class Api:
         return dict(answer.json())
 
     def run(self, dag: str, run_id: str) -> dict[str, Any] | None:
-        """A run as it stands; None where a busy server does not say (the next time will do)."""
-        return self._told(f"/api/v2/dags/{dag}/dagRuns/{run_id}")
+        """A run as it is now; None where a busy server does not answer (the next time will do)."""
+        return self._get(f"/api/v2/dags/{dag}/dagRuns/{run_id}")
 
     def tasks(self, dag: str, run_id: str) -> list[dict[str, Any]]:
-        """The task instances of a run as they stand; none where a busy server does not say."""
-        told = self._told(f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances") or {}
-        return list(told.get("task_instances", []))
+        """The task instances of a run as they are now; none where a busy server does not answer."""
+        answer = self._get(f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances") or {}
+        return list(answer.get("task_instances", []))
 
     def returned(self, dag: str, run_id: str, task: str) -> Any:
         """What a task of a run returned."""
@@ -66,7 +66,7 @@ class Api:
         answer.raise_for_status()
         return answer.json()["value"]
 
-    def _told(self, place: str) -> dict[str, Any] | None:
+    def _get(self, place: str) -> dict[str, Any] | None:
         try:
             answer = self.client.get(place)
         except httpx.HTTPError:

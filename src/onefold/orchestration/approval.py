@@ -1,4 +1,4 @@
-"""What whoever approves a decision reads: Markdown, in which nothing that others wrote can pass for ours."""
+"""What the approver of a decision reads: Markdown, in which nothing that others wrote can pass for ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onefold.report.page import fields_of, position
 _MEANS = {
     "release": "It is published as it is, if its gate finds the same values again.",
     "discard": "It goes back to landed: branch, staging and attempts are dropped. Then clear its own run from dedup "
-    "on, or let `onefold run` do it anew.",
+    "on, or let `onefold run` fold it again.",
     "skip": "It is covered and nothing of it is used: no row changes.",
     "replay": "What is in its quarantine is folded again, as a batch of its own with a gate of its own.",
 }
@@ -45,9 +45,9 @@ def body_of(
     else:
         parts.append("**Red checks**\n\n" + "\n".join(_red(gate, request)))
     if made.kind == "release" and made.carried:
-        parts.append("**Stays waived**\n\n" + "\n".join(f"- {_code(one.words)}" for one in made.carried))
+        parts.append("**Stays waived**\n\n" + "\n".join(f"- {_code(waiver.words)}" for waiver in made.carried))
     if made.kind == "release" and gate and (sides := list(_sides(gate))):
-        parts.append("**Which record stands, once it is published**\n\n" + "\n".join(sides))
+        parts.append("**Which record wins, once it is published**\n\n" + "\n".join(sides))
     return "\n\n".join([*parts, f"[Report]({report_link(dataset.name, request.batch)})"])
 
 
@@ -71,20 +71,21 @@ def _describe(check: CheckResult, request: Request) -> str:
 
 
 def _sides(gate: GateResult) -> Iterator[str]:
-    """Of each conflict the record that stands, the one that does not, and what of them differs."""
+    """Of each conflict the record that wins, the record that loses, and the values in which they differ."""
     conflicts = gate.examples.get("conflicts", [])
-    for one in conflicts[:SIDES]:
-        of_table = " of the table" if one["scope"] == "stored" else ""
-        sides = [_code(position(one["record"])), _code(position(one["other"])) + of_table]
-        values = [(field.name, [field.record, field.other]) for field in fields_of(one) if field.differs]
-        stands, falls = (0, 1) if one["won"] else (1, 0)
-        told = [f"{_code(name)} {_code(of[stands])}, not {_code(of[falls])}" for name, of in values]
-        yield f"- {sides[stands]} stands, {sides[falls]} does not" + (f": {'; '.join(told)}" if told else "")
+    for conflict in conflicts[:SIDES]:
+        of_table = " of the table" if conflict["scope"] == "stored" else ""
+        sides = [_code(position(conflict["record"])), _code(position(conflict["other"])) + of_table]
+        values = [(field.name, [field.record, field.other]) for field in fields_of(conflict) if field.differs]
+        winner, loser = (0, 1) if conflict["won"] else (1, 0)
+        differences = [f"{_code(name)} {_code(of[winner])}, not {_code(of[loser])}" for name, of in values]
+        listed = f": {'; '.join(differences)}" if differences else ""
+        yield f"- {sides[winner]} wins, {sides[loser]} does not{listed}"
     if len(conflicts) > SIDES:
         yield "- more of them: see the report"
 
 
 def _code(text: str) -> str:
     """As a code span, in which Markdown reads nothing."""
-    told = " ".join(text.split()).replace("`", "'")
-    return f"`{told or ' '}`"
+    line = " ".join(text.split()).replace("`", "'")
+    return f"`{line or ' '}`"

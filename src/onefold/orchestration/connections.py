@@ -38,8 +38,8 @@ def _s3_login(name: str) -> dict[str, str]:
             f"endpoint_url, region_name, aws_session_token), or set AIRFLOW_CONN_{name.upper()}."
         ) from None
     keys = {"aws_access_key_id": connection.login, "aws_secret_access_key": connection.password}
-    told = [*connection.extra_dejson.items(), *keys.items()]
-    given = {key: str(value) for key, value in told if value}
+    members = [*connection.extra_dejson.items(), *keys.items()]
+    given = {key: str(value) for key, value in members if value}
     problem = login_problem(given)
     if connection.host:
         problem = "it names a host, but an endpoint belongs in its extra, as endpoint_url"
@@ -63,14 +63,14 @@ def _with_cluster(settings: Settings, dataset: Dataset) -> Settings:
     try:
         extra = BaseHook.get_connection(kafka.connection).extra_dejson
     except AirflowNotFoundException:
-        return settings  # whoever asks the cluster says what is missing
+        return settings  # the first question to the cluster says what is missing
     return settings.model_copy(update={"kafka": {**settings.kafka, kafka.connection: extra}})
 
 
 def secret_variables(settings: Settings) -> dict[str, str]:
     """What connections say, the clusters' and S3's, for a process that is started."""
-    told = {"ONEFOLD_KAFKA": settings.kafka, "ONEFOLD_S3_LOGIN": settings.s3_login}
-    return {name: json.dumps(given) for name, given in told.items() if given}
+    variables = {"ONEFOLD_KAFKA": settings.kafka, "ONEFOLD_S3_LOGIN": settings.s3_login}
+    return {name: json.dumps(given) for name, given in variables.items() if given}
 
 
 def secrets_of(lake: Lake) -> list[str]:

@@ -65,7 +65,7 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
         # A teardown runs after a red gate too, and leaves the run's outcome to publish.
         planned, reported = plan(name), report(name).as_teardown()
         planned >> landed >> dedup >> upsert >> gate >> publish >> reported
-        # A task is behind every one whose word it reads: cleared together, it has to wait for that, too.
+        # A task is behind every task whose word it reads: cleared together, it has to wait for that, too.
         planned >> [dedup, upsert, gate, publish, reported]
         upsert >> publish
     # Each task would take them along, copied for every class that it is of: most of a DAG's making.
@@ -82,10 +82,10 @@ DRY_RUN = (
     "succeeded: a later backfill passes its interval over, unless it is for All Runs and overrides their parameters."
 )
 AFTER_DRY_RUN = (
-    "To Airflow this run has succeeded: if it has an interval, a backfill passes that over, unless it is told "
+    "To Airflow this run has succeeded: if it has an interval, a backfill passes that over, unless it has "
     """--reprocess-behavior completed --dag-run-conf '{"dry_run": false}'"""
 )
-"""Both: without the second, the runs that a backfill takes up again keep their parameters, this one too."""
+"""Both: without the second, the runs that a backfill takes up again keep their parameters, `dry_run` too."""
 
 
 def asset_of(dataset: Dataset) -> Asset:

@@ -21,7 +21,8 @@ def dataset_dags() -> list[DAG]:
 
 def dataset_names() -> list[str]:
     """The names of the valid dataset files."""
-    return [one.name for one in find_valid(load_settings().datasets_folder)[0]]  # `check_datasets` shows the others
+    valid, _ = find_valid(load_settings().datasets_folder)  # `check_datasets` shows the others
+    return [dataset.name for dataset in valid]
 
 
 def check_datasets() -> None:
@@ -36,7 +37,7 @@ def check_datasets() -> None:
         raise UsageError(f"no dataset files in {folder} (ONEFOLD_DATASETS, below ONEFOLD_HOME)")
     complaints = _parse(settings)[1]
     if complaints:
-        raise UsageError("\n".join(str(one) for one in complaints))
+        raise UsageError("\n".join(str(complaint) for complaint in complaints))
 
 
 def _parse(settings: Settings) -> tuple[list[DAG], list[InvalidDatasetError]]:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from onefold.publish import Published
 
 ANSWER_WITHIN = timedelta(days=1)
-"""Nobody answered: rejected."""
+"""Without an answer until then, it is rejected."""
 DECIDED = AssetAlias(name="onefold_decided", group="onefold")
-"""The outlet; which dataset's asset it stands for is known when a batch was published."""
+"""The outlet; which dataset's asset it is for is known when a batch was published."""
 BATCH = "{{ ti.xcom_pull(task_ids='decide') }}"
 ATTEMPT = "{{ ti.xcom_pull(task_ids='upsert') }}"
 _DOC = """\
@@ -36,17 +36,17 @@ Decide a batch that the gate found red, or fold again what a batch has quarantin
 Trigger it with the dataset, the batch (the report names it), the decision and the reason. `look_up` says in its log
 what would be decided, or fails with what is wrong; then `approve` waits for somebody, a day at most (in the menu
 *Browse*, *Required Actions*). **Rejected, or not answered: nothing is decided.** Approved: the decision is recorded
-under the name of whoever approved it, and upsert, gate and publish run under it.
+under the name of the approver, and upsert, gate and publish run under it.
 
 | decision | means |
 | --- | --- |
 | release | publish it as it is; every red check is waived by its id, with the value that it found |
-| discard | back to landed: then clear its own run from `dedup` on, or let `onefold run` do it anew |
+| discard | back to landed: then clear its own run from `dedup` on, or let `onefold run` fold it again |
 | skip | cover it and use nothing of it |
 | replay | fold the quarantined records of a published batch again, after a fix |
 
 A release is no way around the gate: it finds the same values again, or the run fails. A law, an errored check and a
-foreign commit cannot be waived. Whoever may trigger this DAG and answer it may decide every dataset.
+foreign commit cannot be waived. Anyone who may trigger this DAG and answer it may decide every dataset.
 """
 
 
@@ -60,12 +60,12 @@ def decide_dag(names: list[str]) -> DAG:
         schedule=None,
         start_date=UNSCHEDULED_START,
         catchup=False,
-        max_active_runs=1000,  # one that waits for an answer keeps no other from being asked
+        max_active_runs=1000,  # a run that waits for an answer keeps no other from being asked
         tags={"onefold"},
         default_args=task_defaults(settings, "onefold"),
         params=_params(names),
     ) as dag:
-        looked = look_up.override(on_failure_callback=[])()  # whoever asks reads it; nothing has happened
+        looked = look_up.override(on_failure_callback=[])()  # the caller reads it; nothing has happened
         approve = ApprovalOperator(
             task_id="approve",
             subject="{{ ti.xcom_pull(task_ids='look_up')['subject'] }}",
@@ -85,7 +85,7 @@ def decide_dag(names: list[str]) -> DAG:
         publish = PublishDecidedOperator(task_id="publish", attempt=ATTEMPT, outlets=[DECIDED], **of)
         decided, reported = decide(), report().as_teardown()
         looked >> approve >> decided >> dedup >> upsert >> gate >> publish >> reported
-        # A task is behind every one whose word it reads: cleared together, it has to wait for that, too.
+        # A task is behind every task whose word it reads: cleared together, it has to wait for that, too.
         looked >> decided >> [upsert, gate, publish, reported]
         upsert >> publish
     return dag
@@ -116,13 +116,13 @@ def _params(names: list[str]) -> dict[str, Param]:
 
 @task
 def look_up() -> dict[str, Any]:
-    """What would be decided, for whoever approves it. Nothing to decide: the run's other tasks are skipped."""
+    """What would be decided, for the approver. Nothing to decide: the run's other tasks are skipped."""
     from onefold.operations.decision_requests import Shown, foresee
     from onefold.operations.stuck_batches import judged
     from onefold.orchestration.approval import body_of, subject_of
 
     lake, dataset, request = _asked()
-    made = foresee(lake, dataset, request, "nobody yet")
+    made = foresee(lake, dataset, request, "not approved yet")
     if made is None:
         raise AirflowSkipException(f"{dataset.name}: there is nothing to {request.decision} of batch {request.batch}")
     asked_by = get_current_context()["dag_run"].triggering_user_name
@@ -134,7 +134,7 @@ def look_up() -> dict[str, Any]:
 
 @task.short_circuit
 def decide() -> str:
-    """Record what was approved, under the name of whoever did; the batch to run, or nothing after a discard."""
+    """Record what was approved, under the name of the approver; the batch to run, or nothing after a discard."""
     from onefold.operations.decision_requests import Shown, carry
 
     lake, dataset, request = _asked()
@@ -179,10 +179,10 @@ class PublishDecidedOperator(PublishOperator):
 
 
 def approved_by(answer: dict[str, Any] | None) -> str:
-    """Who approved it; a task that was marked as successful has nobody's answer."""
+    """Who approved it; a task that was marked as successful has no answer."""
     user = (answer or {}).get("responded_by_user")
     if not answer or not user or answer["chosen_options"] != [ApprovalOperator.APPROVE]:
-        raise UsageError("nobody has approved it: the task approve has no answer. Nothing was decided.")
+        raise UsageError("it was not approved: the task approve has no answer. Nothing was decided.")
     return str(user["name"] or user["id"])
 
 

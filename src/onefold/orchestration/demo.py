@@ -50,7 +50,7 @@ def sample_runs(project: Path) -> list[Run]:
     """A run a folder of the sample, in order; each DAG's last is meant to be red."""
     runs = []
     for dag, place in RUNS.items():
-        folders = sorted(one.name for one in (project / place).iterdir() if one.is_dir())
+        folders = sorted(folder.name for folder in (project / place).iterdir() if folder.is_dir())
         found = [Run(dag, f"{place}/{name}") for name in folders]
         found[-1].expected = "failed"
         runs += found
@@ -58,7 +58,7 @@ def sample_runs(project: Path) -> list[Run]:
 
 
 def table_of(runs: list[Run]) -> Table:
-    """The runs, as they stand."""
+    """The runs, as they are now."""
     table = Table("dataset", "export folder", "state", "seconds", box=None, pad_edge=False)
     for run in runs:
         state = f"[{COLOURS.get(run.state, 'default')}]{run.state}[/]"
@@ -109,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point of `make airflow-demo`; 0 where every run ended as it was meant to."""
     parser = argparse.ArgumentParser(prog="airflow-demo", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--exit", action="store_true", help="stop after the runs")
-    parser.add_argument("--port", type=int, default=8080, help="of the UI; another one is taken if it is in use")
+    parser.add_argument("--port", type=int, default=8080, help="of the UI; another port is taken if it is in use")
     parser.add_argument("--project", type=Path, default=Path.cwd(), help="the project's folder")
     parser.add_argument("--home", type=Path, help="where everything is written (default: .airflow in the project)")
     args = parser.parse_args(argv)

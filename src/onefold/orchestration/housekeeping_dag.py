@@ -23,13 +23,13 @@ _DOC = """\
 ### onefold_housekeeping
 Each day, for each dataset:
 
-- **maintain**, as `onefold maintain`: looks at every live row and fails with the keys if one stands twice; then drops
+- **maintain**, as `onefold maintain`: looks at every live row and fails with the keys if a key has two; then drops
   what attempts left, compacts, expires snapshots and removes orphan files. The parameters are the command's options.
 - **doctor**, as `onefold doctor`: settings that can cause duplicates, reordering or loss, in its log. It never fails.
 - **stuck**: batches that are red and undecided, or unfinished for more than a day, in its log and as its XCom. It does
   not fail for them.
 
-One task runs at a time. All of it is safe beside running batches, and may be triggered at any time.
+One task runs at a time. All of it is safe while batches run, and may be triggered at any time.
 """
 
 
@@ -44,7 +44,7 @@ def housekeeping_dag(names: list[str]) -> DAG:
         start_date=UNSCHEDULED_START,
         catchup=False,
         max_active_runs=1,
-        max_active_tasks=1,  # nobody waits for it: it leaves the machines to the batches
+        max_active_tasks=1,  # nothing waits for it: it leaves the machines to the batches
         tags={"onefold"},
         default_args=task_defaults(settings, "onefold"),
         params={
@@ -78,7 +78,7 @@ class MaintainOperator(SparkLauncher):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; what it cleared away."""
         ages = dict(context["params"])
-        keep_of(ages)  # a wrong one is told before anything starts
+        keep_of(ages)  # a wrong age fails before anything starts
         lake, dataset = open_dataset(self.dataset)
         done = self.launch(context, lake, "maintain", self.batch, new_attempt(), "--keep", json.dumps(ages))
         self.log.info("%s: %s", dataset.name, done)
@@ -95,9 +95,9 @@ def doctor(name: str) -> None:
     except Exception as error:  # it gives advice: that it could not is no reason to call anybody
         print(f"{name}: the doctor could not look: {type(error).__name__}: {error}")
         return
-    for one in found:
-        finding = one.finding
-        print(f"{name}: {finding.severity}: {finding.found} ({', '.join(one.places)}). {finding.why}")
+    for judged in found:
+        finding = judged.finding
+        print(f"{name}: {finding.severity}: {finding.found} ({', '.join(judged.places)}). {finding.why}")
         print(f"  {finding.change or finding.action}")
     print(f"{name}: {len(found)} findings (onefold doctor {name} shows more)")
 
@@ -112,5 +112,5 @@ def stuck(name: str) -> list[str]:
     except ChangedDatasetError as error:  # nothing is known of its batches before the rebuild
         print(error)
         return []
-    print("\n".join(one.sentence for one in found) or f"{name}: nothing waits")
-    return [one.batch for one in found]
+    print("\n".join(batch.sentence for batch in found) or f"{name}: nothing waits")
+    return [batch.batch for batch in found]

@@ -1,4 +1,4 @@
-"""Which interval a run stands for."""
+"""Which interval a run is for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def interval_of(context: Mapping[str, Any]) -> Interval | None:
     """The run's data interval, or None: everything new.
 
     Runs that an asset or a person starts without a date have none, and those of a DAG without a schedule have
-    an empty one. A run over an export folder stands for that folder, whatever its date.
+    an empty interval. A run over an export folder is for that folder, whatever its date.
     """
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if context["params"].get("export") or not start or not end or start >= end:

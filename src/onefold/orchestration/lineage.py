@@ -1,6 +1,6 @@
-"""What OpenLineage is told: where a batch was read from, which table it was published to, what the gate found.
+"""What OpenLineage gets: where a batch was read from, which table it was published to, what the gate found.
 
-Airflow's provider asks for it when a task ends; without the provider nobody asks, and nothing here is imported. Names
+Airflow's provider asks for it when a task ends; without the provider nothing here is imported. Names
 follow OpenLineage's naming of datasets: of a topic `kafka://host:port` and its name, of files their store and path, of
 the table its place, with the name by which it is read as a symlink.
 """
@@ -39,9 +39,9 @@ def publication(lake: Lake, dataset: Dataset, published: Published) -> OperatorL
     """Of a published batch: its sources, and the table with its columns, its snapshot and how many rows it changed."""
     table = StateTable(lake, dataset)
     named = [
-        SchemaDatasetFacetFields(name=one.name, type=str(one.field_type))
-        for one in table.table.schema().fields
-        if one.name in table.published_columns(dataset)
+        SchemaDatasetFacetFields(name=field.name, type=str(field.field_type))
+        for field in table.table.schema().fields
+        if field.name in table.published_columns(dataset)
     ]
     applied = published.counts.get(Verdict.APPLIED, {})
     changed = sum(applied.get(reason, 0) for reason in WRITES)
@@ -64,7 +64,7 @@ def judgement(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Operato
     gate = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
     if gate is None:
         return OperatorLineage()
-    told = [
+    checks = [
         Assertion(
             assertion=check.id,
             success=check.status not in ("failed", "errored"),
@@ -76,7 +76,7 @@ def judgement(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Operato
         if check.status != "not_applicable"
     ]
     namespace, name = _place(StateTable(lake, dataset).table.location())
-    facet = DataQualityAssertionsDatasetFacet(assertions=told)
+    facet = DataQualityAssertionsDatasetFacet(assertions=checks)
     return OperatorLineage(
         inputs=[InputDataset(namespace=namespace, name=name, inputFacets={"dataQualityAssertions": facet})]
     )

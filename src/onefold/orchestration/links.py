@@ -42,7 +42,7 @@ class SparkLink(BaseOperatorLink):
     name = "Spark"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """The application's page; empty, so no button, where a try ended before Spark said which one it is."""
+        """The application's page; empty, so no button, where a try ended before Spark named it."""
         del ti_key
         return f"{operator.history.rstrip('/')}/history/{operator.spark_id}/" if operator.spark_id else ""
 

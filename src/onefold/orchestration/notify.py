@@ -1,4 +1,4 @@
-"""Who is told, and what: a task that has failed for good, or data that are stale, by Airflow's own notifiers."""
+"""Notifications: a task that has failed for good, or data that are stale, by Airflow's own notifiers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _known(batch: str | None) -> str | None:
 
 
 def _tell(message: Message, context: Mapping[str, Any]) -> None:
-    """Every notifier is tried; one that fails does not keep the others from telling."""
+    """Every notifier is tried; a failure of one notifier does not keep the others from telling."""
     failed = []
     for name, given in load_settings().notify.items():
         arguments = {key: value for key, value in given.items() if key != "class"}
@@ -113,4 +113,4 @@ def _tell(message: Message, context: Mapping[str, Any]) -> None:
         except Exception as error:
             failed.append(f"{name} ({given['class']}): {type(error).__name__}: {error}")
     if failed:
-        raise RuntimeError(f"not told: {'; '.join(failed)}. The task's own outcome stands.")
+        raise RuntimeError(f"not notified: {'; '.join(failed)}. The task's own outcome stays as it is.")

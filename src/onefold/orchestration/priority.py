@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow.models.taskinstance import TaskInstance
 
 _AHEAD = 1000
-"""More than the steps of a run that stand behind a task, by which Airflow weighs tasks otherwise."""
+"""More than the steps of a run that come behind a task, by which Airflow weighs tasks otherwise."""
 
 
 class BackfillLast(PriorityWeightStrategy):
@@ -27,7 +27,7 @@ class BackfillLast(PriorityWeightStrategy):
         return weight if DagRunType.from_run_id(ti.run_id) == DagRunType.BACKFILL_JOB else weight + _AHEAD
 
     def __repr__(self) -> str:
-        """Without an address: Airflow keeps this text of a DAG's default arguments, and a new one is a new version."""
+        """Without an address: Airflow keeps this text of a DAG's default arguments, and a new text is a new version."""
         return f"{type(self).__name__}()"
 
 

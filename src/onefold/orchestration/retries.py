@@ -14,7 +14,7 @@ from onefold.settings import Settings
 
 
 def task_defaults(settings: Settings, owner: str, settle: timedelta = timedelta(0)) -> dict[str, Any]:
-    """What every task of a DAG is given: whose it is, how long a try may take, when it is tried again, who is told."""
+    """What every task of a DAG gets: its owner, how long a try may take, when it is tried again, who is notified."""
     return {
         "owner": owner,
         "weight_rule": weight_rule(),

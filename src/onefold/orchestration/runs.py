@@ -11,7 +11,7 @@ DECIDE = "onefold_decide"
 def batch_of(dag_id: str, run_id: str) -> tuple[str, str] | None:
     """The dataset and the batch of a run; None where it has none, or none yet.
 
-    A run that decides is of the batch that it was triggered with, until it has one to run (a replay's is another).
+    A run that decides is of the batch that it was triggered with, until it has a batch to run (a replay's is another).
     """
     from airflow.models.dagrun import DagRun
     from airflow.models.xcom import XComModel

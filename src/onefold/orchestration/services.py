@@ -40,7 +40,7 @@ _AIRFLOW = [sys.executable, "-m", "airflow"]
 class Airflow:
     """The four services in a folder of their own, and a client of their API.
 
-    `roles` are those of the users beside `USER`, by name; `more` goes over the settings.
+    `roles` are those of the other users than `USER`, by name; `more` goes over the settings.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Airflow:
         for process in self.processes.values():
             process.terminate()
         _, alive = psutil.wait_procs(ours, timeout=STOP_SECONDS)
-        for one in alive:  # tasks that were running: their children started later are below them
+        for process in alive:  # tasks that were running: their children started later are below them
             with contextlib.suppress(psutil.NoSuchProcess):
-                for child in one.children(recursive=True):
+                for child in process.children(recursive=True):
                     with contextlib.suppress(psutil.NoSuchProcess):
                         child.kill()
-                one.kill()
+                process.kill()
         for process in self.processes.values():
             process.wait()
         self.api.close()
@@ -149,13 +149,13 @@ def environment(project: Path, home: Path, port: int, users: str) -> dict[str, s
 
 
 def free_port(wanted: int) -> int:
-    """`wanted`, or another one where it is taken."""
+    """`wanted`, or another port where it is taken."""
     for port in (wanted, 0):
-        with socket.socket() as one:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
-                one.bind(("127.0.0.1", port))
-                return int(one.getsockname()[1])
+                probe.bind(("127.0.0.1", port))
+                return int(probe.getsockname()[1])
     raise UsageError("no free port")
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 NO_BATCH = "all"
-"""What stands for a batch where a job is of the whole table."""
+"""Given in place of a batch where a job is of the whole table."""
 _GONE_WITHIN = 10.0
 """Seconds that are waited for a killed process: it has no say, the system only clears up behind it."""
 
@@ -49,7 +49,7 @@ _LAST_LINES, _LONGEST = 20, 300
 
 
 class SparkLauncher(SparkSubmitOperator):
-    """Runs a Spark step through the connection `conn_id`; `on_kill` ends the one that is running.
+    """Runs a Spark step through the connection `conn_id`; `on_kill` ends the running step.
 
     With `history`, the address of Spark's history server, the task leads to its application there.
     """
@@ -162,17 +162,17 @@ class SparkLauncher(SparkSubmitOperator):
     def on_kill(self) -> None:
         """End Spark: what was submitted, and with it every process that it has started on this machine.
 
-        The JVM's driver and workers are processes of their own; one that outlives it could still leave a result.
+        The JVM's driver and workers are processes of their own; a process that outlives it could still leave a result.
         """
         if self._hook is None:  # nothing was started
             return
         submitted = getattr(self._hook, "_submit_sp", None)
         family = _family(submitted.pid) if submitted and submitted.poll() is None else []
         super().on_kill()
-        for one in family:
+        for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
-        psutil.wait_procs(family[1:], timeout=_GONE_WITHIN)  # the first one's end is for whoever submitted it to read
+                process.kill()
+        psutil.wait_procs(family[1:], timeout=_GONE_WITHIN)  # the submitter reads the end of the first
 
     def _connection(self) -> Connection:
         try:
@@ -222,7 +222,7 @@ class SparkStepOperator(SparkLauncher):
         self.step = step
 
     def execute(self, context: Context) -> str:  # type: ignore[override]
-        """Run the step; the attempt that stands for the batch (upsert may find a published one)."""
+        """Run the step; the attempt that counts for the batch (upsert may find a published attempt)."""
         attempt = self.attempt or new_attempt()
         lake, _ = open_dataset(self.dataset)
         document = self.launch(context, lake, self.step, self.batch, attempt)
@@ -288,7 +288,7 @@ class PublishOperator(SparkLauncher):
 
 
 def _shown(line: str) -> str:
-    """A line of output as an error may repeat it, to whoever is told."""
+    """A line of output as an error may repeat it to any reader."""
     return str(redact(line))[:_LONGEST]
 
 
@@ -310,7 +310,7 @@ def application_of(step: str) -> Path:
 
 
 def spark_binary(connection: Connection) -> str | None:
-    """The spark-submit beside this Python; None where the connection names one or PATH has one."""
+    """The spark-submit next to this Python; None where the connection names another or PATH has it."""
     if connection.extra_dejson.get("spark-binary") or shutil.which("spark-submit"):
         return None
     return str(Path(sysconfig.get_path("scripts")) / "spark-submit")
@@ -318,7 +318,7 @@ def spark_binary(connection: Connection) -> str | None:
 
 def driver_environment(connection: Connection, lake: Lake, conf: Iterable[str] = ()) -> dict[str, str]:
     """The driver's Python and jars, where the driver and its executors run on machines such as this one: this one, and
-    ours. `conf`: the names of what the submission is given beside the lake's settings."""
+    ours. `conf`: the names of what the submission is given on top of the lake's settings."""
     master = f"{connection.conn_type} {connection.host or ''}"
     if _elsewhere(connection) or "yarn" in master or "k8s" in master:
         return {}
@@ -326,20 +326,20 @@ def driver_environment(connection: Connection, lake: Lake, conf: Iterable[str] =
 
 
 def secret_environment(connection: Connection, settings: Settings) -> dict[str, str]:
-    """How a driver on this machine is told what connections hold. One on another machine would be told by the command
-    line, which everybody may read.
+    """The variables by which a driver on this machine gets what connections hold. A driver on another machine would get
+    it by the command line, which everybody may read.
 
     Raises:
-        UsageError: the driver runs on another machine, and no secret of Kubernetes tells it.
+        UsageError: the driver runs on another machine, and no secret of Kubernetes has it.
     """
     given = secret_variables(settings)
     if given and _elsewhere(connection):
-        told = [f"spark.kubernetes.driver.secretKeyRef.{name}" for name in given]
-        if not all(name in settings.spark_conf for name in told):
+        variables = [f"spark.kubernetes.driver.secretKeyRef.{name}" for name in given]
+        if not all(name in settings.spark_conf for name in variables):
             raise UsageError(
                 f"the Airflow connection {connection.conn_id!r} says deploy-mode cluster: the settings of Kafka and "
-                "S3, passwords too, would stand in spark-submit's command line. Nothing was started. Use deploy-mode "
-                f"client, or, on Kubernetes, keep them in a secret and name it in spark_conf: {', '.join(told)}."
+                "S3, passwords too, would be in spark-submit's command line. Nothing was started. Use deploy-mode "
+                f"client, or, on Kubernetes, keep them in a secret and name it in spark_conf: {', '.join(variables)}."
             )
         return {}
     return given

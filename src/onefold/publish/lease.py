@@ -21,13 +21,13 @@ def lease(lake: Lake, dataset: Dataset, say: Callable[[str], None] = _LOG.info) 
     """Hold the table's lease; whether it was got.
 
     The setting `lease_wait` bounds the wait; after it, and where there is no lease to be had, the batch goes on next to
-    the other one.
+    the other batch.
     """
     table = dataset.target.table
     with hold(lake, table, lambda: say(f"waiting for another batch of {table}")) as got:
         if not got:
             wait = lake.settings.lease_wait
-            _LOG.warning("%s: another batch holds the table for more than %g s; going on beside it", table, wait)
+            _LOG.warning("%s: another batch holds the table for more than %g s; going on at the same time", table, wait)
         yield got
 
 

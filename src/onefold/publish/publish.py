@@ -76,7 +76,7 @@ def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch
 
     Raises:
         GateRedError: the attempt's gate was red, or a new attempt's is.
-        StaleGateError: the gate judged something else than what stands.
+        StaleGateError: the gate judged something else than there is now.
         ContentionError: `main` moved every time.
         CommitOutcomeUnknownError: the catalog did not answer.
     """
@@ -143,15 +143,15 @@ def _check_gate(lake: Lake, dataset: Dataset, gate: GateResult, upserted: Upsert
     if gate.code != code_digest():
         raise StaleGateError(gate.batch, gate.attempt, "the batch was staged by other code than is installed now")
     judged = (gate.branch, gate.head, gate.base, gate.staging)
-    stands = (upserted.branch, upserted.head, upserted.base, upserted.staging)
-    if judged != stands:
+    current = (upserted.branch, upserted.head, upserted.base, upserted.staging)
+    if judged != current:
         raise StaleGateError(gate.batch, gate.attempt, "the gate judged another branch or staging")
     if {gate.decided, upserted.decided} != {len(log_of(lake, dataset.name, gate.batch))}:
         raise StaleGateError(gate.batch, gate.attempt, "a decision on the batch was recorded behind upsert or gate")
 
 
 def _rebase(lake: Lake, dataset: Dataset, batch: str, stale: str, launcher: StepLauncher) -> str:
-    """Upsert and gate once more on the new base; the attempt that now stands for the batch."""
+    """Upsert and gate once more on the new base; the attempt that now counts for the batch."""
     attempt = new_attempt()
     done: Upserted = launcher.run("upsert", dataset, batch, attempt)
     if not done.published:

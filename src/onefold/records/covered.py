@@ -31,7 +31,7 @@ def mark_positions(
 
 
 def mark_lines(rows: DataFrame, mark: str, lines: Mapping[str, list[Range]]) -> DataFrame:
-    """Add the boolean column `mark`: whether a row is one of some lines of landed objects, by object's name."""
+    """Add the boolean column `mark`: whether a row is among some lines of landed objects, by object's name."""
     known = [(name, *range_) for name, ranges in lines.items() for range_ in ranges]
     return _mark(rows, mark, known, {"object": "string"}, {"object": F.col(E.OBJECT)}, F.col(E.LINE))
 

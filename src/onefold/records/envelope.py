@@ -12,7 +12,7 @@
 | `_line` | int | 1-based line, where positions are inferred |
 | `_unreadable` | string | why the line is no record; its bytes are in `_value_bytes` |
 | `_producer_id` | long | of the record batch; null: not shown, or not idempotent |
-| `_producer_epoch`, `_sequence` | int | beside `_producer_id` |
+| `_producer_epoch`, `_sequence` | int | with `_producer_id` |
 | `_fate` | string | aborted, control (a marker), open (not decided yet), as the log says; null: a record |
 """
 
@@ -55,7 +55,7 @@ DDL = ", ".join(f"{name} {_TYPES[name]}" for name in ENVELOPE)
 
 
 def total_order() -> list[Column]:
-    """What rows are sorted by; a record without a timestamp is one of -1, as Kafka has it."""
+    """What rows are sorted by; a record without a timestamp has -1, as Kafka has it."""
     return [F.coalesce(F.col(TIMESTAMP), F.lit(-1).cast("long")), *(F.col(name) for name in POSITION)]
 
 

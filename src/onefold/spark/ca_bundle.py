@@ -39,7 +39,7 @@ def _store_of(bundle: Path, folder: Path) -> Path:
     if store.is_file():
         return store
     try:
-        found = [PKCS12Certificate(one, None) for one in load_pem_x509_certificates(data)]
+        found = [PKCS12Certificate(certificate, None) for certificate in load_pem_x509_certificates(data)]
     except ValueError as error:
         raise UsageError(f"s3_ca_bundle: {bundle} holds no certificates in PEM: {error}. Nothing was run.") from error
     folder.mkdir(parents=True, exist_ok=True)

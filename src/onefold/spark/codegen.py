@@ -21,7 +21,7 @@ _COMPILING = {
 
 @contextmanager
 def sized(session: SparkSession, landed: int) -> Iterator[None]:
-    """Plan and run by the size of a batch (`landed`, bytes); settings of the user stand."""
+    """Plan and run by the size of a batch (`landed`, bytes); settings of the user are kept."""
     own = {name: session.conf.get(name) for name in _COMPILING}
     if landed > SMALL_BYTES or own != {name: usual for name, (usual, _) in _COMPILING.items()}:
         yield

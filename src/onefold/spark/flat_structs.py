@@ -33,9 +33,11 @@ def with_structs(rows: DataFrame) -> DataFrame:
 
 def laid_flat(rows: DataFrame) -> DataFrame:
     """The other way: rows as a table has them."""
-    structs = [one for one in rows.schema if _parts(one)]
-    parts = {f"{one.name}_{part.name}": F.col(one.name)[part.name] for one in structs for part in _parts(one)}
-    return rows.withColumns(parts).drop(*(one.name for one in structs))
+    structs = [field for field in rows.schema if _parts(field)]
+    parts = {
+        f"{struct.name}_{part.name}": F.col(struct.name)[part.name] for struct in structs for part in _parts(struct)
+    }
+    return rows.withColumns(parts).drop(*(struct.name for struct in structs))
 
 
 def flat_fields(column: T.StructField) -> list[T.StructField]:

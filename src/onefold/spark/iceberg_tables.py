@@ -1,4 +1,4 @@
-"""Iceberg tables as Onefold makes them: format 2, merge-on-read, by period (where there is one) and bucket."""
+"""Iceberg tables as Onefold makes them: format 2, merge-on-read, by period (where it is declared) and bucket."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ UNUSED = {
     "s3": (
         "software.amazon.awssdk:bundle",
         "software.amazon.awssdk:netty-nio-client",
-        "commons-codec:commons-codec",  # Spark has a newer one
+        "commons-codec:commons-codec",  # Spark has a newer version
         "commons-logging:commons-logging",  # Spark has a bridge
         "org.apache.httpcomponents:httpclient",  # Spark has it
         "org.apache.httpcomponents:httpcore",
@@ -142,11 +142,11 @@ def _resolve(jar_set: str, scratch: Path) -> Path:
             with urllib.request.urlopen(f"{place}/{file}", timeout=60) as answer:
                 (folder / Path(file).name).write_bytes(answer.read())
         return folder
-    apart = tuple(one for one in packages if one.startswith(APART))
+    apart = tuple(package for package in packages if package.startswith(APART))
     if not apart:
         return _submit(packages, UNUSED.get(jar_set, ()), scratch)
     _submit(apart, (*SHIPPED, "org.apache.kafka:kafka-clients"), scratch)
-    return _submit(tuple(one for one in packages if one not in apart), (*SHIPPED, APART), scratch)
+    return _submit(tuple(package for package in packages if package not in apart), (*SHIPPED, APART), scratch)
 
 
 def _submit(packages: tuple[str, ...], without: tuple[str, ...], scratch: Path) -> Path:
@@ -176,7 +176,7 @@ def _spark_home() -> Path:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m onefold.spark.jars [--lock] [SET…]`: fetch sets (default `spark`), or write the lock anew."""
+    """`python -m onefold.spark.jars [--lock] [SET…]`: fetch sets (default `spark`), or rewrite the lock."""
     sets = [word for word in argv if not word.startswith("-")]
     if "--lock" in argv:
         lines = ["# jar set, file, SHA-256: written by `python -m onefold.spark.jars --lock`"]

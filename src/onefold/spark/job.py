@@ -1,4 +1,4 @@
-"""A Spark step as a process: arguments in, a small result document out, for whoever submitted it."""
+"""A Spark step as a process: arguments in, a small result document out, for the submitter."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ def ranges_by(rows: DataFrame, by: list[str], offset: str) -> dict[tuple[Any, ..
     at = F.col(offset).cast("long")
     bit = F.call_function("shiftleft", F.lit(1).cast("long"), at.bitwiseAND(F.lit(63)).cast("int"))
     words = rows.groupBy(*by, F.shiftright(at, 6).alias("word")).agg(F.bit_or(bit).alias("bits"))
-    told = F.collect_list("word").alias("words"), F.collect_list("bits").alias("bits")
+    columns = F.collect_list("word").alias("words"), F.collect_list("bits").alias("bits")
     found: dict[tuple[Any, ...], list[Range]] = {}
-    for row in words.groupBy(*by, F.expr(f"word div {_WORDS}").alias("chunk")).agg(*told).collect():
+    for row in words.groupBy(*by, F.expr(f"word div {_WORDS}").alias("chunk")).agg(*columns).collect():
         ranges = _ranges(np.array(row.words), np.array(row.bits))
         found.setdefault(tuple(row[name] for name in by), []).extend(ranges)
     return {group: merged(ranges) for group, ranges in found.items()}

@@ -15,7 +15,7 @@ APPLICATION = "Spark application "
 
 
 def application_in(line: str) -> str | None:
-    """The application that a line of a step's output names, if it is the one that does."""
+    """The application that a line of a step's output names, if the line names it."""
     found = re.match(rf"{APPLICATION}([\w-]+)", line)
     return found[1] if found else None
 

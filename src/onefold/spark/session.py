@@ -14,7 +14,7 @@ from onefold.spark.settings import class_path, secret_settings, session_settings
 
 
 def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> SparkSession:
-    """The process's session: an active one with the lake's catalog, or a new one.
+    """The process's session: an active session with the lake's catalog, or a new session.
 
     Under spark-submit the master comes from there; otherwise from the settings. `small` is
     for the driver of small batches (`onefold.operations.job_size`).

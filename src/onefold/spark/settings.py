@@ -20,7 +20,7 @@ _COMPILE_ALL = (
     "-XX:-DontCompileHugeMethods -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-# The first compiler alone: for what is small the second takes more CPU than it saves. Where there is no second one
+# The first compiler alone: for what is small the second takes more CPU than it saves. Without the second,
 # HotSpot keeps 48 MB for all code, which some hundred plans fill, and then the JVM ends: as much as with both.
 _COMPILE_ONCE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
@@ -76,13 +76,13 @@ def class_path(lake: Lake, more: Iterable[str] = ()) -> dict[str, str]:
 
     Classes of `spark.jars` are none that `make classes` archives: Spark loads these by a loader of its own. But what
     is on the class path does not see what that loader has, nor give way to it: none where jars of the user's are
-    there, by the settings or by `more` ones that are given.
+    there, by the settings or by `more` settings that are given.
     """
     if {"spark.jars", "spark.jars.packages"} & {*lake.settings.spark_conf, *more}:
         return {}
     given = os.environ.get(_CLASS_PATH, "").split(":")
     own = [str(jar) for name in jar_sets(lake) for jar in jars(name)]
-    return {_CLASS_PATH: ":".join([*own, *(one for one in given if one and one not in own)])}
+    return {_CLASS_PATH: ":".join([*own, *(path for path in given if path and path not in own)])}
 
 
 def _trust(lake: Lake) -> dict[str, str]:
@@ -95,7 +95,7 @@ def _trust(lake: Lake) -> dict[str, str]:
 
 
 def _driver_options(classes: Path, small: bool) -> str:
-    """With Spark's classes from an archive, where `make classes` left one; a JVM that it does not fit goes without."""
+    """With Spark's classes from an archive, if `make classes` left any; a JVM that it does not fit goes without."""
     options = f"{_COMPILE_ALL} {_COMPILE_ONCE}" if small else _COMPILE_ALL
     if not classes.is_file() or " " in str(classes):
         return options
@@ -103,7 +103,7 @@ def _driver_options(classes: Path, small: bool) -> str:
 
 
 def secret_settings(lake: Lake) -> dict[str, str]:
-    """What a session is told only once it runs: the start of a JVM stands in the list of processes."""
+    """What a session gets only once it runs: the command line of a JVM is in the list of processes."""
     of_catalog = {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
     given = lake.settings.spark_conf.items()
     return (

@@ -13,7 +13,7 @@ BUCKET_FUNCTION = "onefold.system.bucket"
 
 
 def in_slots(rows: DataFrame, dataset: Dataset, slots: int, spread: Column | None = None) -> DataFrame:
-    """Add `_slot` and shuffle by it: rows of one key share one; `spread` is that of rows without a key."""
+    """Add `_slot` and shuffle by it: rows of one key share a slot; `spread` is that of rows without a key."""
     bucket = F.expr(f"{BUCKET_FUNCTION}({dataset.target.buckets}, {C.KEY})")
     part = F.pmod(F.xxhash64(C.KEY), F.lit(slots)).cast("int")
     slot = bucket * F.lit(slots) + part

@@ -18,9 +18,9 @@ _END = f"end_{secrets.token_hex(8)}"
 
 _BOM = "\ufeff"
 HALF = "\ufdd0"
-"""Stands in a parsed text before the four digits of half a surrogate pair: such a text is none (`as_parsed`)."""
+"""In a parsed text, before the four digits of half a surrogate pair: such a text is none (`as_parsed`)."""
 EXPONENT = "\ufdd4"
-"""Stands in a parsed text before the digits of a number with an exponent or more than 38 digits, which is a string
+"""In a parsed text, before the digits of a number with an exponent or more than 38 digits, which is a string
 there (`as_parsed`)."""
 _ESCAPE, _BACKSLASH, _QUOTE = "\ufdd2", "\ufdd1", "\ufdd3"
 """Letters for what is put aside meanwhile: noncharacters, which no text has."""
@@ -42,7 +42,7 @@ def without_mark(text: Column) -> Column:
 
 
 def has_escaped_surrogates(text: Column) -> Column:
-    """Whether a JSON text has an escape of a surrogate: of a pair, or of half of one."""
+    """Whether a JSON text has an escape of a surrogate: of a pair, or of half a pair."""
     return F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
 
 
@@ -120,7 +120,7 @@ def _step(name: str) -> str:
 def one_object(records: DataFrame, text: Column, fields: Mapping[str, str], name: str) -> DataFrame:
     """Add `name`: a struct of the `fields` (name to type) of a text that is exactly one JSON object, else null.
 
-    Its fields are called `f0`, `f1`, …: to Spark names that differ in case are one.
+    Its fields are called `f0`, `f1`, …: to Spark names that differ in case are the same.
     Of duplicate names the last counts; a field that is absent is null, and in a VARIANT field a JSON null is a
     value. The parser ignores what follows a value, so the text is parsed as the first of two objects in an
     array: junk behind it breaks the array, a bracket of its own takes our second object out of it, and more
@@ -128,7 +128,7 @@ def one_object(records: DataFrame, text: Column, fields: Mapping[str, str], name
     """
     wrapped, array = f"{name}_text", f"{name}_array"
     objects = F.concat(F.lit("["), text, F.lit(f',{{"{_END}":true}}]'))
-    given = ", ".join(f"{quoted(one)} {kind}" for one, kind in fields.items())
+    given = ", ".join(f"{quoted(field)} {kind}" for field, kind in fields.items())
     columns = ", ".join(f"f{number} {kind}" for number, kind in enumerate(fields.values()))
     parsed = F.from_json(wrapped, f"array<struct<{given}, {_END} boolean>>", _STRICT)
     parsed = parsed.cast(f"array<struct<{columns}, {_END} boolean>>")
@@ -162,7 +162,7 @@ def is_one_value(text: Column) -> Column:
 
 
 def is_within(text: Column) -> Column:
-    """Whether a text can stand as a member of a JSON object: it closes no bracket that it did not open."""
+    """Whether a text can be a member of a JSON object: it closes no bracket that it did not open."""
     return F.try_parse_json(F.concat(F.lit('{"v":'), text, F.lit("}"))).isNotNull()
 
 

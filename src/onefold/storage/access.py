@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 CONNECTIONS = 32
-"""Kept open at once: objects are landed side by side, large ones in parts."""
+"""Kept open at once: objects are landed side by side, large objects in parts."""
 PROPERTY = "onefold.s3"
 """The property of a catalog that holds an access (`as_json`) for pyiceberg."""
 

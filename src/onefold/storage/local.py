@@ -149,7 +149,7 @@ class LocalStorage:
 
     def _info(self, path: Path) -> ObjectInfo:
         found = path.stat()
-        # A file has no entity tag: its size and change time stand in for one.
+        # A file has no entity tag: its size and change time are used in its place.
         etag = f"{found.st_size:x}-{found.st_mtime_ns:x}"
         changed = datetime.fromtimestamp(found.st_mtime, tz=UTC)
         return ObjectInfo(path.relative_to(self.root).as_posix(), found.st_size, etag, changed)
@@ -174,7 +174,7 @@ class LocalStorage:
 
 
 def _unless_absent(error: OSError) -> None:
-    """A folder that is not there is empty; one that cannot be read is not."""
+    """A folder that is not there is empty; a folder that cannot be read is not."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error
 

@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 class ObjectInfo:
     """One listed object: its key, bytes, entity tag (none: it is a link to nothing) and when it was last changed (UTC).
 
-    Whoever made it named it: the key may be one that this store refuses (`unreachable`).
+    Its key is its writer's choice: it may be a key that this store refuses (`unreachable`).
     """
 
     key: str
@@ -132,7 +132,7 @@ class Storage(Protocol):
         """Copy `info` of `source` to `key`, unchanged; its SHA-256 as hex.
 
         Raises:
-            PreconditionFailedError: the source object is not the one that `info` describes any more.
+            PreconditionFailedError: the source object is not as `info` describes it any more.
         """
         ...
 

@@ -47,7 +47,7 @@ PARTS = 4
 BROKEN = 5
 """How often in a row a download may break without a byte coming."""
 CONFLICTS = 6
-"""How often a put is tried that meets another one."""
+"""How often a put is tried that meets another put."""
 PROBE = "conditional-puts"
 """The key of an empty object by which a store shows whether it keeps conditions."""
 _DELETED = 1_000
@@ -154,18 +154,18 @@ class S3Storage:
         A claim goes only once an object is there, and is carried out only if none was there after it was made: so
         there are never puts of two claims.
         """
-        standing = self.read(key)
-        if standing is None:
+        stored = self.read(key)
+        if stored is None:
             place = self.uri_of(key)
             claimed = claims.claim(place, data)
             fault_point("after_claim")
-            standing = self.read(key)
-            if standing is None:
+            stored = self.read(key)
+            if stored is None:
                 self.write(key, claimed)
                 fault_point("after_claimed_put")
-                standing = claimed
+                stored = claimed
             claims.drop(place)
-        return standing == data
+        return stored == data
 
     def _put_new(self, key: str, data: bytes) -> bool:
         """Put an object only where there is none.
@@ -233,13 +233,13 @@ class S3Storage:
         while page := list(islice(keys, _DELETED)):
             with self._complaints(folder):
                 objects: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in page]
-                told = self.client.delete_objects(Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True})
-            for error in told.get("Errors", []):
+                answer = self.client.delete_objects(Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True})
+            for error in answer.get("Errors", []):
                 place = f"s3://{self.bucket}/{error.get('Key')}"
                 raise LakeUnavailableError(place, f"it could not be removed: {error.get('Message')}")
 
     def remove(self, key: str) -> None:
-        if self._claims:  # one that was left behind would bring the object back
+        if self._claims:  # a claim that was left behind would bring the object back
             self._claims.drop(self.uri_of(key))
         with self._complaints(key):
             self.client.delete_object(Bucket=self.bucket, Key=self._key(key))

@@ -14,7 +14,7 @@ BECOMES = "_becomes"
 """Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted, held,
 entry."""
 FINDING = "_finding"
-"""struct<level, scope>: the narrow identity level at which the record is one with a record of another key, or of
+"""struct<level, scope>: the narrow identity level at which the record is the same as a record of another key, or of
 another version with other content; null: none. A finding changes no verdict."""
 FINDING_TYPE = "struct<level:string,scope:string>"
 OTHER = "_other"

@@ -27,7 +27,7 @@ def digest_of_key(dataset: Dataset, key: dict[str, Any]) -> bytes:
     """SHA-256 over the parts of a key, given by the names of `dataset.key_names`.
 
     Raises:
-        UsageError: parts are missing or unknown, or a value is not one of its type.
+        UsageError: parts are missing or unknown, or a value is not of its type.
     """
     if not dataset.key_names:
         raise UsageError(f"{dataset.name} has no key but the position (see `onefold verdicts`)")

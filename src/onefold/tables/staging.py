@@ -1,6 +1,6 @@
 """The columns of a staged batch, named once.
 
-A staging table has one row a record of the batch. Only survivors, records in conflict, and what stands at a position
+A staging table has one row a record of the batch. Only survivors, records in conflict, and what is at a position
 with two contents keep their payload. In the table structs lie flat (`onefold.spark.flat_structs`).
 
 | column | type | |
@@ -15,10 +15,10 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_producer` | struct | where known: name (or id), epoch (-1: none) and sequence for the record's partition |
 | `_message_id`, `_business_key` | string | where declared; of a business key the digest |
 | *fields* | | the key's columns, then the value's |
-| `_survivor` | boolean | it stands for its key in this batch |
+| `_survivor` | boolean | it is the one record that its key has in this batch |
 | `_null_key` | binary | upsert: the key of a null value that `delete_when` does not cover; or null |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
-| `_winner` | struct | order of the record that it lost to; of a beaten content, of the one that stands there |
+| `_winner` | struct | order of the record that it lost to; of a beaten content, of the record that wins there |
 | `_tied` | boolean | upsert only: whether the record of its own version that it lost to is the survivor; or null |
 | `_witness` | struct | that record's producer (name, epoch) and object; null where `_key` is |
 | `_detail` | string | why it was rejected |
@@ -48,11 +48,11 @@ TIED = "_tied"
 DELETED = "_is_delete"
 NULL_KEY = "_null_key"
 CONTESTED = "_contested"
-"""Behind `fold_positions`, not staged: order of the record that stands at a position with two contents, on every record
+"""Behind `fold_positions`, not staged: order of the record that wins at a position with two contents, on every record
 that has a key there; null elsewhere."""
 SURVIVOR, VERDICT, REASON, WINNER, DETAIL = "_survivor", "_verdict", "_reason", "_winner", "_detail"
 REFUSED = f"(_verdict = '{Verdict.REJECTED}' AND _reason <> '{Reason.FORGOTTEN}')"
-"""Rejected, and not covered: such a record goes to the quarantine. One that is forgotten is covered."""
+"""Rejected, and not covered: such a record goes to the quarantine. A forgotten record is covered."""
 RAW_KEY, RAW_VALUE, RAW_HEADERS = "_raw_key", "_raw_value", "_raw_headers"
 KEEPS_BYTES = f"(_verdict = '{Verdict.REJECTED}' OR _reason = '{Reason.INCONSISTENT_POSITION}')"
 """Whether a record may have its bytes in the staging table."""

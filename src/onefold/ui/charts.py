@@ -76,7 +76,7 @@ class Line:
 def trend_of(status: DatasetStatus) -> Chart | None:
     """The duplicate rate of the recent batches, small; None while no batch was judged."""
     batches = list(reversed(status.recent))
-    rates = [one.entry.duplicate_rate for one in batches]
+    rates = [batch.entry.duplicate_rate for batch in batches]
     known = [rate for rate in rates if rate is not None]
     if not known:
         return None
@@ -86,7 +86,7 @@ def trend_of(status: DatasetStatus) -> Chart | None:
         size = 0.0 if not rate or not highest else max(1.0, rate / highest * (height - 2))
         kind = Verdict.DUPLICATE if batch.state == "published" else "alarm"
         bars.append(Bar(place * step, step - 1, [Part(height - size, size, kind)], batch, ""))
-    counted = [(one.entry.counts.get(Verdict.DUPLICATE, 0), one.entry.records) for one in batches]
+    counted = [(batch.entry.counts.get(Verdict.DUPLICATE, 0), batch.entry.records) for batch in batches]
     low, high = (share_of(counted, pick, known) for pick in (min, max))
     tells = f"Duplicate rate of {len(known)} batches, the oldest first: between {low} and {high}."
     width = max(step * len(bars), 40.0)
@@ -108,9 +108,9 @@ def charts_of(batches: Sequence[Batch]) -> list[Chart]:
     def verdict(kind: str) -> Callable[[Entry], int]:
         return lambda entry: entry.counts.get(kind, 0)
 
-    levels = {kind for one in batches for kind in one.entry.duplicates}
+    levels = {kind for batch in batches for kind in batch.entry.duplicates}
     ordered = [kind for kind in Level if kind in levels] + sorted(levels.difference(Level))
-    verdicts = in_order({kind for one in batches for kind, count in one.entry.counts.items() if count})
+    verdicts = in_order({kind for batch in batches for kind, count in batch.entry.counts.items() if count})
     return [
         _chart("records", "Records by verdict", batches, {kind: verdict(kind) for kind in verdicts}),
         _chart("duplicates", "Duplicates by level", batches, {kind: level(kind) for kind in ordered}),
@@ -136,18 +136,18 @@ def _chart(id_: str, name: str, batches: Sequence[Batch], series: dict[str, Call
         bars.append(Bar(place * step, step * 0.84, parts, batch, f"{instant(batch.entry.at)}: {said} ({batch.words})"))
     kinds = [kind for kind in series if any(counts[kind] for _, counts in found)]
     peak = thin(highest)
-    tells = f"{thin(total)} in {len(found)} batches, at most {peak} in one. The table of batches has the numbers."
+    tells = f"{thin(total)} in {len(found)} batches, at most {peak} in a batch. The table of batches has the numbers."
     return Chart(id_, name, WIDE, HIGH, bars, kinds, peak, total, tells)
 
 
 def lines_of(status: DatasetStatus) -> list[Line]:
     """A strip a partition; what is missing without a reason lies over what is covered."""
     missing: dict[str, list[tuple[int, int]]] = {}
-    for one in status.batches:
-        if one.state in ("waiting", "decided"):
-            for partition, start, end in one.entry.missing:
+    for batch in status.batches:
+        if batch.state in ("waiting", "decided"):
+            for partition, start, end in batch.entry.missing:
                 missing.setdefault(partition, []).append((start, end))
-    return [_line(one, missing.get(one.partition, [])) for one in status.history.coverage or ()]
+    return [_line(partition, missing.get(partition.partition, [])) for partition in status.history.coverage or ()]
 
 
 def _line(strip: Strip, missing: list[tuple[int, int]]) -> Line:

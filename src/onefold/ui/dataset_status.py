@@ -92,7 +92,7 @@ class DatasetStatus:
     @cached_property
     def newest(self) -> Entry | None:
         """The newest published batch of new records: a decision about earlier ones makes no table fresh."""
-        return next((one.entry for one in self._published if not one.entry.decided), None)
+        return next((batch.entry for batch in self._published if not batch.entry.decided), None)
 
     @property
     def age(self) -> float | None:
@@ -108,11 +108,13 @@ class DatasetStatus:
     @cached_property
     def complete_through(self) -> datetime | None:
         """The end of the unbroken run of published intervals, from the earliest interval that is known."""
-        known = sorted((one.entry.interval.start, one.entry.interval.end) for one in self.batches if one.entry.interval)
+        known = sorted(
+            (batch.entry.interval.start, batch.entry.interval.end) for batch in self.batches if batch.entry.interval
+        )
         good = sorted(
-            (one.entry.interval.start, one.entry.interval.end)
-            for one in self.batches
-            if one.state == "published" and one.entry.interval
+            (batch.entry.interval.start, batch.entry.interval.end)
+            for batch in self.batches
+            if batch.state == "published" and batch.entry.interval
         )
         if not good or good[0][0] > known[0][0]:
             return None
@@ -126,9 +128,11 @@ class DatasetStatus:
     @cached_property
     def holes(self) -> dict[str, int]:
         """Explained offsets by kind: of the table where that is known, else of the recent batches; losses first."""
-        sources = [one.holes for one in self.history.coverage or ()] or [one.entry.holes for one in self.recent]
+        sources = [partition.holes for partition in self.history.coverage or ()] or [
+            batch.entry.holes for batch in self.recent
+        ]
         total = summed(sources)
-        return dict(sorted(total.items(), key=lambda one: (one[0] not in LOST, -one[1], one[0])))
+        return dict(sorted(total.items(), key=lambda item: (item[0] not in LOST, -item[1], item[0])))
 
     @property
     def lost(self) -> int:
@@ -138,17 +142,21 @@ class DatasetStatus:
     @cached_property
     def unexplained(self) -> int:
         """Offsets without an explanation, of batches that are not settled."""
-        return sum(one.entry.unexplained for one in self.batches if one.state in ("waiting", "decided"))
+        return sum(batch.entry.unexplained for batch in self.batches if batch.state in ("waiting", "decided"))
 
     @property
     def held(self) -> int | None:
         """Records that the table held after the batch that was published last; None: its mode holds none."""
-        return max((one.entry for one in self._published), key=lambda one: one.made).held if self._published else None
+        return (
+            max((batch.entry for batch in self._published), key=lambda entry: entry.made).held
+            if self._published
+            else None
+        )
 
     @cached_property
     def rejected(self) -> int:
         """Records that the recent batches rejected."""
-        return sum(one.entry.counts.get(Verdict.REJECTED, 0) for one in self.recent)
+        return sum(batch.entry.counts.get(Verdict.REJECTED, 0) for batch in self.recent)
 
     @property
     def rank(self) -> int:
@@ -165,9 +173,9 @@ class DatasetStatus:
 
     @property
     def rolled_back(self) -> Decided | None:
-        """A rollback after which no history was written: the history's coverage is the one before it."""
+        """A rollback after which no history was written: the history's coverage is that of before."""
         written = self.history.written
-        last = next((one for one in reversed(self.decided) if one.undone), None)
+        last = next((decision for decision in reversed(self.decided) if decision.undone), None)
         return last if last and written and last.at > written else None
 
 
@@ -180,18 +188,20 @@ def status_of(history: History, decided: list[Decided], unreadable: int, now: da
 def summed(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     """The sums of counts, by name."""
     total: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
+    for counted in counts:
+        for name, count in counted.items():
             total[name] = total.get(name, 0) + count
     return total
 
 
 def _batch(entry: Entry, decided: list[Decided]) -> Batch:
-    own = [one for one in decided if one.kind in _SETTLING and one.batch == entry.batch]
+    own = [decision for decision in decided if decision.kind in _SETTLING and decision.batch == entry.batch]
     # What was decided before the report was written is in it; a gate that is red under it needs another decision.
     last = own[-1] if own else None
     since = last is not None and last.at > entry.written
-    undone = next((one for one in decided if entry.batch in one.undone and one.at > entry.written), None)
+    undone = next(
+        (decision for decision in decided if entry.batch in decision.undone and decision.at > entry.written), None
+    )
     if entry.status == "damaged":
         return Batch(entry, "damaged", last)
     if undone:

@@ -82,12 +82,16 @@ class Histories:
 
         with ThreadPoolExecutor(READERS) as pool:
             found = dict(zip(asked, pool.map(look, asked), strict=True))
-        return {name: one for name, one in found.items() if name in there or name in files or not one or one.entries}
+        return {
+            name: history
+            for name, history in found.items()
+            if name in there or name in files or not history or history.entries
+        }
 
     def dataset(self, lake: Lake, name: str, most: int) -> History:
         """A dataset's history, held against its reports; at most `most` of them are read."""
         kept = self._stored(lake, name, lake.storage.stat(lake_keys.history(name)))
-        known = {one.batch: one for one in (*(kept.entries if kept else ()), *self._entries.get(name, ()))}
+        known = {entry.batch: entry for entry in (*(kept.entries if kept else ()), *self._entries.get(name, ()))}
         entries, batches = gather(lake, name, known.values(), most)
         self._entries[name] = entries
         base = kept or self._declared(lake, name)
@@ -100,8 +104,8 @@ class Histories:
         for info in new:
             self._decided[info.key] = (info.etag, _decision(lake.storage.read(info.key)))
         read = [self._decided[info.key][1] for info in found]
-        made = [one for one in read if one is not None]
-        return sorted(made, key=lambda one: one.at), len(read) - len(made)
+        made = [entry for entry in read if entry is not None]
+        return sorted(made, key=lambda entry: entry.at), len(read) - len(made)
 
     def _history(self, lake: Lake, name: str, info: ObjectInfo | None) -> History:
         kept = self._stored(lake, name, info)

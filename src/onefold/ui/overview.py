@@ -48,21 +48,21 @@ def overview_of(lake: Lake, histories: Histories, allowed: set[str], query: str,
     bare = {name: bare_of(name) for name in every}
 
     with ThreadPoolExecutor(READERS) as pool:
-        red = [name for name, one in bare.items() if one.waiting]
+        red = [name for name, status in bare.items() if status.waiting]
         statuses = bare | dict(zip(red, pool.map(asked, red), strict=True))
-        matching = [one for one in statuses.values() if _matches(one.history, query)]
+        matching = [status for status in statuses.values() if _matches(status.history, query)]
         ordered = sorted(matching, key=_need)
         pages = max(1, -(-len(ordered) // ROWS))
         page = min(max(page, 1), pages)
-        shown = [one.name for one in ordered[(page - 1) * ROWS : page * ROWS]]
+        shown = [status.name for status in ordered[(page - 1) * ROWS : page * ROWS]]
         rest = [name for name in shown if name not in red]
         statuses |= dict(zip(rest, pool.map(asked, rest), strict=True))
     return Overview(
         rows=sorted((statuses[name] for name in shown), key=_need),
         datasets=len(statuses),
-        waiting=sum(len(one.waiting) for one in statuses.values()),
-        late=sum(one.late for one in statuses.values()),
-        damaged=sum(len(one.damaged) for one in statuses.values()),
+        waiting=sum(len(status.waiting) for status in statuses.values()),
+        late=sum(status.late for status in statuses.values()),
+        damaged=sum(len(status.damaged) for status in statuses.values()),
         found=len(ordered),
         page=page,
         pages=pages,
@@ -87,9 +87,9 @@ def _status(
 
 
 def _matches(history: History, query: str) -> bool:
-    told = " ".join((history.dataset, history.table, history.owner, history.description)).casefold()
-    return all(word in told for word in query.casefold().split())
+    text = " ".join((history.dataset, history.table, history.owner, history.description)).casefold()
+    return all(word in text for word in query.casefold().split())
 
 
-def _need(one: DatasetStatus) -> tuple[int, int, str]:
-    return one.rank, -len(one.waiting), one.name
+def _need(status: DatasetStatus) -> tuple[int, int, str]:
+    return status.rank, -len(status.waiting), status.name

@@ -20,7 +20,7 @@ def render(template: str, **values: object) -> str:
 
 @cache
 def _environment() -> Environment:
-    # The report's templates lie beside ours, under `report/`.
+    # The report's templates are found, too, under `report/`.
     loader = ChoiceLoader([PackageLoader("onefold.ui"), PrefixLoader({"report": PackageLoader("onefold.report")})])
     environment = Environment(
         loader=loader,
@@ -31,6 +31,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters = (thin, share, bytes_, instant, interval, undated, lasting, title_of)
-    environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
+    environment.filters |= {filter_.__name__.rstrip("_"): filter_ for filter_ in filters}
     environment.globals |= {"trend_of": trend_of, "states": STATES, "LOST": LOST}
     return environment

@@ -39,7 +39,7 @@ WITH_FORM = HEADERS | {"Content-Security-Policy": _POLICY.format(form="'self'")}
 """For the overview: its filter is a form that asks the same page."""
 _DATASET = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _BATCH = re.compile(r"(?=.{1,128}$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-"""An interval with a fraction of a second has a point in it; two together, or one at an end, are no batch's."""
+"""An interval with a fraction of a second has a point in it; no batch has two together, or a point at an end."""
 
 
 def reports_app(
@@ -49,8 +49,8 @@ def reports_app(
 ) -> FastAPI:
     """The pages, as an application to mount.
 
-    `readable` is a FastAPI dependency: the names of the datasets that whoever asks may read; it raises where
-    nobody is logged in. `batch_of` gives the dataset and the batch of an Airflow run, by its DAG and its id.
+    `readable` is a FastAPI dependency: the names of the datasets that the user may read; it raises where
+    no user is logged in. `batch_of` gives the dataset and the batch of an Airflow run, by its DAG and its id.
     """
     app = FastAPI(title="Onefold reports", docs_url=None, redoc_url=None, openapi_url=None)
     histories = Histories()

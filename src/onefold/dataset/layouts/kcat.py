@@ -8,7 +8,7 @@ from onefold.dataset.layouts.layout import Layout
 
 
 class KcatLayout(Layout):
-    """Objects with any name that ends as one of JSON lines."""
+    """Objects with any name that ends as a name of JSON lines."""
 
     name = "kcat"
     names = re.compile(r"\.(jsonl|ndjson|json|kcat)(\.gz)?$")

@@ -51,7 +51,7 @@ class Layout:
         return "values" if self.names.search(name) else None
 
     def is_ignored(self, name: str) -> bool:
-        """Whether an object is neither of this layout nor one that is expected next to its objects."""
+        """Whether an object is neither of this layout nor expected next to its objects."""
         return self.role_of(name) is None
 
     def group_of(self, name: str) -> str:

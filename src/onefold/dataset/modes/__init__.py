@@ -23,7 +23,7 @@ NOT_BUILT = ("history",)
 
 def _known(given: Any) -> Any:
     mode = given.get("mode") if isinstance(given, dict) else None
-    words = list(dict.fromkeys(_word(one) for one in MODES.values()))
+    words = list(dict.fromkeys(_word(mode) for mode in MODES.values()))
     if mode in NOT_BUILT:
         raise not_built(f"mode {mode} ({', '.join(words[:-1])} and {words[-1]} are)")
     if mode is not None and mode not in words:

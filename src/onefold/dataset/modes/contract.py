@@ -52,7 +52,7 @@ class Apply(Model):
     HOLDS: ClassVar[bool] = False
     """Whether records wait in the table for earlier versions."""
     KEEPS_ENTRIES: ClassVar[bool] = False
-    """Whether a published row is made of several messages, each kept as an entry beside it."""
+    """Whether a published row is made of several messages, each kept as an entry next to it."""
     NEEDS_EVERY_RECORD: ClassVar[bool] = True
     """Whether a row is wrong where compaction has removed a record."""
     ERASABLE: ClassVar[bool] = True

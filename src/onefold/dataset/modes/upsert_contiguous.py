@@ -1,4 +1,4 @@
-"""Mode upsert, guard contiguous: a version is applied only behind the one before it."""
+"""Mode upsert, guard contiguous: a version is applied only behind the version before it."""
 
 from __future__ import annotations
 

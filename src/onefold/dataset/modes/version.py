@@ -20,7 +20,7 @@ class Version(Model):
         description="guard contiguous: the version that the record was made for; its own is the next, from or not",
     )
     guard: Literal["newer", "contiguous"] = Field(
-        default="newer", description="contiguous: a version is applied only behind the one before it"
+        default="newer", description="contiguous: a version is applied only behind the version before it"
     )
     tie: Literal["conflict", "last", "first"] = "conflict"
     first: int | None = Field(default=None, description="guard contiguous: the number of a key's first version; 1")
@@ -40,7 +40,7 @@ class Version(Model):
             if self.guard == "newer" and getattr(self, name) is not None:
                 raise ValueError(f"{name} belongs to guard contiguous")
         if self.guard == "contiguous" and len(self.parts) > 1:
-            raise ValueError("guard contiguous counts one whole number: a version of several parts has no next one")
+            raise ValueError("guard contiguous counts one whole number: a version of several parts has no next version")
         return self
 
     @property

@@ -58,4 +58,4 @@ RULES: tuple[Rule, ...] = (
     clients.unseen_batches,
     contract.export,
 )
-"""In the order in which findings of one severity are told."""
+"""In the order in which findings of one severity are listed."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding, Severity, days, lasting, millis, setting
-from onefold.diagnosis.rules.topics import WANTED, not_told
+from onefold.diagnosis.rules.topics import WANTED, unreadable_settings
 from onefold.instants import span_text
 from onefold.kafka.condition import BrokerCondition
 from onefold.report.causes import Change
@@ -18,7 +18,7 @@ WEEK = timedelta(days=7)
 COPIES = {
     "__consumer_offsets": (
         "offsets.topic.replication.factor",
-        "Groups begin anew: records are read again, or skipped.",
+        "Groups start over: records are read again, or skipped.",
     ),
     "__transaction_state": (
         "transaction.state.log.replication.factor",
@@ -91,7 +91,7 @@ def producer_memory(facts: Facts) -> Iterator[Finding]:
         (
             "transactional.id.expiration.ms",
             WEEK,
-            "After so long a pause the id begins anew: a zombie of it is no more fenced, and its work done twice.",
+            "After so long a pause the id starts over: a zombie of it is no more fenced, and its work done twice.",
         ),
     ):
         for broker in facts.brokers:
@@ -135,4 +135,4 @@ def unreadable(facts: Facts) -> Iterator[Finding]:
     """Settings of brokers that they do not tell."""
     for broker in facts.brokers:
         if missing := [name for name in READ if broker.config.text(name) is None]:
-            yield not_told(_named(broker), missing, broker.config.refused, "cluster")
+            yield unreadable_settings(_named(broker), missing, broker.config.refused, "cluster")

@@ -26,28 +26,28 @@ OWN = "onefold."
 
 def open_transactions(facts: Facts) -> Iterator[Finding]:
     """Open transactions that hold the landing back, and those that no coordinator will end."""
-    told = [one.config.span("transaction.max.timeout.ms") for one in facts.brokers]
-    longest = max((one for one in told if one is not None), default=LONGEST)
+    limits = [broker.config.span("transaction.max.timeout.ms") for broker in facts.brokers]
+    longest = max((limit for limit in limits if limit is not None), default=LONGEST)
     settle = facts.dataset.schedule.settle if facts.dataset.schedule else LONGEST
     activity = facts.cluster.activity if facts.cluster else Activity()
     for topic in facts.topics:
-        for one in topic.partitions:
-            if one.stable >= one.end:
+        for partition in topic.partitions:
+            if partition.stable >= partition.end:
                 continue
-            where = f"topic {topic.name}, partition {one.number}"
-            opener = activity.opener((topic.name, one.number), one.stable)
+            where = f"topic {topic.name}, partition {partition.number}"
+            opener = activity.opener((topic.name, partition.number), partition.stable)
             # The record's timestamp is what the producer says; the coordinator has its own clock.
-            since = (opener.since if opener else None) or one.stalled_since
+            since = (opener.since if opener else None) or partition.stalled_since
             age = facts.now - since if since else None
-            found = f"offsets [{one.stable}, {one.end}) are held back by an open transaction"
-            found += f" of {opener}" if opener else _opener_in_the_log(facts, topic, one)
+            found = f"offsets [{partition.stable}, {partition.end}) are held back by an open transaction"
+            found += f" of {opener}" if opener else _opener_in_the_log(facts, topic, partition)
             if age is not None:
                 found += f", open for {span_text(max(age, timedelta(0)))}"
-            at = f"--topic {topic.name} --partition {one.number}"
+            at = f"--topic {topic.name} --partition {partition.number}"
             if unknown := activity.transactions is not None and opener is not None and opener.transaction is None:
                 mend = f"kafka-transactions.sh find-hanging {at}, by a user who may DESCRIBE transactional ids"
             else:
-                mend = f"kafka-transactions.sh abort {at} --start-offset {one.stable}"
+                mend = f"kafka-transactions.sh abort {at} --start-offset {partition.stable}"
             if why := _hangs(opener, age, longest, unknown=unknown):
                 yield Finding("error", where, found, f"{why}; nothing behind it is landed.", action=mend)
                 continue
@@ -77,7 +77,7 @@ def _hangs(opener: Opener | None, age: timedelta | None, longest: timedelta, *, 
 def _opener_in_the_log(facts: Facts, topic: TopicCondition, at: PartitionCondition) -> str:
     """The same by the record batch itself, where the brokers do not tell their producers."""
     where = (topic.name, at.number, at.stable)
-    first = next((one for one in facts.written if (one.topic, one.partition, one.offset) == where), None)
+    first = next((batch for batch in facts.written if (batch.topic, batch.partition, batch.offset) == where), None)
     return f" of producer {first.producer} (epoch {first.epoch})" if first and first.transactional else ""
 
 
@@ -86,12 +86,12 @@ def undecided_transactions(facts: Facts) -> Iterator[Finding]:
     if facts.cluster:
         return
     begun: dict[tuple[str, int], dict[int, RecordBatch]] = {}
-    for one in facts.record_batches or ():
-        of = begun.setdefault((one.topic, one.partition), {})
-        if one.control:
-            of.pop(one.producer, None)
-        elif one.transactional:
-            of.setdefault(one.producer, one)
+    for batch in facts.record_batches or ():
+        of = begun.setdefault((batch.topic, batch.partition), {})
+        if batch.control:
+            of.pop(batch.producer, None)
+        elif batch.transactional:
+            of.setdefault(batch.producer, batch)
     for (topic, partition), of in sorted(begun.items()):
         for first in of.values():
             found = f"no marker ends the transaction of producer {first.producer} (epoch {first.epoch})"
@@ -106,19 +106,25 @@ def undecided_transactions(facts: Facts) -> Iterator[Finding]:
 
 def groups_behind(facts: Facts) -> Iterator[Finding]:
     """Groups whose committed offset lies outside the log: what lies between was never read by them."""
-    there = {(topic.name, one.number): one for topic in facts.topics for one in topic.partitions if one.has_leader}
+    there = {
+        (topic.name, partition.number): partition
+        for topic in facts.topics
+        for partition in topic.partitions
+        if partition.has_leader
+    }
     for group in _groups(facts):
         for where, offset in sorted(group.committed.items()):
-            one = there.get(where)
-            if one is None or one.start <= offset <= one.end:
+            partition = there.get(where)
+            if partition is None or partition.start <= offset <= partition.end:
                 continue
-            if offset < one.start:
-                found = f"{where[0]}-{where[1]}: committed {offset}, the log begins at {one.start}"
-                why = f"{one.start - offset} offsets were gone before it read them; it goes on by auto.offset.reset."
+            if offset < partition.start:
+                found = f"{where[0]}-{where[1]}: committed {offset}, the log begins at {partition.start}"
+                gone = partition.start - offset
+                why = f"{gone} offsets were gone before it read them; it goes on by auto.offset.reset."
                 change = Change("retention.ms", note="longer than the group may lag")
             else:
-                found = f"{where[0]}-{where[1]}: committed {offset}, the log ends at {one.end}"
-                why = "The log was cut off or made anew: by auto.offset.reset records are skipped, or read again."
+                found = f"{where[0]}-{where[1]}: committed {offset}, the log ends at {partition.end}"
+                why = "The log was cut off or created again: by auto.offset.reset records are skipped, or read again."
                 change = Change("unclean.leader.election.enable", "false")
             yield Finding("error", _named(group), found, why, change)
 
@@ -163,7 +169,7 @@ def idempotence(facts: Facts) -> Iterator[Finding]:
 
     A partition remembers every producer with an id, with the timestamp of its newest batch, for
     producer.id.expiration.ms. So if its newest record is younger than that and none of them has a batch as young, the
-    record was written by one without an id.
+    record was written by a producer without an id.
     """
     severity: Severity = "warning" if facts.dataset.deciding is not Level.POSITION else "error"
     why = "A producer without an id writes a record a second time when it retries after a lost acknowledgement."
@@ -178,11 +184,11 @@ def idempotence(facts: Facts) -> Iterator[Finding]:
 def _counted_without_id(facts: Facts) -> Iterator[tuple[str, str]]:
     for of in writers_of(facts):
         if of.without_id:
-            plain = [one for one in facts.written if one.topic == of.topic and one.producer < 0]
+            plain = [batch for batch in facts.written if batch.topic == of.topic and batch.producer < 0]
             age = facts.now - of.since if of.since else timedelta(-1)
             within = f" of the last {span_text(age)}" if age >= timedelta(seconds=1) else ""
             counted = f"{of.without_id} of {of.batches} record batches{within} have no producer id"
-            yield of.topic, f"{counted}, {_partitions(one.partition for one in plain)}"
+            yield of.topic, f"{counted}, {_partitions(batch.partition for batch in plain)}"
 
 
 def _inferred_without_id(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -193,29 +199,31 @@ def _inferred_without_id(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _partitions(numbers: Iterable[int]) -> str:
-    return "partition " + ", ".join(str(one) for one in sorted(set(numbers)))
+    return "partition " + ", ".join(str(number) for number in sorted(set(numbers)))
 
 
 def _without_id(facts: Facts) -> Iterator[tuple[str, int]]:
     producers = facts.cluster.activity.producers if facts.cluster else None
-    kept = [one.config.span("producer.id.expiration.ms") for one in facts.brokers]
+    kept = [broker.config.span("producer.id.expiration.ms") for broker in facts.brokers]
     if producers is None or not kept or None in kept:
         return
-    remembered = min(one for one in kept if one is not None)
+    remembered = min(span for span in kept if span is not None)
     for topic in facts.topics:
-        for one in topic.partitions:
-            if one.stamps is None or not timedelta(0) <= facts.now - one.stamps.newest < remembered / 2:
+        for partition in topic.partitions:
+            if partition.stamps is None or not timedelta(0) <= facts.now - partition.stamps.newest < remembered / 2:
                 continue
-            known = [p.newest for p in producers if (p.topic, p.partition) == (topic.name, one.number) and p.newest]
-            if all(newest < one.stamps.newest for newest in known):
-                yield topic.name, one.number
+            known = [
+                p.newest for p in producers if (p.topic, p.partition) == (topic.name, partition.number) and p.newest
+            ]
+            if all(newest < partition.stamps.newest for newest in known):
+                yield topic.name, partition.number
 
 
 def restarted_producers(facts: Facts) -> Iterator[Finding]:
-    """Many producer ids in one partition, none of them transactional: each restart makes a new one."""
+    """Many producer ids in one partition, none of them transactional: each restart makes a new id."""
     for (topic, partition), sessions in _sessions(facts).items():
         if len(sessions) > 1:
-            why = "A producer that begins anew gets another id: the broker does not know its earlier batches again."
+            why = "A producer that starts again gets another id: the broker does not know its earlier batches again."
             change = Change("transactional.id", note="one of its own per producer instance")
             seen = f"{len(sessions)} producer ids without transactions, partition {partition}"
             yield Finding("info", f"producers of {topic}", seen, why, change)
@@ -234,14 +242,14 @@ def raised_epochs(facts: Facts) -> Iterator[Finding]:
 def _sessions(facts: Facts) -> dict[tuple[str, int], dict[int, set[int]]]:
     """By partition the epochs of each producer id that writes outside transactions."""
     found: dict[tuple[str, int], dict[int, set[int]]] = {}
-    for one in facts.written:
-        if one.producer >= 0 and not one.transactional:
-            found.setdefault((one.topic, one.partition), {}).setdefault(one.producer, set()).add(one.epoch)
+    for batch in facts.written:
+        if batch.producer >= 0 and not batch.transactional:
+            found.setdefault((batch.topic, batch.partition), {}).setdefault(batch.producer, set()).add(batch.epoch)
     return dict(sorted(found.items()))
 
 
 def unreadable(facts: Facts) -> Iterator[Finding]:
-    """What was not told of producers, transactions and groups."""
+    """What is unknown of producers, transactions and groups."""
     rights = {
         "groups": "DESCRIBE on the groups",
         "settings of groups": "DESCRIBE_CONFIGS on the groups",

@@ -23,7 +23,7 @@ def position_decides(facts: Facts) -> Iterator[Finding]:
 def loss_tolerated(facts: Facts) -> Iterator[Finding]:
     """Loss does not stop a batch."""
     if facts.dataset.quality.loss == "tolerated":
-        why = "Batches are published of which records were gone before they were landed; nobody is stopped by it."
+        why = "Batches are published of which records were gone before they were landed; no batch stops for it."
         yield Finding("warning", _FILE, "quality.loss=tolerated", why, Change("quality.loss", "refused"))
 
 
@@ -40,7 +40,7 @@ def holes_declared(facts: Facts) -> Iterator[Finding]:
 def no_schedule(facts: Facts) -> Iterator[Finding]:
     """Nothing says how long records wait."""
     if facts.dataset.schedule is None:
-        why = "Nobody lands it by itself, and what expires before the next run cannot be told from here."
+        why = "No schedule lands it, and what expires before the next run cannot be seen from here."
         yield Finding("info", _FILE, "schedule: none", why, Change("schedule", note='{cron: "0 * * * *", start: …}'))
 
 
@@ -57,7 +57,7 @@ def no_duplicate_rate(facts: Facts) -> Iterator[Finding]:
     if facts.dataset.quality.max_duplicate_rate is None:
         seen = sum(facts.landed.duplicates().values()) / max(1, facts.landed.records)
         limit = max(0.05, min(1.0, round(2 * seen, 2)))
-        why = "A producer or an export that repeats everything is folded, and nobody hears of it."
+        why = "A producer or an export that repeats everything is folded, and no one hears of it."
         found = "quality.max_duplicate_rate: none"
         yield Finding("info", _FILE, found, why, Change("quality.max_duplicate_rate", f"{limit:.2f}"))
 

@@ -31,14 +31,15 @@ MENDS = {
 def gone_before_landing(facts: Facts) -> Iterator[Finding]:
     """Offsets behind the landing that the log holds no more."""
     for topic in facts.topics:
-        for one in topic.partitions:
-            end = facts.landed.ends.get((topic.name, one.number))
-            if one.has_leader and end is not None and one.start > end:
+        for partition in topic.partitions:
+            end = facts.landed.ends.get((topic.name, partition.number))
+            if partition.has_leader and end is not None and partition.start > end:
                 yield Finding(
                     "error",
-                    f"topic {topic.name}, partition {one.number}",
-                    f"offsets [{end}, {one.start}) are gone, not landed",
-                    f"{one.start - end} offsets left the log before they were read: the next run tells them as a hole.",
+                    f"topic {topic.name}, partition {partition.number}",
+                    f"offsets [{end}, {partition.start}) are gone, not landed",
+                    f"{partition.start - end} offsets left the log before they were read: the next run lists them as a "
+                    "hole.",
                     lasting("retention.ms", enough(facts.wait)),
                 )
 
@@ -63,7 +64,8 @@ def expiring_backlog(facts: Facts) -> Iterator[Finding]:
         if kept is None or "delete" not in topic.policy:
             continue
         waiting = sum(
-            max(0, one.end - facts.landed.ends.get((topic.name, one.number), one.start)) for one in topic.partitions
+            max(0, partition.end - facts.landed.ends.get((topic.name, partition.number), partition.start))
+            for partition in topic.partitions
         )
         left = kept - since
         if not waiting or left >= min(kept / 4, timedelta(days=1)):
@@ -81,17 +83,17 @@ def expiring_backlog(facts: Facts) -> Iterator[Finding]:
 
 def duplicates(facts: Facts) -> Iterator[Finding]:
     """Duplicates by their cause, each with the setting that prevents it."""
-    for one in facts.landed.causes():
-        share = one.records / max(1, facts.landed.records)
-        counted = "1 duplicate" if one.records == 1 else f"{one.records} duplicates"
-        found = f"{counted}, {one.cause.name} ({share:.1%} of {facts.landed.records} records)"
+    for group in facts.landed.causes():
+        share = group.records / max(1, facts.landed.records)
+        counted = "1 duplicate" if group.records == 1 else f"{group.records} duplicates"
+        found = f"{counted}, {group.cause.name} ({share:.1%} of {facts.landed.records} records)"
         yield Finding(
             "warning" if share >= NOTABLE else "info",
             "published batches",
             found,
-            one.cause.tells,
-            _first(one.cause.settings),
-            "" if one.cause.settings else one.cause.prevents,
+            group.cause.tells,
+            _first(group.cause.settings),
+            "" if group.cause.settings else group.cause.prevents,
         )
 
 
@@ -100,4 +102,4 @@ def _first(settings: tuple[Change, ...]) -> Change | None:
     if not settings:
         return None
     first, *others = settings
-    return replace(first, note="; ".join([*filter(None, [first.note]), *(f"and {one}" for one in others)]))
+    return replace(first, note="; ".join([*filter(None, [first.note]), *(f"and {change}" for change in others)]))

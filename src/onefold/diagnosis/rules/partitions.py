@@ -17,8 +17,8 @@ def added_partitions(facts: Facts) -> Iterator[Finding]:
         first = facts.landed.partitions.get(topic.name)
         if first is None:
             continue
-        added = [one for one in topic.partitions if one.number >= first.count]
-        if not added or not (first.certain or any(one.end for one in added)):
+        added = [partition for partition in topic.partitions if partition.number >= first.count]
+        if not added or not (first.certain or any(partition.end for partition in added)):
             continue
         count = f"{len(topic.partitions)} partitions, {first.count} when it was first landed"
         yield Finding(

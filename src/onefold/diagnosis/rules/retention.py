@@ -41,7 +41,7 @@ def retention_time(facts: Facts) -> Iterator[Finding]:
             ends = (
                 "so records expire before they are landed"
                 if severity == "error"
-                else (f"so a schedule that stands still for {span_text(kept - wait)} loses records")
+                else (f"so a schedule that stops for {span_text(kept - wait)} loses records")
             )
             yield Finding(
                 severity,
@@ -59,7 +59,9 @@ def retention_bytes(facts: Facts) -> Iterator[Finding]:
         size = topic.config.number("retention.bytes")
         if size is None or size < 0 or "delete" not in topic.policy:
             continue
-        ages = [facts.now - one.oldest for one in topic.partitions if one.oldest and one.start > 0]
+        ages = [
+            facts.now - partition.oldest for partition in topic.partitions if partition.oldest and partition.start > 0
+        ]
         where, found = f"topic {topic.name}", setting("retention.bytes", str(size))
         unlimited = Change("retention.bytes", "-1", "and a retention.ms that suffices")
         if not ages:
@@ -91,7 +93,7 @@ def compaction(facts: Facts) -> Iterator[Finding]:
             severity = "warning"
             why = (
                 f"Compaction keeps a key's last record, not that of the highest {', '.join(apply.version.parts)}: "
-                "an older one that comes late removes it."
+                "an older record that comes late removes it."
             )
         else:
             continue
@@ -120,6 +122,6 @@ def tombstones(facts: Facts) -> Iterator[Finding]:
                 severity,
                 f"topic {topic.name}",
                 setting("delete.retention.ms", millis(kept), kept),
-                f"Deletes are tombstones; {_reading(wait)}: one that is cleaned before leaves its row in the table.",
+                f"Deletes are tombstones; {_reading(wait)}: if cleaned before, it leaves its row in the table.",
                 lasting("delete.retention.ms", need),
             )

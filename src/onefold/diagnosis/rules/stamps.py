@@ -1,4 +1,4 @@
-"""Timestamps: intervals are cut by them, retention counts from them, and a version may be one."""
+"""Timestamps: intervals are cut by them, retention counts from them, and a version may be a timestamp."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def version_of_arrival(facts: Facts) -> Iterator[Finding]:
     version = facts.dataset.apply.version
     if version is None or all(path.root != "timestamp" for text in version.parts for path in used(parse(text))):
         return
-    told = {one.name for one in facts.topics if one.config.text("message.timestamp.type") is not None}
-    by_broker = {one.name for one in facts.topics if one.config.text("message.timestamp.type") == "LogAppendTime"}
-    by_broker |= {one.topic for one in facts.written if one.append_time and one.topic not in told}
+    readable = {topic.name for topic in facts.topics if topic.config.text("message.timestamp.type") is not None}
+    by_broker = {topic.name for topic in facts.topics if topic.config.text("message.timestamp.type") == "LogAppendTime"}
+    by_broker |= {batch.topic for batch in facts.written if batch.append_time and batch.topic not in readable}
     # A version that goes on with the offset is for keys that move between partitions: an offset alone orders none.
     alone = "" if facts.dataset.before_offset else "offset"
     note = "or a version that the producer sets" if alone else "a version that the producer sets"
@@ -31,7 +31,7 @@ def version_of_arrival(facts: Facts) -> Iterator[Finding]:
             "warning",
             f"topic {topic}",
             "message.timestamp.type=LogAppendTime, and apply.version.from is the timestamp",
-            "A version is when a record arrived: one that is sent again, or late, counts as the newest.",
+            "A version is when a record arrived: a record that is sent again, or late, counts as the newest.",
             Change("apply.version.from", alone, note),
         )
 
@@ -40,7 +40,7 @@ def already_expired(facts: Facts) -> Iterator[Finding]:
     """Records whose own timestamps are older than retention.ms: they go as soon as their segment is closed."""
     for topic in facts.topics:
         kept = topic.config.span("retention.ms")
-        old = [one.stamps.oldest for one in topic.partitions if one.stamps]
+        old = [partition.stamps.oldest for partition in topic.partitions if partition.stamps]
         if kept is None or not old or "delete" not in topic.policy or facts.now - min(old) <= kept:
             continue
         yield Finding(
@@ -68,12 +68,14 @@ def future_timestamps(facts: Facts) -> Iterator[Finding]:
 
 
 def late_records(facts: Facts) -> Iterator[Finding]:
-    """Records that come behind newer ones, by more than the schedule waits."""
+    """Records that come behind newer records, by more than the schedule waits."""
     if facts.dataset.schedule is None:
         return
     settle = facts.dataset.schedule.settle
     for topic in facts.topics:
-        behind = max((one.stamps.behind for one in topic.partitions if one.stamps), default=timedelta(0))
+        behind = max(
+            (partition.stamps.behind for partition in topic.partitions if partition.stamps), default=timedelta(0)
+        )
         if behind > settle:
             minutes = -(-behind // timedelta(minutes=1))
             yield Finding(

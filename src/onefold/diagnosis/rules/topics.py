@@ -10,7 +10,7 @@ from onefold.kafka.condition import PartitionCondition, TopicCondition
 from onefold.report.causes import Change
 
 WANTED = 3
-"""Copies, so that one may be away while another fails."""
+"""Copies, so that a copy may be away while another fails."""
 BACK = "bring the replicas back"
 
 
@@ -19,14 +19,14 @@ def _named(topic: TopicCondition) -> str:
 
 
 def _numbers(partitions: list[PartitionCondition]) -> str:
-    listed = ", ".join(str(one.number) for one in partitions[:8])
+    listed = ", ".join(str(partition.number) for partition in partitions[:8])
     return f"partition {listed}" + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")
 
 
 def leaders(facts: Facts) -> Iterator[Finding]:
     """Partitions without a leader."""
     for topic in facts.topics:
-        if away := [one for one in topic.partitions if not one.has_leader]:
+        if away := [partition for partition in topic.partitions if not partition.has_leader]:
             why = "It can be neither written nor read; producers give up after delivery.timeout.ms and may send again."
             mend = "start the brokers that hold its replicas"
             yield Finding("error", _named(topic), f"no leader: {_numbers(away)}", why, action=mend)
@@ -48,7 +48,7 @@ def replication(facts: Facts) -> Iterator[Finding]:
 
 
 def in_sync_minimum(facts: Facts) -> Iterator[Finding]:
-    """min.insync.replicas that is not one less than the replication factor; a single copy is told by `replication`."""
+    """min.insync.replicas that is not one less than the replication factor; `replication` reports a single copy."""
     for topic in facts.topics:
         least, copies = topic.config.number("min.insync.replicas"), topic.replicas
         if least is None or (copies < 2 and least <= copies):
@@ -86,13 +86,17 @@ def in_sync_now(facts: Facts) -> Iterator[Finding]:
     """Partitions with fewer replicas in sync than there are."""
     for topic in facts.topics:
         least = topic.config.number("min.insync.replicas") or 1
-        behind = [one for one in topic.partitions if one.has_leader and one.in_sync < one.replicas]
-        refusing = [one for one in behind if one.in_sync < least]
+        behind = [
+            partition
+            for partition in topic.partitions
+            if partition.has_leader and partition.in_sync < partition.replicas
+        ]
+        refusing = [partition for partition in behind if partition.in_sync < least]
         if refusing:
             why = "Writes with acks=all are refused now: producers give up, and what they send again may come twice."
             found = f"in sync below min.insync.replicas={least}: {_numbers(refusing)}"
             yield Finding("error", _named(topic), found, why, action=BACK)
-        if lagging := [one for one in behind if one not in refusing]:
+        if lagging := [partition for partition in behind if partition not in refusing]:
             why = "One more broker away and records are lost, or can no more be written."
             found = f"replicas out of sync: {_numbers(lagging)}"
             yield Finding("warning", _named(topic), found, why, action=BACK)
@@ -116,10 +120,10 @@ def unreadable(facts: Facts) -> Iterator[Finding]:
     """Settings of topics that the brokers do not tell."""
     for topic in facts.topics:
         if missing := [name for name in READ if topic.config.text(name) is None]:
-            yield not_told(_named(topic), missing, topic.config.refused, "topic")
+            yield unreadable_settings(_named(topic), missing, topic.config.refused, "topic")
 
 
-def not_told(where: str, missing: list[str], refused: str, kind: str) -> Finding:
+def unreadable_settings(where: str, missing: list[str], refused: str, kind: str) -> Finding:
     """The finding for settings that the brokers do not tell."""
     why = f"The brokers do not tell ({refused})." if refused else "These brokers have no such setting, or keep it."
     grant = f"grant DESCRIBE_CONFIGS on the {kind}"

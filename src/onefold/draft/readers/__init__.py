@@ -18,5 +18,5 @@ def reader_of(layout: str) -> DraftReader | None:
 
 
 def readers() -> dict[str, DraftReader]:
-    """The readers of all layouts of exports that have one, by the layout's name."""
+    """The readers of the layouts of exports that have a reader, by the layout's name."""
     return {layout: reader for layout in export_layouts() if (reader := reader_of(layout))}

@@ -1,4 +1,4 @@
-"""Lines of an object: the last one first, or, where it is packed, from the front."""
+"""Lines of an object: the last first, or, where it is packed, from the front."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def first_line(store: Storage, object_: ObjectInfo) -> bytes:
 
 
 def lines_from_end(store: Storage, object_: ObjectInfo) -> Iterator[bytes]:
-    """The lines of an object that is not packed, the last one first; what is before is read as it is asked for.
+    """The lines of an object that is not packed, the last first; what is before is read as it is asked for.
 
     Raises:
         FormatError: a line is too long to be a record.

@@ -22,7 +22,7 @@ class Reading:
 
     items: Iterator[Item]
     from_end: bool
-    """The last one comes first; else the first one."""
+    """The last record comes first; else the first."""
     left_out: str = ""
     """What of the object is not read, and why."""
 
@@ -41,7 +41,7 @@ class DraftReader:
     reason: str
     """What of them made the layout, next to it in a drafted file."""
     rank: int
-    """Readers with a lower one are asked first whether an export is theirs: those whose objects' names say more."""
+    """Readers with a lower rank are asked first whether an export is theirs: those whose objects' names say more."""
     read: Callable[[Storage, ObjectInfo, Companions], Reading]
     """Reads an object of values."""
     begins: Callable[[ObjectInfo, bytes], bool] | None = None

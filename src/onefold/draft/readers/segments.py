@@ -1,4 +1,4 @@
-"""A sample of raw log segments: committed records from the end of one, and the offsets that hold something else."""
+"""A sample of raw log segments: committed records from a segment's end, and the offsets that hold something else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCANNED = 256 << 20
 
 
 def of_segment(store: Storage, object_: ObjectInfo) -> Iterator[Item]:
-    """What the first `SCANNED` bytes of a segment hold: None for what is damaged, then, the last one first, records and
+    """What the first `SCANNED` bytes of a segment hold: None for what is damaged, then, the last first, records and
     the positions of what is none.
 
     A marker is no record, nor is what belongs to a transaction that was aborted, or whose end is not in the segment.

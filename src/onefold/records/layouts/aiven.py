@@ -31,7 +31,7 @@ def read_aiven(
     """The envelope (`onefold.records.envelope`) of an export by Aiven's sink; `objects` are (landed object, URI).
 
     A line that is no record is a row with `_unreadable` and the line's bytes. Objects of any size are split, but for
-    packed ones. Lines are read in Python: a value that is JSON must stay the text that it is, which Spark's parser
+    packed objects. Lines are read in Python: a value that is JSON must stay the text that it is, which Spark's parser
     does not keep.
     """
     lines = session.read.option("lineSep", "\n").text(literal(uri for _, uri in objects))

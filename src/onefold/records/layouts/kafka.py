@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.standing import Standing
+from onefold.landing.earlier_landings import EarlierLanding
 from onefold.offsets import Range, TopicPartition
 from onefold.records import envelope as E
 from onefold.records.landed_objects import count_rows, literal, object_name
@@ -56,16 +56,17 @@ SILENCE = 60.0
 
 
 def write_topics(
-    session: SparkSession, ranges: list[OffsetRange], standing: list[Standing], client: dict[str, str], uri: str
+    session: SparkSession, ranges: list[OffsetRange], earlier: list[EarlierLanding], client: dict[str, str], uri: str
 ) -> dict[str, list[Range]]:
     """Write the committed records of exact ranges as Parquet below `uri`; fails where an offset is lost.
 
-    `standing` is what other plans have landed and the log holds no more; `client` are settings of the JVM's client.
+    `earlier` are parts of other landings, whose offsets the log does not hold any more; `client` are settings of the
+    JVM's client.
     Returns the offsets that were written, by TopicPartition.key, as the objects have them: their position columns
     are read again.
     """
     reads = [_read_ranges(session, group, client) for group in _rounds(ranges)]
-    reads += [_landed_again(session, landed) for landed in standing]
+    reads += [_landed_again(session, landing) for landing in earlier]
     reduce(DataFrame.unionByName, reads).write.options(**_WRITTEN).parquet(uri)
     written = ranges_by(session.read.schema(LANDED).parquet(*literal([uri])), _WHERE, "offset")
     return {
@@ -129,10 +130,10 @@ def _read_ranges(session: SparkSession, ranges: list[OffsetRange], client: dict[
     )
 
 
-def _landed_again(session: SparkSession, standing: Standing) -> DataFrame:
+def _landed_again(session: SparkSession, landing: EarlierLanding) -> DataFrame:
     """The records of some ranges of another landing."""
-    rows = session.read.schema(LANDED).parquet(*literal(standing.uris))
-    return rows.where(reduce(Column.__or__, (_within(range_) for range_ in standing.ranges)))
+    rows = session.read.schema(LANDED).parquet(*literal(landing.uris))
+    return rows.where(reduce(Column.__or__, (_within(range_) for range_ in landing.ranges)))
 
 
 def _within(range_: OffsetRange) -> Column:

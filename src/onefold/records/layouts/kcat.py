@@ -28,8 +28,8 @@ def read_kcat(session: SparkSession, objects: list[tuple[str, str]], origin: Ori
     """The envelope (`onefold.records.envelope`) of kcat's JSON lines; `objects` are (name, URI).
 
     A line that is not exactly one JSON object with topic, partition and offset is a row with `_unreadable`
-    and the line's bytes. So is one with `payload_error` or `key_error`, which kcat prints next to a null where it could
-    not decode a payload or key (kcat's json.c): such a null is no tombstone. Objects of any size are split.
+    and the line's bytes. So is a line with `payload_error` or `key_error`, which kcat prints next to a null where it
+    could not decode a payload or key (kcat's json.c): such a null is no tombstone. Objects of any size are split.
 
     kcat prints bytes as they are, in a line of JSON. Keys, payloads and headers that are no UTF-8 keep their bytes.
     """

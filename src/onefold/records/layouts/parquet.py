@@ -97,7 +97,7 @@ def _kinds(footer: Footer, columns: Columns) -> dict[str, pa.DataType | None]:
     """The types of the mapped columns, by what they are; None: not there, and not asked for.
 
     Raises:
-        ExportColumnError: one that is needed is not there, twice there, or of a type that cannot be read.
+        ExportColumnError: a needed column is not there, twice there, or of a type that cannot be read.
     """
     try:
         types = column_types(footer.schema, columns)

@@ -1,7 +1,7 @@
 """Raw log segments: every offset of the bytes is a row, markers and aborted records too, each with its fate.
 
-Spark has no reader of Kafka's log, so this one is Python: a task reads some chunks, of each only its own bytes of the
-object, and gives Arrow columns. Transactions were resolved when the segments were landed (`onefold.landing`).
+Spark has no reader of Kafka's log, so this reader is Python: a task reads some chunks, of each only its own bytes of
+the object, and gives Arrow columns. Transactions were resolved when the segments were landed (`onefold.landing`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What other plans of a source have landed: it serves an interval whose offsets the log holds no more."""
+"""Earlier landings of a source: they serve an interval whose offsets the log does not hold any more."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _WHERE = list(TopicPartition.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A part of another batch's landing: where its objects lie, and the ranges that are wanted of them.
+class EarlierLanding:
+    """A part of another batch's landing: the URIs of its objects, and the ranges to read from them.
 
-    `examined`: whether every offset of the ranges is in the objects, as that landing has found out.
+    `examined`: whether every offset of the ranges is in the objects, as that landing found out.
     """
 
     uris: list[str]
@@ -33,12 +33,12 @@ class Standing:
     examined: bool = False
 
 
-def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standing], list[Hole]]:
-    """What of offsets that are gone other plans of the source have landed, each offset once; and what nobody has.
+def find_earlier_landings(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[EarlierLanding], list[Hole]]:
+    """Find offsets that are gone from the log in other landings of the source, each offset once; and the holes left.
 
     What another landing saw to be no record (a marker, say) is a hole of that kind here, too.
     """
-    found, told, left = [], [], gone
+    landings, explained, left = [], [], gone
     for manifest in _manifests(lake, source) if gone else ():
         if not left:
             break
@@ -48,17 +48,17 @@ def standing_for(lake: Lake, source: str, gone: list[Hole]) -> tuple[list[Standi
             where, span = hole.topic_partition, [(hole.start, hole.end)]
             landed = meet(span, _landed(manifest, where))
             ranges += [OffsetRange(topic_partition=where, start=start, end=end) for start, end in landed]
-            seen = _within(hole, [one for one in manifest.holes if one.kind not in LOST])
-            told += seen
-            known = [*landed, *((one.start, one.end) for one in seen)]
+            seen = _within(hole, [other for other in manifest.holes if other.kind not in LOST])
+            explained += seen
+            known = [*landed, *((part.start, part.end) for part in seen)]
             rest += [
                 Hole(topic_partition=where, start=start, end=end, kind=hole.kind) for start, end in minus(span, known)
             ]
         left = rest
         if ranges:
-            uris = [lake.storage.uri_of(one.key) for one in manifest.objects]
-            found.append(Standing(uris, ranges, manifest.examined))
-    return found, [*told, *left]
+            uris = [lake.storage.uri_of(object_.key) for object_ in manifest.objects]
+            landings.append(EarlierLanding(uris, ranges, manifest.examined))
+    return landings, [*explained, *left]
 
 
 def first_landed(
@@ -68,14 +68,14 @@ def first_landed(
 
     By TopicPartition.key. `stamped`: of the records whose timestamp lies there, both ends in.
     """
-    wanted = {one.topic_partition.key: one for one in lost}
+    wanted = {range_.topic_partition.key: range_ for range_ in lost}
     holding = []
     for manifest in _manifests(lake, source) if lost else ():
-        firsts = {key: first for key, one in wanted.items() if (first := _first(manifest, one)) is not None}
+        firsts = {key: first for key, range_ in wanted.items() if (first := _first(manifest, range_)) is not None}
         if firsts:
             holding.append((min(firsts.values()), firsts, manifest))
     found: dict[str, int] = {}
-    for _, firsts, manifest in sorted(holding, key=lambda one: one[0]):
+    for _, firsts, manifest in sorted(holding, key=lambda held: held[0]):
         sooner = {key: first for key, first in firsts.items() if first < found.get(key, first + 1)}
         if sooner and stamped:
             sooner = _stamped(lake, manifest, [wanted[key] for key in sooner], *stamped)
@@ -101,16 +101,16 @@ def _stamped(
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    def of(one: OffsetRange) -> Any:
-        where = one.topic_partition.model_dump().items()
+    def of(range_: OffsetRange) -> Any:
+        where = range_.topic_partition.model_dump().items()
         here = reduce(and_, (pc.field(name) == value for name, value in where))
-        return here & (pc.field("offset") >= one.start) & (pc.field("offset") < one.end)
+        return here & (pc.field("offset") >= range_.start) & (pc.field("offset") < range_.end)
 
     millis = pc.field("timestamp")
     wanted = reduce(or_, map(of, ranges)) & (millis >= millis_from(since)) & (millis <= millis_from(until))
     found: dict[str, int] = {}
-    for one in manifest.objects:
-        file = pa.PythonFile(Seekable(lake.storage, one.key, one.size), mode="r")
+    for object_ in manifest.objects:
+        file = pa.PythonFile(Seekable(lake.storage, object_.key, object_.size), mode="r")
         rows = pq.read_table(file, columns=[*_WHERE, "offset"], filters=wanted)
         for row in rows.group_by(_WHERE).aggregate([("offset", "min")]).to_pylist():
             key, first = TopicPartition(**{name: row[name] for name in _WHERE}).key, row["offset_min"]
@@ -127,16 +127,16 @@ def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
 
 
 def _within(hole: Hole, others: list[Hole]) -> list[Hole]:
-    """The parts of other holes that lie in one, as their own kinds."""
+    """The parts of other holes that lie in a hole, as their own kinds."""
     return [
-        Hole(topic_partition=one.topic_partition, start=start, end=end, kind=one.kind)
-        for one in others
-        if one.topic_partition == hole.topic_partition
-        for start, end in meet([(one.start, one.end)], [(hole.start, hole.end)])
+        Hole(topic_partition=other.topic_partition, start=start, end=end, kind=other.kind)
+        for other in others
+        if other.topic_partition == hole.topic_partition
+        for start, end in meet([(other.start, other.end)], [(hole.start, hole.end)])
     ]
 
 
 def _landed(manifest: Manifest, where: TopicPartition) -> list[Range]:
     """The ranges of a partition that a landing read."""
-    read = [(one.start, one.end) for one in manifest.ranges if one.topic_partition == where]
-    return minus(read, [(one.start, one.end) for one in manifest.holes if one.topic_partition == where])
+    read = [(range_.start, range_.end) for range_ in manifest.ranges if range_.topic_partition == where]
+    return minus(read, [(hole.start, hole.end) for hole in manifest.holes if hole.topic_partition == where])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onefold.landing.epochs import Marks, marked, replaced, suspected
+from onefold.landing.leader_epochs import Marks, marked, replaced, suspected
 
 
 def test_only_a_log_that_has_had_another_leader_is_asked_about() -> None:

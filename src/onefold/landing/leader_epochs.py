@@ -1,4 +1,4 @@
-"""Leader epochs of what was landed: whether a log is still the one that was read.
+"""Leader epochs of what was landed: whether a log is still the log that was read.
 
 An unclean election, or a disk that lost its tail, cuts a log below what was read of it, and new records take the
 offsets. Its end tells nothing once it has grown again, but its leader epochs do: each begins where its leader's log
@@ -24,7 +24,7 @@ Marks = dict[int, int]
 
 
 class Epochs(BaseModel):
-    """What is known of a source's logs. It is evidence only: a mark that is lost to a race is set anew."""
+    """What is known of a source's logs. It is evidence only: a mark that is lost to a race is set again."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,11 +33,11 @@ class Epochs(BaseModel):
 
 def suspected(marks: dict[str, Marks], newest: dict[str, int]) -> dict[str, Marks]:
     """The marks of logs that have had another leader since: only those can have been cut."""
-    return {key: marks[key] for key, epoch in newest.items() if any(one != epoch for one in marks.get(key, ()))}
+    return {key: marks[key] for key, epoch in newest.items() if any(other != epoch for other in marks.get(key, ()))}
 
 
 def cut_since(suspects: dict[str, Marks], newest: dict[str, int], log: RawLog) -> tuple[list[OffsetRange], list[str]]:
-    """What was landed of suspected logs and other records have now; and notes, also on what nobody could tell."""
+    """The landed ranges of suspected logs whose offsets other records have now; and notes, also on what is unknown."""
     from onefold.kafka.raw_log import NoEvidenceError
 
     cut, notes = [], []
@@ -62,7 +62,7 @@ def cut_since(suspects: dict[str, Marks], newest: dict[str, int], log: RawLog) -
 def replaced(marks: Marks, newest: int, end_of: Callable[[int], int | None]) -> list[Range]:
     """The offsets that were landed and that other records have now.
 
-    `newest` is the log's newest epoch; `end_of` tells where an older one ended, or None where nobody knows.
+    `newest` is the log's newest epoch; `end_of` tells where an older one ended, or None where it is unknown.
     """
     found = []
     for epoch, landed in marks.items():
@@ -73,9 +73,9 @@ def replaced(marks: Marks, newest: int, end_of: Callable[[int], int | None]) -> 
 
 
 def marked(marks: Marks, newest: int, end: int, cut: list[Range]) -> Marks:
-    """The marks after a landing up to `end`; what was `cut` is told once.
+    """The marks after a landing up to `end`; what was `cut` is reported once.
 
-    As few as tell all: where a later epoch has as high a mark, an earlier one has nothing to add.
+    The fewest that say all: where a later epoch has as high a mark, an earlier epoch has nothing to add.
     """
     lowest = min((start for start, _ in cut), default=None)
     kept = {epoch: landed if lowest is None else min(landed, lowest) for epoch, landed in marks.items()}
