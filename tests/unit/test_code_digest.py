@@ -26,7 +26,7 @@ DECIDES_NOTHING = {
     **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "record")},
     **{f"kafka/{name}.py": "explains offsets without records" for name in ("missing_offsets", "raw_log")},
     **{f"landing/{name}.py": "which bytes are judged, which are part of where staging lies" for name in (
-        "cuts", "epochs", "exports", "holes", "incarnations", "land", "live", "manifest", "plan", "source", "standing",
+        "cuts", "leader_epochs", "exports", "holes", "incarnations", "land", "live", "manifest", "plan", "source", "earlier_landings",
     )},
 }  # fmt: skip
 """What the step imports and the digest leaves out, and why."""
