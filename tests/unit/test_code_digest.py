@@ -26,7 +26,8 @@ DECIDES_NOTHING = {
     **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "record")},
     **{f"kafka/{name}.py": "explains offsets without records" for name in ("missing_offsets", "raw_log")},
     **{f"landing/{name}.py": "which bytes are judged, which are part of where staging lies" for name in (
-        "cuts", "leader_epochs", "exports", "holes", "incarnations", "land", "live", "manifest", "plan", "source", "earlier_landings",
+        "cuts", "earlier_landings", "exports", "holes", "incarnations", "land", "leader_epochs", "live", "manifest",
+        "plan", "source",
     )},
 }  # fmt: skip
 """What the step imports and the digest leaves out, and why."""
