@@ -127,8 +127,9 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     from onefold.records import envelope as E
     from onefold.spark.flat_structs import laid_flat, read_flat
     from onefold.spark.slots import in_slots
-    from onefold.tables import actions as U
-    from onefold.upsert.state import branch_table, ensure_state, state_table
+    from onefold.tables import state as S
+    from onefold.tables.names import branch_table, state_table
+    from onefold.upsert.state import ensure_state
     from onefold.values.decode import DELETED, FILTERED, REJECTED, TOMBSTONE
     from onefold.values.rejection import REJECTED_TYPE
     from onefold.vocabulary import RowState
@@ -146,7 +147,7 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
         E.INCARNATION: F.lit(1), E.PARTITION: F.lit(1), E.OFFSET: F.monotonically_increasing_id(),
         E.FATE: F.lit(None).cast("string"),
         DELETED: F.lit(False), FILTERED: F.lit(False), TOMBSTONE: F.lit(False),
-        REJECTED: F.lit(None).cast(REJECTED_TYPE), U.STATE: F.lit(RowState.LIVE),
+        REJECTED: F.lit(None).cast(REJECTED_TYPE), S.STATE: F.lit(RowState.LIVE),
     }  # fmt: skip
     columns = session.table(state_table(dataset)).schema
     for start in range(0, table, AT_ONCE):

@@ -106,7 +106,7 @@ def whole(folder: Path, memory: str) -> dict[str, float]:
     from onefold.operations.in_process import InProcess
     from onefold.operations.run import run_batch
     from onefold.settings import Settings
-    from onefold.upsert.state import state_table
+    from onefold.tables.names import state_table
 
     conf = {"spark.driver.memory": memory, "spark.local.dir": str(folder / "spilled")} | event_log(folder / EVENTS)
     lake = Lake(Settings(home=folder, lake=str(folder / "lake"), spark_conf=conf))

@@ -11,6 +11,7 @@ from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
 from onefold.dedup.code_digest import judge_of
 from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, staged_key
+from onefold.dedup.exclusions import take_out
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
 from onefold.dedup.staging import (
@@ -22,7 +23,6 @@ from onefold.dedup.staging import (
     write_staging,
 )
 from onefold.dedup.survivors import choose_survivors
-from onefold.dedup.taken_out import take_out
 from onefold.errors import ExportColumnError, ObjectTooLargeError, UnreadableObjectError
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_bytes, manifest_of

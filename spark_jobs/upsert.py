@@ -21,9 +21,9 @@ from onefold.spark.flat_structs import read_flat
 from onefold.spark.job import main_of
 from onefold.upsert.apply import Attempt, apply_batch
 from onefold.upsert.commit_record import CommitRecord, find_record
+from onefold.upsert.decisions_in_force import Obeyed, taken_out_of
 from onefold.upsert.documents import Upserted
-from onefold.upsert.forgotten import find_mark
-from onefold.upsert.skips import Obeyed, taken_out_of
+from onefold.upsert.forgotten_keys import find_mark
 from onefold.upsert.state import ensure_state
 from spark_jobs import dedup
 

@@ -18,12 +18,6 @@ from onefold.settings import Settings
 from onefold.storage import S3Access, Storage, open_storage
 
 Document = TypeVar("Document", bound=BaseModel)
-CATALOG = "onefold"
-"""The Iceberg catalog's name, for Spark and for pyiceberg."""
-STAGING = "onefold_staging"
-"""The namespace of staging, actions and verdict tables."""
-SCRATCH = ("staged", "actions", "moves", "claims")
-"""The kinds of tables that belong to one attempt."""
 
 
 def new_attempt() -> str:

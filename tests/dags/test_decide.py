@@ -13,9 +13,9 @@ import pytest
 from onefold import lake_keys
 from onefold.decisions import log_of
 from onefold.iceberg.connection import open_catalog
-from onefold.lake import STAGING
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
+from onefold.tables.names import STAGING
 from tests.dags.conftest import SPARK_HERE
 from tests.support.project import THINGS, Project, line, thing
 

@@ -16,9 +16,10 @@ from onefold.dataset import Dataset
 from onefold.errors import ForeignCommitError, LakeUnavailableError
 from onefold.iceberg.commits import RECORD_PROPERTY, ROOT, Head, MainMovedError
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import StateTable, find_state, state_name
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
 from onefold.maintenance.attempts import old_branches
+from onefold.tables.names import state_name
 
 MakeDataset = Callable[..., Dataset]
 ROWS = pa.table({"id": ["a"]})

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from onefold.iceberg.connection import open_catalog
-from onefold.lake import STAGING
 from onefold.report.ledger import records_of, rows_of, verdicts_of
+from onefold.tables.names import STAGING
 from tests.support.project import ACCOUNTS, THINGS, Project, account, line, thing
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(1200)]

@@ -14,7 +14,7 @@ from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleG
 from onefold.iceberg.commits import MAIN
 from onefold.iceberg.connection import open_catalog
 from onefold.iceberg.state_table import StateTable
-from onefold.lake import STAGING, Lake
+from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.operations import decide
@@ -28,6 +28,7 @@ from onefold.quality.documents import GateResult
 from onefold.report.decisions import decisions_of
 from onefold.report.document import describe
 from onefold.report.ledger import batches_of, offsets_of, records_of, rows_of, verdicts_of
+from onefold.tables.names import STAGING
 from tests.support.project import THINGS, Project, line, thing
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from onefold.errors import ChangedDatasetError, LandingClearedError, RepeatedKey
 from onefold.generation import fix_generation, settle
 from onefold.iceberg.connection import open_catalog
 from onefold.iceberg.state_table import StateTable
-from onefold.lake import STAGING, new_attempt
+from onefold.lake import new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
@@ -30,8 +30,8 @@ from onefold.report.explain import explain
 from onefold.report.ledger import records_of, rows_of
 from onefold.spark.result import StepResult, result_key
 from onefold.tables.key_digest import digest_of_key
+from onefold.tables.names import STAGING, state_table
 from onefold.upsert.documents import upserted_of
-from onefold.upsert.state import state_table
 from spark_jobs import maintain as maintain_job
 from tests.support.project import ACCOUNTS, THINGS, Project, account, thing
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold.operations.run import BatchRun
+from onefold.tables.names import verdict_table
 from onefold.upsert.documents import upserted_of
-from onefold.upsert.state import verdict_table
 from tests.support.project import THINGS, Done, Project, line, thing
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from onefold.operations.run import BatchRun
 from onefold.publish import publish_batch
 from onefold.quality.documents import CheckResult, GateResult
 from onefold.report.ledger import batches_of, rows_of, verdicts_of
+from onefold.tables.names import verdict_table
 from onefold.upsert.documents import Upserted
-from onefold.upsert.state import verdict_table
 from tests.support.project import THINGS, Project, line, thing
 
 if TYPE_CHECKING:

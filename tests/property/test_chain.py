@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import Reason
 from tests.support import oracle
 from tests.support.fold import Table, fold, key_of, order_of
@@ -63,7 +64,7 @@ def test_L1_heads_and_held_rows_are_a_function_of_the_set(chained: Chained) -> N
             held.values(), "held"
         )
         expected = {(key_of(arrival.name, one), one.version): (one.order, state) for one, state in states.items()}
-        found: Any = {place: (order_of(row), row[U.STATE]) for place, row in table.rows.items()}
+        found: Any = {place: (order_of(row), row[S.STATE]) for place, row in table.rows.items()}
         if expected != found:
             wrong.append((arrival, expected, found))
     _none_wrong(wrong)
@@ -103,7 +104,7 @@ def test_every_held_record_wakes_or_is_beaten_once_its_predecessors_are_there(ch
             for row in judged
             if row[C.VERDICT] == "applied" or row[U.WON] or (row[C.VERDICT] == "duplicate" and row[U.ACTION])
         )
-        heads = {order_of(row) for row in table.rows.values() if row[U.STATE] != "held"}
+        heads = {order_of(row) for row in table.rows.values() if row[S.STATE] != "held"}
         if missing := heads - applied.keys():
             wrong.append((arrival, missing, applied))
     _none_wrong(wrong)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from tests.support import oracle
 from tests.support.fold import Gap, Table, fold, key_of, order_of
 from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
@@ -79,7 +80,7 @@ def test_L1_rows_are_a_function_of_the_records_and_the_accepted_gaps(
             held.values(), "held"
         )
         expected = {(key_of(arrival.name, one), one.version): (one.order, state) for one, state in states.items()}
-        found: Any = {place: (order_of(row), row[U.STATE]) for place, row in table.rows.items()}
+        found: Any = {place: (order_of(row), row[S.STATE]) for place, row in table.rows.items()}
         if expected != found:
             wrong.append((arrival, gaps, expected, found))
     assert moved > 20, "the drawings hold gaps that matter"

@@ -21,6 +21,7 @@ from onefold.dedup.survivors import judge_batch
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import Reason
 from tests.support import oracle
 from tests.support.fold import CASE, CONTENT, Row, Table, fold, identified, key_of, multiset, order_of
@@ -246,7 +247,7 @@ def _found(table: Table) -> dict[bytes, Any]:
 
 
 def _columns(row: Row) -> tuple[Any, ...]:
-    return order_of(row), row[CONTENT], row.get(C.VERSION), row.get(C.MESSAGE_ID), row[U.STATE] == "deleted"
+    return order_of(row), row[CONTENT], row.get(C.VERSION), row.get(C.MESSAGE_ID), row[S.STATE] == "deleted"
 
 
 def _none_wrong(wrong: Iterable[tuple[Any, Any, Any]]) -> None:

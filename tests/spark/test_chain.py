@@ -27,7 +27,7 @@ from onefold.report.explain import explain
 from onefold.report.held import held_of
 from onefold.report.ledger import records_of, rows_of
 from onefold.tables.key_digest import digest_of_key
-from onefold.upsert.state import state_table
+from onefold.tables.names import state_table
 from tests.support import layouts as L
 from tests.support import oracle
 from tests.support.generate import rules_of

@@ -18,7 +18,7 @@ from onefold.proof.prove import prove
 from onefold.report.changes import changes_of
 from onefold.report.ledger import rows_of
 from onefold.tables import staging as C
-from onefold.upsert.state import state_table
+from onefold.tables.names import state_table
 from tests.support.fold import CONTENT
 from tests.support.fold import fold as fold_tables
 from tests.support.generate import CHAINS, KINDS, Arrival

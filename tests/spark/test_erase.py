@@ -22,7 +22,7 @@ from onefold.faults import ERASE_POINTS
 from onefold.formats.avro import read_avro
 from onefold.generation import begin_rebuild, to_rebuild
 from onefold.iceberg.state_table import StateTable, generations_of
-from onefold.lake import STAGING, Lake
+from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import LandedObject, Manifest
@@ -43,6 +43,7 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.report.quarantine import quarantine_of
 from onefold.spark.result import StepResult, result_key
+from onefold.tables.names import STAGING
 from tests.support.pipeline import Sent, accounts, entries, export, run
 
 MakeDataset = Callable[..., Dataset]

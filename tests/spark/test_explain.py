@@ -13,13 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.lake import STAGING, Lake
+from onefold.lake import Lake
 from onefold.offsets import Position
 from onefold.report.document import Report, describe
 from onefold.report.explain import explain, explain_position
 from onefold.report.ledger import And, equal, one_of, open_catalog, records_of
 from onefold.tables.key_digest import digest_of_key
-from onefold.upsert.state import verdict_name
+from onefold.tables.names import STAGING, verdict_name
 from sample import kcat
 from tests.support.files import away, state_files, verdict_files
 from tests.support.pipeline import run

@@ -55,7 +55,7 @@ from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of
 from onefold.spark import key_filter as narrow
-from onefold.upsert.state import state_table
+from onefold.tables.names import state_table
 from tests.support import oracle
 from tests.support.pipeline import Sent, export, mend
 

@@ -16,7 +16,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import SumOverflowError
 from onefold.iceberg.state_table import StateTable
-from onefold.lake import CATALOG, Lake
+from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.maintenance.tables import expire
 from onefold.operations.forget import forget
@@ -26,8 +26,8 @@ from onefold.quality.branch_facts import unequal_sums
 from onefold.report.changes import changes_of
 from onefold.report.explain import explain_sum
 from onefold.report.ledger import rows_of
+from onefold.tables.names import CATALOG, state_table
 from onefold.upsert.documents import Upserted
-from onefold.upsert.state import state_table
 from tests.support.pipeline import Sent, export, increments, moved, run
 from tests.support.plans import Executed, last_statement, statements
 

@@ -17,6 +17,7 @@ from onefold.folding.strategy import folding_of
 from onefold.spark.key_filter import LARGE, MOST, worthwhile
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from tests.support.fold import CASE, CONTENT, identified, state
 from tests.support.generate import CHAINS
 from tests.support.literal import append, rec, upsert
@@ -146,7 +147,7 @@ def test_who_lost_to_its_own_version_answers_to_the_row_that_beats_both(
     if chained:  # the base's rows are held, or heads: it does not matter
         made = dataset(**CHAINS[f"contiguous, tie {tie}"])
         rows = judge_batch(_identified(spark, batch, made, ()), made, within=(CASE,))
-        stood = state(spark, [_row(one) | {U.STATE: "held", C.PRODUCER: None} for one in base], made)
+        stood = state(spark, [_row(one) | {S.STATE: "held", C.PRODUCER: None} for one in base], made)
         told = _judged(rows, stood, made)
     else:
         told = found(spark, base, batch, upsert(dataset, tie))
@@ -261,7 +262,7 @@ def test_a_covered_link_of_a_chain_that_the_table_knows_nothing_of_held_another_
         (rec(60, "y", "c", version=3), "conflict", "inconsistent_position", "stored", 60, False, None),
     ]
     batch = [one for one, *_ in table]
-    stood = state(spark, [_row(one) | {U.STATE: states[one.position[-1]], C.PRODUCER: None} for one in base], made)
+    stood = state(spark, [_row(one) | {S.STATE: states[one.position[-1]], C.PRODUCER: None} for one in base], made)
     rows = judge_batch(_identified(spark, batch, made, (3, 10, 51, 52, 60)), made, within=(CASE,))
     assert _judged(rows, stood, made) == wanted(table)
 
@@ -289,7 +290,7 @@ def _row(record: Decoded) -> dict[str, Any]:
         C.VERSION: record.version,
         C.MESSAGE_ID: record.message_id,
         C.BUSINESS_KEY: record.business_key,
-        U.STATE: "deleted" if record.deleted else "live",
+        S.STATE: "deleted" if record.deleted else "live",
         C.DELETED: record.deleted,
         CONTENT: record.content,
     }

@@ -23,8 +23,8 @@ from onefold.proof.prove import prove
 from onefold.quality.branch_facts import changed_rows, count_rows
 from onefold.report import describe
 from onefold.report.page import render
+from onefold.tables.names import state_table
 from onefold.upsert.documents import Upserted
-from onefold.upsert.state import state_table
 from tests.support.pipeline import Sent, accept, accounts, chained, export, increments, moved, run, tampered
 
 SUITE = """\

@@ -13,8 +13,8 @@ from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from spark_jobs import dedup
 from tests.support.pipeline import Sent, accounts, export, run
 from tests.support.plans import Executed, last_statement, statements
@@ -106,7 +106,7 @@ def test_L8_the_look_up_joins_without_an_exchange(batches: list[Batch]) -> None:
 
 
 def test_L8_the_look_up_reads_key_order_and_hash_columns_of_the_base_only(batches: list[Batch]) -> None:
-    wanted = {C.KEY, *FLAT_ORDER.values(), C.VERSION, C.HASH, C.MESSAGE_ID, U.STATE}
+    wanted = {C.KEY, *FLAT_ORDER.values(), C.VERSION, C.HASH, C.MESSAGE_ID, S.STATE}
     assert [batch.actions.scanned("accounts__state_") for batch in batches] == [wanted] * 3
 
 

@@ -13,7 +13,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.errors import UsageError
-from onefold.lake import STAGING, Lake
+from onefold.lake import Lake
 from onefold.landing.plan import find_plan
 from onefold.operations import decide
 from onefold.operations.in_process import InSession
@@ -21,6 +21,7 @@ from onefold.operations.replay import plan_replay, replay
 from onefold.operations.run import run_batch
 from onefold.proof.documents import Proof
 from onefold.proof.prove import prove
+from onefold.tables.names import STAGING
 from tests.support import layouts as L
 from tests.support.pipeline import Sent, accounts, entries, export, mend, run, tampered
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
-from onefold.dedup.reuse import reused_identities
+from onefold.dedup.reused_identities import reused_identities
 from onefold.lake import Lake
 from onefold.operations import decide
 from onefold.report.document import describe

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.dedup.documents import TakenOut
-from onefold.dedup.taken_out import take_out
+from onefold.dedup.exclusions import take_out
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.operations import decide

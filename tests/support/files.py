@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from onefold.dataset import Dataset
-from onefold.iceberg.state_table import state_name
-from onefold.lake import STAGING, Lake
-from onefold.upsert.state import verdict_name
+from onefold.lake import Lake
+from onefold.tables.names import STAGING, state_name, verdict_name
 
 
 def verdict_files(lake: Lake, dataset: Dataset) -> Path:

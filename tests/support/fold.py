@@ -17,6 +17,7 @@ from onefold.folding.strategy import folding_of
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import Action
 from tests.support.generate import Arrival
@@ -144,7 +145,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
 def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataFrame:
     """State tables of all cases, as one."""
     levels = _levels(dataset)
-    own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), U.STATE: pa.string(), CONTENT: pa.string()}
+    own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), S.STATE: pa.string(), CONTENT: pa.string()}
     chained = {C.DELETED: pa.bool_()} if dataset.apply.HOLDS else {}
     return _frame(session, rows, own | _compared(dataset) | levels | chained)
 
@@ -185,7 +186,7 @@ def _apply(table: Table, judged: list[Row]) -> None:
     table.judged.append(judged)
     for row in (row for row in judged if row[U.ACTION]):
         assert (row[U.ACTION] == "update") is (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
-        table.rows[row[C.KEY]] = row | {U.STATE: "deleted" if row[C.DELETED] else "live"}
+        table.rows[row[C.KEY]] = row | {S.STATE: "deleted" if row[C.DELETED] else "live"}
     usable = (row for row in judged if row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]
 
@@ -198,11 +199,11 @@ def _link(table: Table, judged: list[Row]) -> None:
         place: Any = row[C.KEY], row[C.VERSION]
         if row[U.ACTION] == Action.INSERT:
             assert place not in table.rows, f"insert of {place}"
-            table.rows[place] = row | {U.STATE: row[U.BECOMES]}
+            table.rows[place] = row | {S.STATE: row[U.BECOMES]}
         else:
             assert table.rows[place][C.ORDER] == row[C.ORDER], f"{row[U.ACTION]} of {place}"
             stood = table.rows.pop(place)
             if row[U.ACTION] != Action.REMOVE:
-                table.rows[place] = stood | {U.STATE: row[U.BECOMES]}
+                table.rows[place] = stood | {S.STATE: row[U.BECOMES]}
     usable = (row for row in judged if row[C.SURVIVOR] is not None and row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]

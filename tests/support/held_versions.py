@@ -12,10 +12,10 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import state_name
 from onefold.lake import Lake
 from onefold.offsets import Coverage
 from onefold.tables.key_digest import digest_of_key
+from onefold.tables.names import state_name
 from onefold.upsert.commit_record import CommitRecord
 from tests.support.orders import ORDER, flat
 

@@ -23,7 +23,7 @@ from onefold.operations.in_process import InSession
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
-from onefold.upsert.state import state_table
+from onefold.tables.names import state_table
 from onefold.values.decode import decode
 from sample import kcat
 from tests.support.oracle import Decoded

@@ -8,7 +8,7 @@ from onefold.dedup.documents import Producers, Session
 from onefold.report import causes
 from onefold.report.causes import Cause, cause_of, causes_of, untold
 from onefold.upsert.documents import Duplicates, Highest
-from onefold.upsert.producers import KEPT, come_again, highest_after
+from onefold.upsert.producer_sequences import KEPT, come_again, highest_after
 
 
 def group(

@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from onefold.dataset.reserved_columns import OWN, PREFIXES, STRUCTS, is_own
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 
 SOURCE = Path(__file__).parents[2] / "src" / "onefold"
 ROOMS = ("spark", "tables", "records", "values", "folding", "dedup", "upsert", "quality", "proof")
@@ -48,10 +47,10 @@ def test_every_column_that_a_room_names_is_known_and_no_other() -> None:
     assert set(STRUCTS) <= OWN
 
 
-@pytest.mark.parametrize("module", [C, E, U])
-def test_the_columns_of_tables_are_among_them(module: object) -> None:
-    names = [name for name in vars(module).values() if isinstance(name, str) and re.fullmatch(r"_[a-z][a-z_]*", name)]
-    assert len(names) > 10
+def test_the_columns_of_tables_are_among_them() -> None:
+    values = [value for module in (C, E, U, S) for value in vars(module).values()]
+    names = [value for value in values if isinstance(value, str) and re.fullmatch(r"_[a-z][a-z_]*", value)]
+    assert len(names) > 40
     assert [name for name in names if not is_own(name) and name != U.BASE] == []
 
 

@@ -21,7 +21,7 @@ from onefold.publish import Published
 from onefold.quality.documents import CheckResult, GateResult
 from onefold.quality.waivers import still_waived, under, waivers_of, why_not, with_id
 from onefold.report.decisions import row_of
-from onefold.upsert.skips import Obeyed, cover, taken_out_of
+from onefold.upsert.decisions_in_force import Obeyed, cover, taken_out_of
 
 NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
 RATE = CheckResult(

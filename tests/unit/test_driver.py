@@ -13,13 +13,14 @@ import pytest
 from onefold.dataset import Dataset
 from onefold.iceberg.commits import RECORD_PROPERTY, ROOT
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import find_state, state_name
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.plan import GapPlan, ObjectsPlan, PinnedObject, Plan, RangesPlan, ReplayPlan
 from onefold.offsets import TopicPartition
 from onefold.operations.job_size import all_small
 from onefold.spark.settings import SMALL_BYTES, class_path, session_settings
+from onefold.tables.names import state_name
 
 MakeDataset = Callable[..., Dataset]
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"

@@ -20,7 +20,7 @@ from onefold.landing.plan import taken_plans
 from onefold.operations.forget import Found, digests_of, forget
 from onefold.report.decisions import decisions_of
 from onefold.tables.key_digest import digest_of_key
-from onefold.upsert.skips import Obeyed, forgotten_records
+from onefold.upsert.decisions_in_force import Obeyed, forgotten_records
 from tests.support.held_versions import chained, publish
 
 MakeDataset = Callable[..., Dataset]

@@ -16,7 +16,6 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import state_name
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.offsets import Coverage, Present
@@ -26,6 +25,7 @@ from onefold.report.document import Report
 from onefold.report.history import CELLS, KEPT, History, gather, keep_history, read_history, strip_of
 from onefold.settings import load_settings
 from onefold.storage import LocalStorage
+from onefold.tables.names import state_name
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
 

@@ -21,8 +21,8 @@ from onefold.cli.console import print_json_rows
 from onefold.dataset import Dataset, find_dataset
 from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import StateTable, find_state, state_name
-from onefold.lake import STAGING, Lake
+from onefold.iceberg.state_table import StateTable, find_state
+from onefold.lake import Lake
 from onefold.offsets import Coverage
 from onefold.report import order
 from onefold.report.changes import changes_of, difference
@@ -30,6 +30,7 @@ from onefold.report.ledger import equal, verdicts_of
 from onefold.report.order import in_order, stream
 from onefold.report.quarantine import quarantine_of
 from onefold.settings import load_settings
+from onefold.tables.names import STAGING, state_name
 from onefold.upsert.commit_record import CommitRecord
 from tests.support.orders import ORDER, flat
 

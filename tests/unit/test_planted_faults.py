@@ -12,16 +12,17 @@ import pytest
 
 from onefold.cli.app import app
 from onefold.faults import FAULT_POINTS
+from onefold.vocabulary import OUTCOMES
 from tests.support.planted.__main__ import SITE, main, table
 from tests.support.planted.faults import FAULTS
 from tests.support.planted.plant import NoSuchFunctionError, module_of
 
 PROJECT = Path(__file__).parents[2]
-REASONS = {"null_value", "tombstone", "incomparable_version", "key_mismatch"}
+REASONS = {f"{verdict}/{reason}" for verdict, reason in OUTCOMES}
 LAWS = {f"L{number}" for number in range(1, 9)}
 
 
-def test_each_law_exit_code_fault_point_and_named_reason_is_broken() -> None:
+def test_each_law_exit_code_fault_point_verdict_and_reason_is_broken() -> None:
     codes = {
         f"exit code {code}" for code in re.findall(r"\b(\d+) (?=[a-z])", str(app.info.help).partition("codes:")[2])
     }

@@ -23,7 +23,6 @@ from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import LandingClearedError, UsageError
 from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import state_name
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.earlier_landings import find_earlier_landings
@@ -40,6 +39,7 @@ from onefold.quality.documents import CheckResult
 from onefold.quality.waivers import under
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import batches_of, offsets_of
+from onefold.tables.names import state_name
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import account_for, covered_objects
 from tests.support.orders import ORDER, flat

@@ -27,8 +27,9 @@ from onefold.generation import (
 )
 from onefold.iceberg.commits import RECORD_PROPERTY, ROOT, MainMovedError
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import StateTable, state_name
+from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
+from onefold.tables.names import state_name
 from onefold.upsert.state import change_fields
 
 MakeDataset = Callable[..., Dataset]

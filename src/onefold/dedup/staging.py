@@ -15,7 +15,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.code_digest import code_digest
 from onefold.dedup.documents import Staged, StagedPartition, staged_key
 from onefold.dedup.positions import has_inconsistent_positions, lines_of, offsets_of
-from onefold.dedup.reuse import reused_identities
+from onefold.dedup.reused_identities import reused_identities
 from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -24,8 +24,9 @@ from onefold.offsets import merged, size
 from onefold.records import envelope as E
 from onefold.spark.concurrently import at_once
 from onefold.spark.flat_structs import read_flat
-from onefold.spark.iceberg_tables import bucketed, drop, scratch_table
+from onefold.spark.iceberg_tables import bucketed, drop
 from onefold.tables import staging as C
+from onefold.tables.names import scratch_table
 from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import Verdict
 

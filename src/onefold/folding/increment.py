@@ -26,11 +26,13 @@ from onefold.decisions.accepted_gaps import Link
 from onefold.errors import SumOverflowError
 from onefold.folding import append
 from onefold.folding.strategy import Place, Size, as_it_lies
-from onefold.spark.iceberg_tables import bucketed, drop, scratch_table
+from onefold.spark.iceberg_tables import bucketed, drop
 from onefold.spark.key_filter import narrowed
 from onefold.spark.slots import SLOT, in_slots
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
+from onefold.tables.names import scratch_table
 from onefold.values.canonical import content_hash, key_digest, key_text
 from onefold.values.expressions import compile_expression
 from onefold.values.rejection import rejected, unusable
@@ -60,7 +62,7 @@ class Fold(append.Fold):
 
     def kept(self, state: DataFrame) -> DataFrame:
         """The entries."""
-        return state.where(F.col(U.STATE) == RowState.ENTRY)
+        return state.where(F.col(S.STATE) == RowState.ENTRY)
 
     def group_key(self) -> Column | None:
         """That of the sum."""
@@ -111,7 +113,7 @@ class Fold(append.Fold):
         summed = added_up(in_slots(found, dataset, size.slots), dataset, SLOT).drop(SLOT)
         still = reduce(Column.__and__, (F.coalesce(F.col(_MOVE + name) == 0, F.lit(False)) for name in self.sums))
         table = scratch_table(dataset.name, "moves", attempt)
-        bucketed(summed.where(~still | (F.col(U.ENTRIES) != 0)), table, dataset)
+        bucketed(summed.where(~still | (F.col(S.ENTRIES) != 0)), table, dataset)
         moved = session.table(table)
         sums = moved.join(_known(base, dataset, moved, narrow=size.narrow), C.KEY, "left")
         columns = session.table(actions).schema
@@ -127,7 +129,7 @@ class Fold(append.Fold):
 
     def further_columns(self) -> list[T.StructField]:
         """What a sum has next to the key, and entries do not have."""
-        ddl = {name: kind.sql for name, (_, kind) in self.sums.items()} | {U.ENTRIES: "bigint"}
+        ddl = {name: kind.sql for name, (_, kind) in self.sums.items()} | {S.ENTRIES: "bigint"}
         return [T.StructField(name, T._parse_datatype_string(kind)) for name, kind in ddl.items()]
 
     def state_of_row(self) -> Column:
@@ -142,7 +144,7 @@ class Fold(append.Fold):
         """
         dataset, moved = self.dataset, []
         for some, sign in rows:
-            sums = some.where(F.col(U.STATE) == RowState.LIVE)
+            sums = some.where(F.col(S.STATE) == RowState.LIVE)
             moved += [moves_of(self.kept(some), dataset, sign), moves_behind(sums, dataset, -sign)]
         balance = reduce(DataFrame.unionByName, (one.drop(*dataset.row_key_names) for one in moved))
         sides = [name for name in balance.columns if name != C.KEY]
@@ -171,14 +173,14 @@ def moves_of(entries: DataFrame, dataset: Dataset, sign: int) -> DataFrame:
 def moves_behind(sums: DataFrame, dataset: Dataset, sign: int) -> DataFrame:
     """Sums in the shape of `moves_of`: what all that they are made of moved."""
     moved = {name: F.col(name).cast(_wide(kind)) for name, (_, kind) in sums_of(dataset).items()}
-    return _signed(sums, dataset, F.col(C.KEY), F.col(U.ENTRIES), moved, sign)
+    return _signed(sums, dataset, F.col(C.KEY), F.col(S.ENTRIES), moved, sign)
 
 
 def _signed(
     rows: DataFrame, dataset: Dataset, key: Column, entries: Column, moved: dict[str, Column], sign: int
 ) -> DataFrame:
     named = {C.KEY: key, **{name: F.col(name) for name in dataset.row_key_names}}
-    numbers = {U.ENTRIES: entries, **{_MOVE + name: of for name, of in moved.items()}}
+    numbers = {S.ENTRIES: entries, **{_MOVE + name: of for name, of in moved.items()}}
     signed = {name: of if sign > 0 else -of for name, of in numbers.items()}
     return rows.select(*(of.alias(name) for name, of in (named | signed).items()))
 
@@ -188,7 +190,7 @@ def added_up(moves: DataFrame, dataset: Dataset, *by: str) -> DataFrame:
     names = [F.any_value(name).alias(name) for name in dataset.row_key_names]
     summed = {name: F.try_sum(_MOVE + name).try_cast(_wide(kind)) for name, (_, kind) in sums_of(dataset).items()}
     sums = [of.alias(_MOVE + name) for name, of in summed.items()]
-    return moves.groupBy(*by, C.KEY).agg(*names, F.sum(U.ENTRIES).alias(U.ENTRIES), *sums)
+    return moves.groupBy(*by, C.KEY).agg(*names, F.sum(S.ENTRIES).alias(S.ENTRIES), *sums)
 
 
 def _wide(kind: FieldType) -> str:
@@ -197,8 +199,8 @@ def _wide(kind: FieldType) -> str:
 
 
 def _known(base: DataFrame, dataset: Dataset, moved: DataFrame, *, narrow: bool) -> DataFrame:
-    known = base.where(F.col(U.STATE) == RowState.LIVE)
-    known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (U.ENTRIES, *sums_of(dataset))))
+    known = base.where(F.col(S.STATE) == RowState.LIVE)
+    known = known.select(C.KEY, *(F.col(name).alias(U.BASE + name) for name in (S.ENTRIES, *sums_of(dataset))))
     if not known.select(C.KEY).take(1):  # a scan without files tells no buckets
         return F.broadcast(known)
     return narrowed(known, moved, dataset, large=narrow)
@@ -206,8 +208,8 @@ def _known(base: DataFrame, dataset: Dataset, moved: DataFrame, *, narrow: bool)
 
 def _moved(dataset: Dataset) -> dict[str, Column]:
     """The sums after the batch: null where one does not fit."""
-    entries = F.coalesce(U.BASE + U.ENTRIES, F.lit(0)) + F.col(U.ENTRIES)
-    new = F.col(U.BASE + U.ENTRIES).isNull()
+    entries = F.coalesce(U.BASE + S.ENTRIES, F.lit(0)) + F.col(S.ENTRIES)
+    new = F.col(U.BASE + S.ENTRIES).isNull()
     action = F.when(entries == 0, F.when(~new, Action.REMOVE)).otherwise(
         F.when(new, Action.INSERT).otherwise(Action.UPDATE)
     )
@@ -215,7 +217,7 @@ def _moved(dataset: Dataset) -> dict[str, Column]:
     for name, (_, kind) in sums_of(dataset).items():
         before = F.coalesce(F.col(U.BASE + name).cast(_wide(kind)), F.lit(0).cast(_wide(kind)))
         sums[name] = F.try_add(before, F.col(_MOVE + name)).try_cast(kind.sql)
-    return {U.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(RowState.LIVE), U.COVERED: F.lit(False), **sums}
+    return {S.ENTRIES: entries, U.ACTION: action, U.BECOMES: F.lit(RowState.LIVE), U.COVERED: F.lit(False), **sums}
 
 
 def _content(dataset: Dataset) -> dict[str, Origin]:
@@ -224,7 +226,7 @@ def _content(dataset: Dataset) -> dict[str, Origin]:
 
 def _written(dataset: Dataset) -> set[str]:
     """The columns of the actions that the row of a sum has."""
-    own = {C.KEY, C.HASH, U.ENTRIES, U.ACTION, U.BECOMES, U.COVERED}
+    own = {C.KEY, C.HASH, S.ENTRIES, U.ACTION, U.BECOMES, U.COVERED}
     return own | set(dataset.published_columns)
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from onefold.dataset import Dataset
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import Action, RowState
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Folding(ABC):
 
     def named_columns(self, state: DataFrame, *more: str) -> DataFrame:
         """The key, and by the names that `U.BASE` begins what a join asks of a row."""
-        names = [*dict.fromkeys((C.ORDER, C.HASH, C.compared(self.dataset))), U.STATE, *more]
+        names = [*dict.fromkeys((C.ORDER, C.HASH, C.compared(self.dataset))), S.STATE, *more]
         names += [name for name in C.LEVELS.values() if name in state.columns]
         return self.kept(state).select(*C.row_key(self.dataset), *(F.col(name).alias(U.BASE + name) for name in names))
 

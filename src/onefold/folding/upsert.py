@@ -20,6 +20,7 @@ from onefold.folding.versions import are_apart, set_apart, version_of
 from onefold.folding.witness import with_witness
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 
@@ -38,7 +39,7 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
     retry = again.isNotNull() & f.same
     fresh = (
         F.when(F.col(C.DELETED), Reason.DELETE)
-        .when(~f.has | (F.col(U.BASE + U.STATE) == RowState.DELETED), Reason.INSERT)
+        .when(~f.has | (F.col(U.BASE + S.STATE) == RowState.DELETED), Reason.INSERT)
         .otherwise(Reason.UPDATE)
     )
     inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)

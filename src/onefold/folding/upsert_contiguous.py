@@ -28,6 +28,7 @@ from onefold.folding.upsert import version_in
 from onefold.folding.witness import witness_in
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.values.canonical import same_content
 from onefold.values.rejection import rejected
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
@@ -57,7 +58,7 @@ class Fold(upsert.Fold):
         levels = [name for name in C.LEVELS.values() if name in state.columns]
         content = dict.fromkeys((C.HASH, C.compared(self.dataset)))
         by = C.row_key(self.dataset)
-        return state.select(*by, C.VERSION, C.ORDER, *content, C.DELETED, U.STATE, *levels)
+        return state.select(*by, C.VERSION, C.ORDER, *content, C.DELETED, S.STATE, *levels)
 
     def judge(
         self,
@@ -79,7 +80,7 @@ class Fold(upsert.Fold):
         if own := [one for one in links if one.own]:
             keys = keys.unionByName(_keys_of(base.sparkSession, own, base)).distinct()
         known = base.join(keys, by, "left_semi").withColumn(_BASE, F.lit(True))
-        winners = staged.where(fresh).withColumns({_BASE: F.lit(False), U.STATE: F.lit(None).cast("string")})
+        winners = staged.where(fresh).withColumns({_BASE: F.lit(False), S.STATE: F.lit(None).cast("string")})
         rows = place(winners.unionByName(known, allowMissingColumns=True))
         rows = mark_links(rows, _LINKED, links)
         judged = _decided(_placed(rows, dataset, within), dataset).drop(*within)
@@ -106,7 +107,7 @@ class Fold(upsert.Fold):
         return (
             f"MERGE INTO {target} t USING {source} s ON {' AND '.join(same)} "
             f"WHEN MATCHED AND s.{U.ACTION} = '{Action.REMOVE}' THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET t.{U.STATE} = s.{U.STATE} "
+            f"WHEN MATCHED THEN UPDATE SET t.{S.STATE} = s.{S.STATE} "
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
         )
 
@@ -122,7 +123,7 @@ class Fold(upsert.Fold):
 
     def keys(self, changed: DataFrame) -> DataFrame:
         """`repeated`: two heads, or a version twice."""
-        heads, versions = F.count_if(F.col(U.STATE).isin(*HEADS)), F.count_distinct(C.VERSION)
+        heads, versions = F.count_if(F.col(S.STATE).isin(*HEADS)), F.count_distinct(C.VERSION)
         return changed.groupBy(C.KEY).agg(((heads > 1) | (versions < F.count("*"))).alias("repeated"))
 
     def faults(
@@ -138,7 +139,7 @@ class Fold(upsert.Fold):
         whose gap was accepted."""
         del meant, keys
         below = F.lit(self.version.begins - 1)
-        version, is_head = F.col(C.VERSION), F.col(U.STATE).isin(*HEADS)
+        version, is_head = F.col(C.VERSION), F.col(S.STATE).isin(*HEADS)
         nulls = changed.where(null).count()
         linked = mark_links(changed.where(~is_head), _LINKED, links).where(_LINKED).count()
         of_key = changed.groupBy(C.KEY, BASE_VERSION).agg(
@@ -151,8 +152,8 @@ class Fold(upsert.Fold):
         place = [C.KEY, C.VERSION, C.ORDER]
         # Where positions are inferred, what goes and what comes may have one place; what only goes leaves none there.
         becomes = F.max(F.when(F.col(U.ACTION) != Action.REMOVE, F.col(U.BECOMES)))
-        met = actions.groupBy(*place).agg(becomes.alias(U.BECOMES)).join(changed.select(*place, U.STATE), place, "left")
-        wrong = met.agg(F.count_if(~F.col(U.STATE).eqNullSafe(F.col(U.BECOMES)))).first()
+        met = actions.groupBy(*place).agg(becomes.alias(U.BECOMES)).join(changed.select(*place, S.STATE), place, "left")
+        wrong = met.agg(F.count_if(~F.col(S.STATE).eqNullSafe(F.col(U.BECOMES)))).first()
         assert counted is not None
         assert wrong is not None
         return Faults(nulls, int(counted.back), int(wrong[0]) + int(counted.no_gap) + linked)
@@ -165,11 +166,11 @@ _HEAD, _TWIN, _FIRST, _RUN, _END = "_chain_head", "_chain_twin", "_chain_first",
 def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
     """Where each link is: the head, the base's row of its version, whether it wins its version, and the run."""
     version, first = F.col(C.VERSION), F.lit(version_in(dataset).begins)
-    own = [C.ORDER, C.HASH, C.compared(dataset), C.VERSION, U.STATE]
+    own = [C.ORDER, C.HASH, C.compared(dataset), C.VERSION, S.STATE]
     known = dict.fromkeys([*own, *(name for name in C.LEVELS.values() if name in rows.columns)])
     row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
     ordered = Window.partitionBy(C.KEY, *within).orderBy(version.asc(), *_preference(dataset))
-    is_head = F.col(_BASE) & F.col(U.STATE).isin(*HEADS)
+    is_head = F.col(_BASE) & F.col(S.STATE).isin(*HEADS)
     placed = rows.withColumns(
         {
             _LINKED: F.max(F.when(F.col(_LINKED), version)).over(_whole(ordered)),
@@ -236,7 +237,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     )
     acts = wins & (at_end | above)
     # Of the base: a head that another row follows, a held row that is a link or the head now, and what was beaten.
-    was_head = F.col(U.STATE).isin(*HEADS)
+    was_head = F.col(S.STATE).isin(*HEADS)
     goes = ~wins | (version < end)
     woken = base & ~was_head & wins & ~above
     change = F.when(goes, Action.REMOVE).when(woken, Action.WAKE)
@@ -257,7 +258,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
         }
     )
     changed = ~base | F.col(U.ACTION).isNotNull()
-    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _FIRST, _RUN, _END, U.STATE)
+    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _FIRST, _RUN, _END, S.STATE)
 
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:

@@ -11,9 +11,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from onefold.errors import LakeUnavailableError
-from onefold.lake import CATALOG, Lake
+from onefold.lake import Lake
 from onefold.storage import Storage
 from onefold.storage.access import PROPERTY
+from onefold.tables.names import CATALOG
 
 _BUCKET_FILES = "onefold.iceberg.bucket_files.BucketIO"
 UNREACHABLE = (OSError, SQLAlchemyError, RESTError)

@@ -19,12 +19,8 @@ from onefold.iceberg.connection import as_unavailable, open_catalog
 from onefold.iceberg.scan import EQUAL_TO, IN, rows_at, scan
 from onefold.iceberg.schema_changes import field_changes
 from onefold.lake import Lake
+from onefold.tables.names import state_name
 from onefold.vocabulary import RowState
-
-
-def state_name(dataset: Dataset, generation: str | None = None) -> str:
-    """The state table's name in its namespace (default: of the dataset's own generation)."""
-    return f"{dataset.target.name}__state_{generation or dataset.generation}"
 
 
 def generations_of(lake: Lake, dataset: Dataset) -> list[str]:

@@ -11,8 +11,9 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, staged_key
 from onefold.iceberg.connection import open_catalog
 from onefold.iceberg.state_table import StateTable
-from onefold.lake import SCRATCH, STAGING, Lake
+from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
+from onefold.tables.names import SCRATCH, STAGING
 from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
 

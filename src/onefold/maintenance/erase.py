@@ -16,13 +16,14 @@ from onefold.errors import ErasureDisturbedError
 from onefold.faults import fault_point
 from onefold.iceberg.commits import MainMovedError
 from onefold.iceberg.connection import drop_table, open_catalog
-from onefold.iceberg.state_table import StateTable, find_state, generations_of, state_name
-from onefold.lake import CATALOG, SCRATCH, STAGING, Lake
+from onefold.iceberg.state_table import StateTable, find_state, generations_of
+from onefold.lake import Lake
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.offsets import Range, TopicPartition
 from onefold.spark.iceberg_tables import commits_name
-from onefold.tables import actions as U
-from onefold.upsert.state import branch_table, ensure_views, verdict_name
+from onefold.tables import state as S
+from onefold.tables.names import CATALOG, SCRATCH, STAGING, branch_table, state_name, verdict_name
+from onefold.upsert.state import ensure_views
 from onefold.vocabulary import RowState
 
 _POSITION = ("cluster", "topic", "incarnation", "partition")
@@ -119,12 +120,12 @@ def _empty_quarantine(session: SparkSession, lake: Lake, dataset: Dataset) -> No
     branch = f"erase_{main.snapshot}"
     table.drop_branch(branch)
     table.cut_branch(branch, main.snapshot)
-    held = " OR ".join(f"t.{U.QUARANTINE}.{part} IS NOT NULL" for part in _OF_QUARANTINE)
-    empty = ", ".join(f"t.{U.QUARANTINE}.{part} = NULL" for part in _OF_QUARANTINE)
+    held = " OR ".join(f"t.{S.QUARANTINE}.{part} IS NOT NULL" for part in _OF_QUARANTINE)
+    empty = ", ".join(f"t.{S.QUARANTINE}.{part} = NULL" for part in _OF_QUARANTINE)
     with commits_name(session, main.record):
         session.sql(
             f"MERGE INTO {branch_table(dataset, branch)} t USING {_VIEW} s ON t._key IS NULL "
-            f"AND t.{U.STATE} = '{RowState.QUARANTINED}' AND {_same('t._order_')} AND ({held}) "
+            f"AND t.{S.STATE} = '{RowState.QUARANTINED}' AND {_same('t._order_')} AND ({held}) "
             f"WHEN MATCHED THEN UPDATE SET {empty}"
         )
     table = StateTable(lake, dataset)

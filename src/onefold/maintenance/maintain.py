@@ -12,14 +12,15 @@ from onefold.dataset import Dataset
 from onefold.generation import Generation, Retired, begun_rebuild
 from onefold.iceberg.commits import MainMovedError
 from onefold.iceberg.state_table import StateTable, find_state, generations_of
-from onefold.lake import CATALOG, STAGING, Lake
+from onefold.lake import Lake
 from onefold.maintenance.attempts import old_branches, old_results, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.landings import clear_landing, clearable, failed_landings, sources_of
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.iceberg_tables import drop
+from onefold.tables.names import CATALOG, STAGING, verdict_name
 from onefold.upsert.documents import Upserted
-from onefold.upsert.state import ensure_views, verdict_name
+from onefold.upsert.state import ensure_views
 
 
 def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *, dry_run: bool = False) -> Maintained:

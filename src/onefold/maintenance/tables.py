@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
-from onefold.lake import CATALOG
+from onefold.tables.names import CATALOG
 
 _COMPACTION = {"delete-file-threshold": "1", "remove-dangling-deletes": "true"}
 """A data file that has deletes is rewritten; the rest as Iceberg's defaults have it."""

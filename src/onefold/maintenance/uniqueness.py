@@ -12,15 +12,15 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.masks import digest, masked_json
 from onefold.dedup.documents import Reused
-from onefold.dedup.reuse import reused_identities
+from onefold.dedup.reused_identities import reused_identities
 from onefold.errors import RepeatedKeysError
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.quality.examples import EXAMPLES
 from onefold.spark.flat_structs import with_structs
-from onefold.tables import actions as U
 from onefold.tables import staging as C
-from onefold.upsert.state import state_table
+from onefold.tables import state as S
+from onefold.tables.names import state_table
 from onefold.vocabulary import RowState
 
 
@@ -32,7 +32,7 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
     """
     if find_state(lake, dataset) is None:
         return 0
-    live = session.table(state_table(dataset)).where(F.col(U.STATE) == RowState.LIVE)
+    live = session.table(state_table(dataset)).where(F.col(S.STATE) == RowState.LIVE)
     keys = live.groupBy(C.KEY).agg(F.count("*").alias("rows"))
     twice = F.col("rows") > 1
     counts = keys.agg(F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"), F.count_if(twice).alias("repeated")).first()

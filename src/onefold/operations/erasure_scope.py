@@ -23,13 +23,14 @@ from onefold.errors import UsageError
 from onefold.generation import Generation, begun_rebuild, check_generation
 from onefold.iceberg.connection import open_catalog
 from onefold.iceberg.state_table import StateTable, find_state
-from onefold.lake import STAGING, Lake
+from onefold.lake import Lake
 from onefold.landing.erase import check_erasable
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import GapPlan, of_kind, taken_plans
 from onefold.offsets import Position, Range, TopicPartition, meet, merged, size
 from onefold.operations.forget import digests_of
 from onefold.tables.key_digest import agree
+from onefold.tables.names import STAGING
 from onefold.upsert.commit_record import chain, published_record
 from onefold.upsert.documents import Upserted
 

@@ -19,9 +19,9 @@ from onefold.dataset import Dataset
 from onefold.decisions import Mark
 from onefold.decisions.marks import marks_named
 from onefold.dedup.documents import TakenOut
+from onefold.dedup.exclusions import take_out
 from onefold.dedup.identity import identify
 from onefold.dedup.staging import slots_for
-from onefold.dedup.taken_out import take_out
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Manifest
@@ -38,7 +38,7 @@ from onefold.spark.slots import SLOT, in_slots
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.upsert.commit_record import CommitRecord
-from onefold.upsert.skips import forgotten_records
+from onefold.upsert.decisions_in_force import forgotten_records
 
 
 def write_claims(

@@ -12,8 +12,8 @@ from onefold.dataset import Dataset
 from onefold.decisions.accepted_gaps import Link
 from onefold.dedup.identity import content_of
 from onefold.proof.expected import expected_of
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.upsert.state import read_state
 from onefold.values.canonical import content_as_of, same_content
 
@@ -34,7 +34,7 @@ def compared(
     state = expected.claimed(read_state(session, dataset, snapshot).where(_drawn(share)))
     state = state.withColumn(_CONTENT, content_of(dataset))
     digests = [*dict.fromkeys((C.HASH, C.compared(dataset)))]
-    names = [C.ORDER, *digests, U.STATE, *expected.VERSIONS]
+    names = [C.ORDER, *digests, S.STATE, *expected.VERSIONS]
     columns = [name for name, _ in dataset.key_columns]
     table = state.select(*by, *(F.col(name).alias(_TABLE + name) for name in (*names, *columns, _CONTENT)))
     both = wanted.join(table, by, "full")
@@ -45,8 +45,8 @@ def compared(
     # A row that was folded before a field was added says nothing of it.
     content.append(content_as_of(table_hash, F.col(C.HASH)) == content_as_of(table_hash, F.col(_TABLE + _CONTENT)))
     wrong = (
-        F.when(F.col(_TABLE + U.STATE).isNull(), "missing")
-        .when(F.col(U.STATE).isNull(), "extra")
+        F.when(F.col(_TABLE + S.STATE).isNull(), "missing")
+        .when(F.col(S.STATE).isNull(), "extra")
         .when(~reduce(Column.__and__, same), "other_record")
         .when(~reduce(Column.__and__, content), "other_content")
         .when(F.count("*").over(Window.partitionBy(*by)) > 1, "repeated")

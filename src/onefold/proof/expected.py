@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.decisions.accepted_gaps import Link
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import RowState
 
 
@@ -41,7 +41,7 @@ class Expected(ABC):
     def rows(self, claims: DataFrame, links: Sequence[Link] = ()) -> DataFrame:
         """The row of each key, with the claims' columns and `_state`; `links` are accepted gaps."""
         del links
-        return self.first(claims).withColumn(U.STATE, self.state())
+        return self.first(claims).withColumn(S.STATE, self.state())
 
     def first(self, claims: DataFrame) -> DataFrame:
         """The claim that makes each row."""
@@ -50,7 +50,7 @@ class Expected(ABC):
 
     def claimed(self, state: DataFrame) -> DataFrame:
         """Of the table's rows with a key those that one claim makes, with `_is_delete`."""
-        return state.withColumn(C.DELETED, F.col(U.STATE) == RowState.DELETED)
+        return state.withColumn(C.DELETED, F.col(S.STATE) == RowState.DELETED)
 
     def wrong_groups(self, state: DataFrame) -> DataFrame | None:
         """The keys of rows that several claims make, and that are wrong; None: the mode has none."""

@@ -22,8 +22,9 @@ from onefold.proof.claims import read_claims, write_claims
 from onefold.proof.compare import WRONG, compared
 from onefold.proof.documents import Difference, Proof
 from onefold.proof.expected import expected_of
-from onefold.spark.iceberg_tables import drop, scratch_table
+from onefold.spark.iceberg_tables import drop
 from onefold.tables import staging as C
+from onefold.tables.names import scratch_table
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.state import read_state
 

@@ -12,13 +12,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, masked
+from onefold.dataset.expressions import parse
+from onefold.dataset.masks import HIDDEN, digest, masked, masked_json
 from onefold.decisions.accepted_gaps import links_of
 from onefold.folding.strategy import folding_of
-from onefold.lake import CATALOG, Lake
+from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
-from onefold.quality.chains import first_held, held_rows
 from onefold.quality.checks.facts import BranchFacts, RowCounts
 from onefold.quality.checks.held import limit_exceeded
 from onefold.quality.examples import EXAMPLES
@@ -28,13 +28,17 @@ from onefold.spark.flat_structs import read_flat
 from onefold.spark.key_filter import narrowed
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
+from onefold.tables.names import CATALOG
 from onefold.upsert.counts import refused_delete
 from onefold.upsert.documents import Upserted
-from onefold.upsert.forgotten import of_keys, without_keys
-from onefold.upsert.replay import entries_left
+from onefold.upsert.forgotten_keys import of_keys, without_keys
+from onefold.upsert.replayed_records import entries_left
 from onefold.upsert.state import count_quarantined, read_appended, read_state
 from onefold.vocabulary import Action, RowState, Verdict, outcome_of
 
+NAMED_HELD = 5
+"""Held records that a check names, of those that it counts."""
 NAMED_DELETES = 5
 """Rejected deletes that the check names; the actions have them all."""
 
@@ -45,7 +49,7 @@ def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     Of the fields only those of the key are read (L8).
     """
     folding = folding_of(dataset)
-    own = [*C.row_key(dataset), C.ORDER, U.STATE, *folding.row_columns()]
+    own = [*C.row_key(dataset), C.ORDER, S.STATE, *folding.row_columns()]
     rows = read_state(session, dataset, upserted.head, upserted.within)
     rows = rows.select(*dict.fromkeys([*own, *dataset.row_key_columns]))
     narrow = partial(narrowed, dataset=dataset, large=upserted.narrow)
@@ -67,7 +71,7 @@ def written_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
 
 def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
     """The live rows among state rows, with the published columns."""
-    return rows.where(F.col(U.STATE) == RowState.LIVE).select(*dataset.published_columns)
+    return rows.where(F.col(S.STATE) == RowState.LIVE).select(*dataset.published_columns)
 
 
 def count_rows(
@@ -188,7 +192,7 @@ def _null(dataset: Dataset, changed: DataFrame) -> Column:
         several = len(version.parts) > 1
         parts = changed.select(f"{C.VERSION}.*").columns if several else []
         always += [F.col(C.VERSION)[part] for part in parts] or [F.col(C.VERSION)]
-    live = [F.col(name).isNull() & (F.col(U.STATE) == RowState.LIVE) for name in dataset.row_key_columns]
+    live = [F.col(name).isNull() & (F.col(S.STATE) == RowState.LIVE) for name in dataset.row_key_columns]
     return reduce(Column.__or__, [*(column.isNull() for column in always), *live])
 
 
@@ -211,3 +215,24 @@ def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) 
     named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).limit(NAMED_DELETES).collect()]
     more = upserted.refused_deletes - len(named)
     return [*named, f"and {more} more"] if more else named
+
+
+def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[int, int | None]:
+    """How many records are held in the table, and the timestamp (milliseconds) of the oldest."""
+    held = read_state(session, dataset, snapshot).where(F.col(S.STATE) == RowState.HELD)
+    found = held.agg(F.count("*").alias("count"), F.min(f"{C.ORDER}.timestamp").alias("oldest")).first()
+    assert found is not None
+    return int(found["count"]), None if found.oldest is None or found.oldest < 0 else int(found.oldest)
+
+
+def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: list[str]) -> list[str]:
+    """The oldest held records, by key (its columns) and version, as a person reads them."""
+    assert dataset.apply.version
+    hidden = any(dataset.masks(parse(text)) for _, text in dataset.apply.version.expressions)
+    held = read_state(session, dataset, snapshot).where(F.col(S.STATE) == RowState.HELD)
+    oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(NAMED_HELD)
+    rows = oldest.select(F.to_json(F.struct(*keys)).alias("key"), C.VERSION).collect()
+    return [
+        f"version {digest(row[C.VERSION]) if hidden else row[C.VERSION]} of {masked_json(dataset, row.key)}"
+        for row in rows
+    ]

@@ -22,8 +22,8 @@ from onefold.dataset import Dataset
 from onefold.dataset.masks import HIDDEN, digest
 from onefold.quality.checks import CHECKS
 from onefold.quality.documents import CheckResult
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import RowState
 
 EXAMPLES = 5
@@ -68,7 +68,7 @@ def check_rows(dataset: Dataset, changed: DataFrame) -> dict[str, list[CheckResu
     `changed` is `branch_facts.changed_rows`: of its live rows these checks see the key's columns and digest.
     """
     digests = F.hex(C.KEY).alias("key_digest")
-    rows = changed.where(F.col(U.STATE) == RowState.LIVE).select(digests, *dataset.row_key_columns)
+    rows = changed.where(F.col(S.STATE) == RowState.LIVE).select(digests, *dataset.row_key_columns)
     expected = [
         (check, expectation) for check in CHECKS.values() if check.expect for expectation in check.expect(dataset)
     ]

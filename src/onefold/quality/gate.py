@@ -23,7 +23,7 @@ from onefold.quality.user_checks import check_suite
 from onefold.quality.waivers import under
 from onefold.spark.concurrently import at_once
 from onefold.upsert.documents import Upserted
-from onefold.upsert.forgotten import forgotten_keys
+from onefold.upsert.forgotten_keys import forgotten_keys
 
 
 def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> GateResult:

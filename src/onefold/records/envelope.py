@@ -30,7 +30,7 @@ PRODUCER_ID, PRODUCER_EPOCH, SEQUENCE = "_producer_id", "_producer_epoch", "_seq
 FATE = "_fate"
 """What the log says of the record (`LogStatus`), or what a recorded decision does with it; null: it counts."""
 FORGOTTEN, SKIPPED = Reason.FORGOTTEN, Verdict.SKIPPED
-"""The fate of a record that a recorded decision takes out (`onefold.dedup.taken_out`)."""
+"""The fate of a record that a recorded decision takes out (`onefold.dedup.exclusions`)."""
 
 POSITION = (CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET)
 TOTAL_ORDER = (TIMESTAMP, *POSITION)

@@ -25,12 +25,12 @@ from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
 from onefold.report.ledger import equal, plain
 from onefold.report.order import each
-from onefold.tables import actions as U
+from onefold.tables import state as S
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.vocabulary import RowState
 
 _KEY, _HASH = "_key", "_hash"
-_LIVE = equal(U.STATE, RowState.LIVE)
+_LIVE = equal(S.STATE, RowState.LIVE)
 
 
 @dataclass(frozen=True, slots=True)

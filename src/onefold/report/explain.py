@@ -34,7 +34,7 @@ from onefold.report.ledger import (
     records_of,
     verdict_rows,
 )
-from onefold.tables import actions as U
+from onefold.tables import state as S
 from onefold.tables.key_digest import values_of_sum
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Upserted
@@ -112,7 +112,7 @@ def explain_sum(
     table = find_state(lake, dataset)
     if table is None:
         return []
-    wanted = equal(U.STATE, RowState.ENTRY)
+    wanted = equal(S.STATE, RowState.ENTRY)
     for name, value in values_of_sum(dataset, key).items():
         wanted = And(wanted, equal(name, value))
     digests = set()
@@ -211,7 +211,7 @@ def _rows_of_keys(
         wanted = And(wanted, one_of("_within", [_begins(one) for one in periods]))
     found = {}
     there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
-    names = [name for name in there.column_names if not is_own(name) or name == U.STATE]
+    names = [name for name in there.column_names if not is_own(name) or name == S.STATE]
     for row in instants.rows_of(there.select([*names, "_key", *FLAT_ORDER.values()])):
         order = order_of(row)
         shown = {name: row[name] for name in names}

@@ -17,13 +17,14 @@ from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.iceberg.connection import open_catalog
 from onefold.iceberg.state_table import StateTable, find_state
-from onefold.lake import STAGING, Lake
+from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import read_plan, taken_plans
 from onefold.offsets import Coverage, TopicPartition, merged
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
-from onefold.tables import actions as U
+from onefold.tables import state as S
+from onefold.tables.names import STAGING
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
 from onefold.vocabulary import RowState
@@ -57,7 +58,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
         return []
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
     names = table.published_columns(dataset)
-    found = table.scan(equal(U.STATE, RowState.LIVE), names, snapshot, limit)
+    found = table.scan(equal(S.STATE, RowState.LIVE), names, snapshot, limit)
     return [plain(row) for row in instants.rows_of(found.to_arrow().select(names))]
 
 

@@ -16,10 +16,10 @@ from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.report.ledger import POSITION, equal, plain, records_of
 from onefold.report.order import in_order, stream
-from onefold.tables import actions as U
+from onefold.tables import state as S
 from onefold.vocabulary import RowState
 
-_BATCH, _REASON = f"{U.QUARANTINE}.batch", f"{U.QUARANTINE}.reason"
+_BATCH, _REASON = f"{S.QUARANTINE}.batch", f"{S.QUARANTINE}.reason"
 _ORDER = (*(FLAT_ORDER[name] for name in ("topic", "partition", "offset")), _BATCH)
 
 
@@ -50,7 +50,7 @@ def each_quarantined(
     if table is None:
         return iter(())
     found = stream(
-        table.scan(equal(U.STATE, RowState.QUARANTINED), (*FLAT_ORDER.values(), U.QUARANTINE), table.main.snapshot)
+        table.scan(equal(S.STATE, RowState.QUARANTINED), (*FLAT_ORDER.values(), S.QUARANTINE), table.main.snapshot)
     )
     rows = in_order((_wanted(some.flatten(), batch, reason) for some in found), _ORDER, limit)
     return (plain(_record(row)) for row in rows)
@@ -64,7 +64,7 @@ def _wanted(found: pa.Table, batch: str | None, reason: str | None) -> pa.Table:
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: row[f"{U.QUARANTINE}.{name}"] for name in ("reason", "detail", "key", "value")}
+    kept = {name: row[f"{S.QUARANTINE}.{name}"] for name in ("reason", "detail", "key", "value")}
     return {
         "batch": row[_BATCH],
         **{name: row[FLAT_ORDER[name]] for name in POSITION},
@@ -72,7 +72,7 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
         **kept,
         "key_text": _text(kept["key"]),
         "value_text": _text(kept["value"]),
-        **{name: row[f"{U.QUARANTINE}.{name}"] for name in ("headers", "object", "line")},
+        **{name: row[f"{S.QUARANTINE}.{name}"] for name in ("headers", "object", "line")},
     }
 
 

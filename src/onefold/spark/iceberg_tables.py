@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.iceberg.commits import RECORD_PROPERTY
-from onefold.lake import CATALOG, SCRATCH, STAGING
 from onefold.spark.flat_structs import laid_flat
 from onefold.spark.settings import PLACE
+from onefold.tables.names import CATALOG, STAGING
 
 PROPERTIES = {
     "format-version": "2",
@@ -32,12 +32,6 @@ PROPERTIES = {
         for name in ("_key", "_hash", "_compared", "_order_offset")
     },
 }
-
-
-def scratch_table(dataset: str, kind: str, attempt: str) -> str:
-    """The full name of a table that belongs to one attempt; `kind` is one of `SCRATCH`."""
-    assert kind in SCRATCH, kind
-    return f"{CATALOG}.{STAGING}.{dataset}__{kind}_{attempt}"
 
 
 def new_table(rows: DataFrame, table: str, dataset: Dataset) -> DataFrameWriterV2:

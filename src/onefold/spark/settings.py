@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from onefold.lake import CATALOG, Lake
+from onefold.lake import Lake
 from onefold.setting_origins import speaks_of_secret
 from onefold.spark.jars import jar_home, jars
+from onefold.tables.names import CATALOG
 
 # Decoding compiles to methods of more than 8,000 bytes, which HotSpot would leave interpreted: twice the CPU.
 # The second compiler is for what runs once a record. By its own thresholds, a tenth of these, it takes a third of the

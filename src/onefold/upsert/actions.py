@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.folding.strategy import folding_of
-from onefold.spark.iceberg_tables import bucketed, scratch_table
+from onefold.spark.iceberg_tables import bucketed
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables.names import scratch_table
 
 
 def write_actions(judged: DataFrame, dataset: Dataset, attempt: str) -> str:

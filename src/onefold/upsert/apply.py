@@ -29,21 +29,22 @@ from onefold.spark.concurrently import at_once
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.key_filter import worthwhile
 from onefold.tables import staging as C
+from onefold.tables.names import verdict_table
 from onefold.upsert.actions import write_actions
-from onefold.upsert.causes import duplicates_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.counts import ActionCounts, count_actions
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
+from onefold.upsert.decisions_in_force import Obeyed, cover
 from onefold.upsert.documents import CameAgain, Duplicates, Highest, Upserted
-from onefold.upsert.forgotten import forgotten_keys, without_keys
+from onefold.upsert.duplicate_groups import duplicates_of
+from onefold.upsert.forgotten_keys import forgotten_keys, without_keys
 from onefold.upsert.look_up import look_up, mark_repeated
 from onefold.upsert.merge import merge
 from onefold.upsert.nulls import nulls_of, settle_nulls, without_nulls
-from onefold.upsert.producers import come_again, highest_after
-from onefold.upsert.reused import found_reused, mark_reused
-from onefold.upsert.skips import Obeyed, cover
-from onefold.upsert.state import read_state, verdict_table
-from onefold.upsert.verdicts import append_verdicts
+from onefold.upsert.producer_sequences import come_again, highest_after
+from onefold.upsert.reused_identities import found_reused, mark_reused
+from onefold.upsert.state import read_state
+from onefold.upsert.verdict_table import append_verdicts
 from onefold.vocabulary import Verdict
 
 SHOWN = 20

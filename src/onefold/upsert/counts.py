@@ -8,10 +8,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.lake import CATALOG
 from onefold.offsets import TopicPartition
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables.names import CATALOG
 from onefold.vocabulary import Reason, Scope, Verdict
 
 

@@ -11,17 +11,18 @@ from onefold.dataset import Dataset
 from onefold.faults import fault_point
 from onefold.folding.strategy import folding_of
 from onefold.iceberg.commits import RECORD_PROPERTY
-from onefold.lake import CATALOG
 from onefold.spark.flat_structs import laid_flat, read_flat
 from onefold.spark.iceberg_tables import commits_name, view_of
 from onefold.spark.key_filter import is_among
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
+from onefold.tables.names import CATALOG, branch_table
 from onefold.upsert.documents import Upserted
-from onefold.upsert.forgotten import leave_table
+from onefold.upsert.forgotten_keys import leave_table
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
-from onefold.upsert.replay import leave_quarantine
-from onefold.upsert.state import branch_table, in_periods
+from onefold.upsert.replayed_records import leave_quarantine
+from onefold.upsert.state import in_periods
 from onefold.vocabulary import Action, RowState, Verdict
 
 _DISPLACE = (Action.UPDATE, Action.REMOVE, Action.EXCHANGE)
@@ -47,7 +48,7 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     enters = F.lit(False) if upserted.replays else refused
     rows = actions.where(F.col(U.ACTION).isNotNull() | enters)
     state = F.when(refused, RowState.QUARANTINED).otherwise(folding.state_of_row())
-    rows = laid_flat(rows.withColumns({U.STATE: state, U.QUARANTINE: quarantine_struct(upserted.batch, refused)}))
+    rows = laid_flat(rows.withColumns({S.STATE: state, S.QUARANTINE: quarantine_struct(upserted.batch, refused)}))
     columns = session.table(target).columns
     same_key = [_same_key(dataset), *_where(dataset, upserted)]
     if statement := folding.merge_statement(target, _ACTIONS, same_key, columns, upserted.changes):

@@ -15,11 +15,12 @@ from onefold.dedup.documents import Staged, StagedPartition
 from onefold.dedup.positions import lines_of, offsets_of
 from onefold.folding.positions import partition_of
 from onefold.folding.strategy import folding_of
-from onefold.lake import CATALOG
 from onefold.offsets import merged, minus
 from onefold.spark.flat_structs import laid_flat, read_flat
 from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
+from onefold.tables.names import CATALOG
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
 _ROW, _NEW, _OLD = "_fact_row", "_fact_row_of_batch", "_fact_row_of_table"
@@ -67,9 +68,9 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
     keys = nulls.select(F.col(C.NULL_KEY).alias(C.KEY)).distinct()
     made = folding_of(dataset).makes_row()
     changed = actions.where(F.col(U.ACTION).isin(Action.INSERT, Action.UPDATE, Action.WAKE) & made)
-    stood = state.where(F.col(U.STATE).isin(RowState.LIVE, RowState.DELETED))
+    stood = state.where(F.col(S.STATE).isin(RowState.LIVE, RowState.DELETED))
     found = nulls
-    for name, rows, deleted in ((_NEW, changed, F.col(C.DELETED)), (_OLD, stood, F.col(U.STATE) == RowState.DELETED)):
+    for name, rows, deleted in ((_NEW, changed, F.col(C.DELETED)), (_OLD, stood, F.col(S.STATE) == RowState.DELETED)):
         row = F.struct(F.col(C.ORDER).alias("order"), deleted.alias("deleted"))
         some = rows.join(F.broadcast(keys), C.KEY, "left_semi").select(F.col(C.KEY).alias(C.NULL_KEY), row.alias(name))
         found = found.join(some, C.NULL_KEY, "left")

@@ -12,8 +12,8 @@ from pyspark.sql import types as T
 
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.records import envelope as E
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import RowState
 
 QUARANTINE_TYPE = (
@@ -22,22 +22,22 @@ QUARANTINE_TYPE = (
 )
 
 _COLUMNS = {
-    "batch": f"{U.QUARANTINE}.batch",
+    "batch": f"{S.QUARANTINE}.batch",
     "cluster": FLAT_ORDER["cluster"],
     "topic": FLAT_ORDER["topic"],
     "incarnation": FLAT_ORDER["incarnation"],
     "partition": FLAT_ORDER["partition"],
     "offset": FLAT_ORDER["offset"],
     "timestamp": C.stamp(FLAT_ORDER["timestamp"]),
-    "reason": f"{U.QUARANTINE}.reason",
-    "detail": f"{U.QUARANTINE}.detail",
-    "key": f"{U.QUARANTINE}.key",
-    "value": f"{U.QUARANTINE}.value",
-    "key_text": f"try_validate_utf8(CAST({U.QUARANTINE}.key AS STRING))",
-    "value_text": f"try_validate_utf8(CAST({U.QUARANTINE}.value AS STRING))",
-    "headers": f"{U.QUARANTINE}.headers",
-    "object": f"{U.QUARANTINE}.object",
-    "line": f"{U.QUARANTINE}.line",
+    "reason": f"{S.QUARANTINE}.reason",
+    "detail": f"{S.QUARANTINE}.detail",
+    "key": f"{S.QUARANTINE}.key",
+    "value": f"{S.QUARANTINE}.value",
+    "key_text": f"try_validate_utf8(CAST({S.QUARANTINE}.key AS STRING))",
+    "value_text": f"try_validate_utf8(CAST({S.QUARANTINE}.value AS STRING))",
+    "headers": f"{S.QUARANTINE}.headers",
+    "object": f"{S.QUARANTINE}.object",
+    "line": f"{S.QUARANTINE}.line",
 }
 """The view's columns, each an expression over the state table."""
 
@@ -64,10 +64,10 @@ def quarantine_struct(batch: str, refused: Column) -> Column:
 
 def quarantine_field() -> T.StructField:
     """The column of the state table."""
-    return T.StructField(U.QUARANTINE, T.DataType.fromDDL(QUARANTINE_TYPE))
+    return T.StructField(S.QUARANTINE, T.DataType.fromDDL(QUARANTINE_TYPE))
 
 
 def quarantine_query(state: str) -> str:
     """What the view `<target>__quarantine` reads of a state table."""
     named = ", ".join(f"{expression} AS `{name}`" for name, expression in _COLUMNS.items())
-    return f"SELECT {named} FROM {state} WHERE {U.STATE} = '{RowState.QUARANTINED}'"
+    return f"SELECT {named} FROM {state} WHERE {S.STATE} = '{RowState.QUARANTINED}'"

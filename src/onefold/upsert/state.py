@@ -14,36 +14,17 @@ from onefold.errors import LakeUnavailableError
 from onefold.folding.strategy import folding_of
 from onefold.generation import Generation, begun_rebuild
 from onefold.iceberg.commits import COMMIT_TRIES, RECORD_PROPERTY, ROOT, MainMovedError
-from onefold.iceberg.state_table import StateTable, state_name
-from onefold.lake import CATALOG, STAGING, Lake
+from onefold.iceberg.state_table import StateTable
+from onefold.lake import Lake
 from onefold.spark.flat_structs import flat_fields, with_structs
 from onefold.spark.iceberg_tables import ensure_namespace, new_table
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
+from onefold.tables.names import CATALOG, state_name, state_table
 from onefold.upsert.quarantine import quarantine_field, quarantine_query
 from onefold.vocabulary import RowState
 
 ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:int,partition:int,offset:bigint>"
-
-
-def state_table(dataset: Dataset) -> str:
-    """The state table's full name in Spark."""
-    return f"{CATALOG}.{dataset.target.namespace}.{state_name(dataset)}"
-
-
-def verdict_table(dataset: Dataset) -> str:
-    """The table of all verdicts of a generation; those of an attempt count once its record is in the chain."""
-    return f"{CATALOG}.{STAGING}.{verdict_name(dataset)}"
-
-
-def verdict_name(dataset: Dataset, generation: str | None = None) -> str:
-    """The verdict table's name in its namespace (default: of the dataset's own generation)."""
-    return f"{dataset.name}__verdicts_{generation or dataset.generation}"
-
-
-def branch_table(dataset: Dataset, branch: str) -> str:
-    """A branch of the state table, as a table's name."""
-    return f"{state_table(dataset)}.branch_{branch}"
 
 
 def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
@@ -53,7 +34,7 @@ def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     known = {field.name: field for field in staged.schema.fields}
     own = [part for name in named if name in known for part in flat_fields(known[name])]
-    state = T.StructField(U.STATE, T.StringType())
+    state = T.StructField(S.STATE, T.StringType())
     return [*own, state, quarantine_field(), *(known[name] for name in payload), *folding.further_columns()]
 
 
@@ -131,8 +112,8 @@ def _views(dataset: Dataset) -> dict[str, str]:
     state, name = state_table(dataset), f"{CATALOG}.{dataset.target.table}"
     names = ", ".join(f"`{one}`" for one in dataset.published_columns)
     return {
-        name: f"SELECT {names} FROM {state} WHERE {U.STATE} = '{RowState.LIVE}'",
-        f"{name}{U.QUARANTINE_VIEW}": quarantine_query(state),
+        name: f"SELECT {names} FROM {state} WHERE {S.STATE} = '{RowState.LIVE}'",
+        f"{name}{S.QUARANTINE_VIEW}": quarantine_query(state),
     }
 
 
@@ -144,7 +125,7 @@ def read_state(session: SparkSession, dataset: Dataset, snapshot: int, periods: 
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
     if periods is not None:
         rows = rows.where(in_periods(dataset, periods))
-    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)), dataset)
+    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(S.QUARANTINE)), dataset)
 
 
 def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int) -> DataFrame:
@@ -154,7 +135,7 @@ def read_appended(session: SparkSession, dataset: Dataset, base: int, head: int)
     """
     between = {"start-snapshot-id": str(base), "end-snapshot-id": str(head)}
     rows = session.read.options(**between).table(state_table(dataset))
-    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(U.QUARANTINE)), dataset)
+    return with_fields(with_structs(rows.where(F.col(C.KEY).isNotNull()).drop(S.QUARANTINE)), dataset)
 
 
 def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:
@@ -197,4 +178,4 @@ def in_periods(dataset: Dataset, periods: list[str], table: str = "") -> str:
 def count_quarantined(session: SparkSession, dataset: Dataset, snapshot: int, batch: str) -> int:
     """The records that a batch quarantined, as of a snapshot; no bytes are read."""
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
-    return rows.where((F.col(U.STATE) == RowState.QUARANTINED) & (F.col(f"{U.QUARANTINE}.batch") == batch)).count()
+    return rows.where((F.col(S.STATE) == RowState.QUARANTINED) & (F.col(f"{S.QUARANTINE}.batch") == batch)).count()

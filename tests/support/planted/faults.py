@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.planted.reasons import REASONS, lost
+
 Replace = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -467,24 +469,31 @@ FAULTS: dict[str, Fault] = {
         "tests/spark/test_plans.py::test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has", _read_every_bucket,
     ),
     "rejected deletes are not counted": Fault(
-        "null_value", "refused_delete", "A rejected delete is only a share of the rejected rate.",
+        "rejected/null_value", "refused_delete", "A rejected delete is only a share of the rejected rate.",
         "tests/spark/test_nulls.py::test_a_null_of_a_live_row_is_red_whatever_the_rate_and_names_its_key",
         _count_no_rejected_delete,
     ),
     "any row explains a null": Fault(
-        "tombstone", "nulls._made_later", "A null value is a tombstone wherever its key has a row.",
+        "control/tombstone", "nulls._made_later", "A null value is a tombstone wherever its key has a row.",
         "tests/spark/test_nulls.py::test_a_null_of_a_live_row_is_red_whatever_the_rate_and_names_its_key",
         _take_any_row_for_a_later_one,
     ),
     "offsets of all partitions compare": Fault(
-        "incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",
+        "conflict/incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",
         "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only",
         _compare_offsets_of_partitions,
     ),
     "the key wins over the field": Fault(
-        "key_mismatch", "decode._mismatch", "A record whose field differs from its key is taken.",
+        "rejected/key_mismatch", "decode._mismatch", "A record whose field differs from its key is taken.",
         "tests/spark/test_situations.py::test_a_part_of_the_key_may_be_a_field_too", _let_the_key_win,
     ),
+    **{
+        f"no record is {verdict}/{reason}": Fault(
+            f"{verdict}/{reason}", function, f"The rule of {verdict}/{reason} never holds.", test,
+            lost(verdict, reason, function),
+        )
+        for (verdict, reason), (function, test) in REASONS.items()
+    },
     "exit code 0 is lost": Fault(
         "exit code 0", "run_command", "Nothing to do ends as an error.",
         "tests/process/test_runs.py::test_nothing_new_ends_with_0_and_no_change", _swallow(0),

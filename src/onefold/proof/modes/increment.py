@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.proof.modes import append
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.values.canonical import key_digest, key_text
 from onefold.vocabulary import RowState
 
@@ -25,7 +25,7 @@ class Rows(append.Rows):
 
     def claimed(self, state: DataFrame) -> DataFrame:
         """The entries."""
-        return super().claimed(state.where(F.col(U.STATE) == RowState.ENTRY))
+        return super().claimed(state.where(F.col(S.STATE) == RowState.ENTRY))
 
     def wrong_groups(self, state: DataFrame) -> DataFrame | None:
         """`_key` of each sum that is not what the entries of its key add up to, is there twice, or has the digest of
@@ -34,8 +34,8 @@ class Rows(append.Rows):
         fields = self.dataset.apply.made_of(self.dataset)
         wide = {name: f"decimal(37,{self.dataset.fields[field].scale})" for name, field in fields.items()}
         added = {name: F.try_sum(F.col(field).cast(wide[name])) for name, field in fields.items()}
-        added[U.ENTRIES] = F.count("*")
-        entries, sums = (state.where(F.col(U.STATE) == kind) for kind in (RowState.ENTRY, RowState.LIVE))
+        added[S.ENTRIES] = F.count("*")
+        entries, sums = (state.where(F.col(S.STATE) == kind) for kind in (RowState.ENTRY, RowState.LIVE))
         wanted = entries.groupBy(digest.alias(C.KEY)).agg(
             *(of.alias(_WANTED.format(name)) for name, of in added.items())
         )

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from onefold.decisions.accepted_gaps import Link
 from onefold.proof.modes import upsert
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.vocabulary import RowState
 
 _ACCEPTED = "_chain_accepted"
@@ -40,7 +40,7 @@ class Rows(upsert.Rows):
         state = F.when(version > F.col("_end"), RowState.HELD).otherwise(self.state())
         return (
             placed.where(version >= F.col("_end"))
-            .withColumn(U.STATE, state)
+            .withColumn(S.STATE, state)
             .drop("_begins", "_in_run", "_end", _ACCEPTED)
         )
 

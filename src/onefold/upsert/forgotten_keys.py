@@ -24,10 +24,11 @@ from onefold.landing.manifest import Forgets, Manifest
 from onefold.offsets import Range, TopicPartition, merged
 from onefold.spark.iceberg_tables import view_of
 from onefold.spark.offset_ranges import ranges_by
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
+from onefold.tables.names import branch_table, verdict_table
 from onefold.upsert.commit_record import chain
-from onefold.upsert.state import branch_table, read_state, verdict_table
+from onefold.upsert.state import read_state
 from onefold.vocabulary import RowState
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
@@ -54,8 +55,8 @@ def keys_to_forget(state: DataFrame, dataset: Dataset, asked: Forgets) -> list[b
 def _deleted(state: DataFrame, before: datetime) -> DataFrame:
     """The keys that were deleted before an instant, as their records tell time, and of which nothing is held."""
     at = F.col(f"{C.ORDER}.timestamp")
-    old = (F.col(U.STATE) == RowState.DELETED) & (at >= 0) & (at < int(before.astimezone(UTC).timestamp() * 1000))
-    held = state.where(F.col(U.STATE) == RowState.HELD).select(C.KEY)
+    old = (F.col(S.STATE) == RowState.DELETED) & (at >= 0) & (at < int(before.astimezone(UTC).timestamp() * 1000))
+    held = state.where(F.col(S.STATE) == RowState.HELD).select(C.KEY)
     return state.where(old).select(C.KEY).join(held, C.KEY, "left_anti")
 
 

@@ -10,7 +10,7 @@ from onefold.records import envelope as E
 from onefold.spark.iceberg_tables import PROPERTIES, location_of
 from onefold.tables import actions as U
 from onefold.tables import staging as C
-from onefold.upsert.state import verdict_table
+from onefold.tables.names import verdict_table
 from onefold.vocabulary import Verdict
 
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}

@@ -14,10 +14,10 @@ from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.records import envelope as E
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.iceberg_tables import view_of
-from onefold.tables import actions as U
 from onefold.tables import staging as C
+from onefold.tables import state as S
+from onefold.tables.names import branch_table, state_table
 from onefold.upsert.documents import Upserted
-from onefold.upsert.state import branch_table, state_table
 from onefold.vocabulary import RowState
 
 _AGAIN = "again"
@@ -33,7 +33,7 @@ def leave_quarantine(session: SparkSession, dataset: Dataset, upserted: Upserted
     with view_of(used, "onefold_used"):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING onefold_used s ON t.{C.KEY} IS NULL "
-            f"AND t.{U.STATE} = '{RowState.QUARANTINED}' AND t.{U.QUARANTINE}.batch = s.batch AND {same} "
+            f"AND t.{S.STATE} = '{RowState.QUARANTINED}' AND t.{S.QUARANTINE}.batch = s.batch AND {same} "
             "WHEN MATCHED THEN DELETE"
         )
 
@@ -51,7 +51,7 @@ def _entry(dataset: Dataset) -> dict[str, str]:
     """The columns of the state table that say where an entry's record lies, by short names."""
     if dataset.source.exact:
         return {part: name for part, name in FLAT_ORDER.items() if part != "timestamp"}
-    return {"object": f"{U.QUARANTINE}.object", "line": f"{U.QUARANTINE}.line"}
+    return {"object": f"{S.QUARANTINE}.object", "line": f"{S.QUARANTINE}.line"}
 
 
 def _places(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
@@ -68,7 +68,7 @@ def _entries(session: SparkSession, dataset: Dataset, upserted: Upserted, snapsh
     rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
     mine = (
         F.col(C.KEY).isNull()
-        & (F.col(U.STATE) == RowState.QUARANTINED)
-        & (F.col(U.QUARANTINE)["batch"] == upserted.replays)
+        & (F.col(S.STATE) == RowState.QUARANTINED)
+        & (F.col(S.QUARANTINE)["batch"] == upserted.replays)
     )
     return rows.where(mine).select(*(F.col(column).alias(name) for name, column in _entry(dataset).items()))
