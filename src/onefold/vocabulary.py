@@ -54,6 +54,7 @@ class Reason(StrEnum):
     IN_BATCH = "in_batch"
     STORED = "stored"
     SAME_VERSION = "same_version"
+    BACKWARDS = "backwards"
     INCONSISTENT_POSITION = "inconsistent_position"
     SAME_IDENTITY = "same_identity"
     INCOMPARABLE_VERSION = "incomparable_version"
@@ -118,6 +119,12 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(v.SUPERSEDED, r.IN_BATCH, "a newer version is in this batch"),
         Outcome(v.SUPERSEDED, r.STORED, "the table has a newer version"),
         Outcome(v.SUPERSEDED, r.SAME_VERSION, "lost a tie of equal versions, as the dataset declares"),
+        Outcome(
+            v.SUPERSEDED,
+            r.BACKWARDS,
+            "a newer version of its key lies earlier in the same partition: a counter that began again, a source "
+            "restored from a backup, or a late retry",
+        ),
         Outcome(
             v.CONFLICT,
             r.INCONSISTENT_POSITION,

@@ -42,6 +42,7 @@ RELEASED = {
     "quarantine_complete", "nothing_forgotten_left", "unique_key_digest", "unique_key_columns", "key_not_null",
     "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
     "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "freshness", "held_age", "held_records",
+    "backwards_rate",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -63,7 +64,8 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
     given: dict[str, Any] = {
         "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
         "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
-        "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "conflicts": [],
+        "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
+        "conflicts": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -232,6 +234,55 @@ def test_rejected_deletes_are_named_and_say_what_the_file_can_say(dataset: MakeD
     assert (result.status, result.expected, result.first) == ("failed", "at most 0", ["key k at t-0@3"])
     assert "apply.delete_when: tombstone deletes its key" in result.way_out
     assert apply_check(CHECKS["rejected_deletes"], facts(dataset())) is None, "only a mode that deletes"
+
+
+COUNTER = {
+    "apply": {"mode": "upsert", "key": ["id"], "version": {"from": "n"}},
+    "identity": {},
+    "value": {"fields": {"id": "string", "n": "long"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("counts", "landed", "observed", "status", "severity"),
+    [
+        ({"applied": {"update": 10}, "superseded": {"backwards": 10}}, 20, "0.5", "passed", "blocking"),
+        ({"applied": {"update": 9}, "superseded": {"backwards": 11}}, 20, "0.55", "failed", "blocking"),
+        ({"superseded": {"backwards": 9}}, 9, "1", "failed", "warning"),
+        ({"applied": {"update": 9}, "superseded": {"stored": 11}}, 20, "0", "passed", "blocking"),
+        # What the dataset does not want is no record that the rate is of.
+        ({"superseded": {"backwards": 10}, "filtered": {"filter": 10}}, 20, "1", "failed", "blocking"),
+    ],
+)
+def test_a_batch_of_which_most_versions_go_backwards_is_red(
+    dataset: MakeDataset, counts: dict[str, dict[str, int]], landed: int, observed: str, status: str, severity: str
+) -> None:
+    of = replaced_counts(facts(dataset(**COUNTER, quality=LIMITS), landed=landed), counts)
+    of = replace(of, upserted=of.upserted.model_copy(update={"landed": landed}))
+    result = find("backwards_rate", of)
+    assert (result.observed, result.status, result.severity) == (observed, status, severity)
+    assert (result.expected, result.waivable) == ("at most 0.5", True)
+
+
+def test_versions_that_go_backwards_are_named_with_the_way_out(dataset: MakeDataset) -> None:
+    of = replaced_counts(facts(dataset(**COUNTER)), {"superseded": {"backwards": 20}})
+    result = find("backwards_rate", replace(of, backwards=['key {"id":"a"} at t-0@4, below t-0@2']))
+    assert result.first == ['key {"id":"a"} at t-0@4, below t-0@2']
+    assert "apply.version.from: [long(header.epoch), n], and run onefold rebuild" in result.way_out
+    chained = find("backwards_rate", replaced_counts(facts(dataset(**CHAIN)), {"superseded": {"backwards": 20}}))
+    assert "let the source count on" in chained.way_out
+
+
+def test_the_limit_of_versions_that_go_backwards_is_the_files(dataset: MakeDataset) -> None:
+    made = dataset(**COUNTER, quality=LIMITS | {"max_backwards_rate": 1.0})
+    of = replaced_counts(facts(made), {"superseded": {"backwards": 20}})
+    assert (find("backwards_rate", of).status, find("backwards_rate", of).expected) == ("passed", "at most 1")
+
+
+def test_only_versions_at_exact_positions_go_backwards(dataset: MakeDataset) -> None:
+    inexact = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}}
+    assert apply_check(CHECKS["backwards_rate"], facts(dataset())) is None
+    assert apply_check(CHECKS["backwards_rate"], facts(dataset(**COUNTER, source=inexact))) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, masked
+from onefold.dataset.masks import HIDDEN, masked, masked_json
 from onefold.decisions.accepted_gaps import links_of
 from onefold.folding.strategy import folding_of
 from onefold.lake import CATALOG, Lake
@@ -21,6 +21,7 @@ from onefold.landing.plan import find_plan
 from onefold.quality.chains import first_held, held_rows
 from onefold.quality.checks.facts import BranchFacts, RowCounts
 from onefold.quality.checks.held import limit_exceeded
+from onefold.quality.checks.rates import backwards_rate
 from onefold.quality.examples import EXAMPLES
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
@@ -33,10 +34,10 @@ from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten import of_keys, without_keys
 from onefold.upsert.replay import entries_left
 from onefold.upsert.state import count_quarantined, read_appended, read_state
-from onefold.vocabulary import Action, RowState, Verdict, outcome_of
+from onefold.vocabulary import Action, Reason, RowState, Verdict, outcome_of
 
-NAMED_DELETES = 5
-"""Rejected deletes that the check names; the actions have them all."""
+NAMED = 5
+"""Records that a check names; the actions have them all."""
 
 
 def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
@@ -139,11 +140,15 @@ def gather_facts(
         oldest_held=oldest_held,
         first_held=(),
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
+        backwards=(),
         conflicts=conflicts,
     )
-    if not limit_exceeded(facts):
-        return facts
-    return replace(facts, first_held=first_held(session, dataset, upserted.head, dataset.row_key_columns))
+    if limit_exceeded(facts):
+        facts = replace(facts, first_held=first_held(session, dataset, upserted.head, dataset.row_key_columns))
+    measured = backwards_rate(facts)
+    if measured and not measured.passed:
+        facts = replace(facts, backwards=_first_backwards(session, dataset, upserted))
+    return facts
 
 
 def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
@@ -202,12 +207,40 @@ def _repeated_keys(changed: DataFrame, repeated: DataFrame, dataset: Dataset) ->
 
 def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
     """Some rejected deletes by key and position, and how many more there are."""
-    at = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
     text = F.substring(F.col(C.RAW_KEY).cast("string"), 1, 80)
     key = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(F.substring(C.RAW_KEY, 1, 40))))
-    place = F.coalesce(F.concat(at[0], F.lit("-"), at[1], F.lit("@"), at[2]), F.concat_ws(":", E.OBJECT, E.LINE))
+    place = F.coalesce(_position(C.ORDER), F.concat_ws(":", E.OBJECT, E.LINE))
     shown = F.lit(HIDDEN) if dataset.mask else F.coalesce(key, F.lit("null"))
-    rows = read_flat(session, upserted.actions).where(refused_delete(dataset)).orderBy(*at, E.OBJECT, E.LINE)
-    named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).limit(NAMED_DELETES).collect()]
-    more = upserted.refused_deletes - len(named)
+    rows = _first(read_flat(session, upserted.actions).where(refused_delete(dataset)))
+    named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).collect()]
+    return _and_more(named, upserted.refused_deletes)
+
+
+def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
+    """Some records that went backwards, each by key and position with the record that it is below; and how many more
+    there are. The keys are those of the branch's rows, of which every such record has one."""
+    rows = _first(read_flat(session, upserted.actions).where(F.col(C.REASON) == Reason.BACKWARDS))
+    found = rows.select(C.KEY, _position(C.ORDER), _position(U.OTHER)).collect()
+    branch = read_state(session, dataset, upserted.head, upserted.within)
+    of_keys_found = branch.where(F.col(C.KEY).isin([row[0] for row in found]))
+    key = F.to_json(F.struct(*dataset.row_key_columns)) if dataset.row_key_columns else F.lit("{}")
+    keys = {bytes(row[0]): row[1] for row in of_keys_found.groupBy(C.KEY).agg(F.max(key)).collect()}
+    named = [f"key {masked_json(dataset, keys[bytes(digest)])} at {at}, below {other}" for digest, at, other in found]
+    return _and_more(named, upserted.counts[Verdict.SUPERSEDED][Reason.BACKWARDS])
+
+
+def _first(rows: DataFrame) -> DataFrame:
+    """The records of the actions that a check names, in the log's order."""
+    log = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
+    return rows.orderBy(*log, E.OBJECT, E.LINE).limit(NAMED)
+
+
+def _position(order: str) -> Column:
+    """An order as people name positions; null where it has none."""
+    topic, partition, offset = (F.col(f"{order}.{name}") for name in ("topic", "partition", "offset"))
+    return F.concat(topic, F.lit("-"), partition, F.lit("@"), offset)
+
+
+def _and_more(named: list[str], count: int) -> list[str]:
+    more = count - len(named)
     return [*named, f"and {more} more"] if more else named

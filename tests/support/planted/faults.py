@@ -141,6 +141,13 @@ def _take_any_row_for_a_later_one(original: Any) -> Any:
     return _made_later
 
 
+def _find_nothing_behind(original: Any) -> Any:
+    def lies_behind(*args: Any) -> Any:
+        return original(*args) & (original(*args) != original(*args))
+
+    return lies_behind
+
+
 def _compare_offsets_of_partitions(original: Any) -> Any:
     def partition_of(order: Any) -> Any:
         from pyspark.sql import functions as F
@@ -480,6 +487,10 @@ FAULTS: dict[str, Fault] = {
         "incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",
         "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only",
         _compare_offsets_of_partitions,
+    ),
+    "a counter that begins again is late": Fault(
+        "backwards", "lies_behind", "No record lies later in its partition than the version that beats it.",
+        "tests/spark/test_situations.py::test_a_source_restored_from_a_backup_is_red", _find_nothing_behind,
     ),
     "the key wins over the field": Fault(
         "key_mismatch", "decode._mismatch", "A record whose field differs from its key is taken.",
