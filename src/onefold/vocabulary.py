@@ -68,6 +68,7 @@ class Reason(StrEnum):
     NULL_KEY = "null_key"
     KEY_MISMATCH = "key_mismatch"
     NULL_VERSION = "null_version"
+    VERSION_AHEAD = "version_ahead"
     NULL_IDENTITY = "null_identity"
     NULL_VALUE = "null_value"
     BEFORE_FIRST = "before_first"
@@ -152,6 +153,12 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(v.REJECTED, r.NULL_KEY, "there is no key", **rejected),
         Outcome(v.REJECTED, r.KEY_MISMATCH, "the Kafka key and the field of the same name differ", **rejected),
         Outcome(v.REJECTED, r.NULL_VERSION, "there is no version", **rejected),
+        Outcome(
+            v.REJECTED,
+            r.VERSION_AHEAD,
+            "its version is a time that lies too far after its own log timestamp: its key would keep it for ever",
+            **rejected,
+        ),
         Outcome(v.REJECTED, r.NULL_IDENTITY, "a part of the deciding identity is null", **rejected),
         Outcome(
             v.REJECTED,

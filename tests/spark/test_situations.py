@@ -195,6 +195,49 @@ def test_a_counter_that_begins_again_is_named_however_the_log_is_split(
     assert all("[long(header.epoch), v]" in warning.way_out for warning in warnings)
 
 
+@pytest.mark.parametrize("split", [[[0, 1, 2]], [[0], [1], [2]], [[1], [2], [0]]], ids=["at once", "in order", "not"])
+def test_a_time_from_the_future_does_not_freeze_its_key(
+    fold: Callable[..., BatchRun],
+    dataset: MakeDataset,
+    session: SparkSession,
+    lake: Lake,
+    split: list[list[int]],
+) -> None:
+    """One client's clock is years ahead. Its record waits in the quarantine, also one that would delete."""
+    made = dataset(
+        value={"fields": {"id": "string", "at": "timestamp", "name": "string?"}},
+        apply={"mode": "upsert", "key": ["id"], "version": {"from": "at"}},
+        quality=FOLD,
+    )
+    day = 1_767_225_600_000
+    log = [
+        line(0, '{"id": "a", "at": "2026-01-01T00:00:00Z", "name": "old"}', ts=day),
+        line(1, '{"id": "a", "at": "2031-01-01T00:00:00Z", "name": "wrong clock"}', ts=day + 1),
+        line(2, '{"id": "a", "at": "2026-01-01T00:00:02Z", "name": "new"}', ts=day + 2),
+    ]
+    ends = [fold(made, *(log[n] for n in numbers), name=str(name)) for name, numbers in enumerate(split)]
+    reds = [str(end.red) for end in ends if end.red]
+    # A batch of nothing else is red, and its record is not in the table either way.
+    assert len(reds) == (0 if split == [[0, 1, 2]] else 1)
+    assert all("rejected records, of a batch of any size: found 1" in red for red in reds)
+    rejected = [counts(end)["rejected"] for end in ends if not end.red and "rejected" in counts(end)]
+    assert rejected == ([] if reds else [{"version_ahead": 1}])
+    assert [row["name"] for row in rows_of(lake, made)] == ["new"]
+    assert prove(session, lake, made).holds
+
+
+def test_a_log_timestamp_from_the_future_is_red_and_named(
+    fold: Callable[..., BatchRun], dataset: MakeDataset, lake: Lake
+) -> None:
+    version = {"from": ["timestamp", "offset"]}
+    made = dataset(value={"fields": {"id": "string"}}, apply={"mode": "upsert", "key": ["id"], "version": version})
+    red = fold(made, line(0, '{"id": "a"}'), line(1, '{"id": "b"}', ts=4_070_908_800_000)).red
+    assert isinstance(red, GateRedError)
+    assert "newest log timestamp ahead of the clock, seconds: found" in str(red)
+    assert "(first: t-0@1 of 2099-01-01 00:00:00), wanted at most 86,400" in str(red)
+    assert rows_of(lake, made) == []
+
+
 def backwards(lake: Lake, made: Dataset, done: BatchRun) -> list[CheckResult]:
     """The check of versions that go backwards, where it failed; in small batches it warns."""
     assert done.published

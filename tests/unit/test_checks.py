@@ -42,7 +42,7 @@ RELEASED = {
     "quarantine_complete", "nothing_forgotten_left", "unique_key_digest", "unique_key_columns", "key_not_null",
     "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
     "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "freshness", "held_age", "held_records",
-    "backwards_rate",
+    "backwards_rate", "timestamp_ahead",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -65,7 +65,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
         "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
-        "conflicts": [],
+        "ahead": [], "conflicts": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -297,6 +297,39 @@ def test_freshness_is_asked_at_the_live_edge_only(
     of = facts(dataset(quality={"freshness": "1h"}), newest=newest, interval_end=end)
     result = apply_check(CHECKS["freshness"], of)
     assert (result and (result.observed, result.expected)) == (observed and (observed, "at most 3,600"))
+
+
+STAMPED = {"value": {"fields": {"id": "string", "at": "timestamp", "day": "date", "n": "long"}}, "identity": {}}
+
+
+def stamped(*parts: str, **more: Any) -> dict[str, Any]:
+    """Keys of a file whose version is made of these parts."""
+    return STAMPED | {"apply": {"mode": "upsert", "key": ["id"], "version": {"from": [*parts], **more}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "limit"),
+    [
+        (stamped("at"), 86_400), (stamped("day", "at"), 86_400), (stamped("at", max_ahead="2h"), 7_200),
+        (stamped("timestamp"), 86_400), (stamped("log.timestamp", "offset"), 86_400),
+        (stamped("n", "at", max_ahead="1h"), 3_600),
+        (stamped("n"), None), (stamped("n", "at"), None), (stamped("offset"), None),
+    ],
+)  # fmt: skip
+def test_a_log_timestamp_ahead_of_the_clock_is_red_where_versions_need_it(
+    dataset: MakeDataset, version: dict[str, Any], limit: int | None
+) -> None:
+    made = dataset(**version)
+    if limit is None:
+        assert apply_check(CHECKS["timestamp_ahead"], facts(made, newest=1 << 60)) is None
+        return
+    now = int(NOON.timestamp() * 1000)
+    right, wrong = (find("timestamp_ahead", facts(made, newest=now + 1000 * limit + late)) for late in (0, 1))
+    assert (right.status, right.expected) == ("passed", f"at most {limit:,}")
+    assert (wrong.status, wrong.severity, wrong.waivable) == ("failed", "blocking", True)
+    assert "a clock was wrong" in wrong.way_out
+    assert find("timestamp_ahead", facts(made, newest=now - 10**9)).observed == "0"
+    assert apply_check(CHECKS["timestamp_ahead"], facts(made, newest=None)) is None
 
 
 def test_held_records_have_a_limit_of_number_and_of_age(dataset: MakeDataset) -> None:

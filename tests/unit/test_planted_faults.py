@@ -17,7 +17,7 @@ from tests.support.planted.faults import FAULTS
 from tests.support.planted.plant import NoSuchFunctionError, module_of
 
 PROJECT = Path(__file__).parents[2]
-REASONS = {"null_value", "tombstone", "backwards", "incomparable_version", "key_mismatch"}
+REASONS = {"null_value", "tombstone", "backwards", "version_ahead", "incomparable_version", "key_mismatch"}
 LAWS = {f"L{number}" for number in range(1, 9)}
 
 

@@ -17,7 +17,7 @@ from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, n
 from onefold.folding.positions import clashes, repeats
 from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, Folding, Place, as_it_lies
 from onefold.folding.ties import FIRST, answered, in_order, loser_of, reason_of, verdict_of
-from onefold.folding.versions import are_apart, set_apart, version_of
+from onefold.folding.versions import ahead_of_log, are_apart, set_apart, version_of
 from onefold.folding.witness import with_witness
 from onefold.tables import actions as U
 from onefold.tables import staging as C
@@ -114,7 +114,7 @@ class Fold(Folding):
     def own_columns(self) -> tuple[dict[str, Column], list[Column]]:
         """The version."""
         version, refused = version_of(self.version)
-        return {C.VERSION: version}, refused
+        return {C.VERSION: version}, [*refused, *ahead_of_log(self.dataset)]
 
     def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
         """Of each (key, version) the winner by the tie, and of a key the highest version; for the others a verdict."""

@@ -20,6 +20,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.quality.chains import first_held, held_rows
 from onefold.quality.checks.facts import BranchFacts, RowCounts
+from onefold.quality.checks.freshness import ahead
 from onefold.quality.checks.held import limit_exceeded
 from onefold.quality.checks.rates import backwards_rate
 from onefold.quality.examples import EXAMPLES
@@ -141,13 +142,15 @@ def gather_facts(
         first_held=(),
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
         backwards=(),
+        ahead=(),
         conflicts=conflicts,
     )
     if limit_exceeded(facts):
         facts = replace(facts, first_held=first_held(session, dataset, upserted.head, dataset.row_key_columns))
-    measured = backwards_rate(facts)
-    if measured and not measured.passed:
+    if (went_back := backwards_rate(facts)) and not went_back.passed:
         facts = replace(facts, backwards=_first_backwards(session, dataset, upserted))
+    if (stamped := ahead(facts)) and not stamped.passed:
+        facts = replace(facts, ahead=_first_ahead(session, dataset, upserted, facts.judged))
     return facts
 
 
@@ -227,6 +230,17 @@ def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted
     keys = {bytes(row[0]): row[1] for row in of_keys_found.groupBy(C.KEY).agg(F.max(key)).collect()}
     named = [f"key {masked_json(dataset, keys[bytes(digest)])} at {at}, below {other}" for digest, at, other in found]
     return _and_more(named, upserted.counts[Verdict.SUPERSEDED][Reason.BACKWARDS])
+
+
+def _first_ahead(session: SparkSession, dataset: Dataset, upserted: Upserted, now: datetime) -> list[str]:
+    """Some records whose log timestamp is too far after an instant, by position; and how many more there are."""
+    assert dataset.max_ahead is not None
+    stamp, latest = F.col(f"{C.ORDER}.timestamp"), (now + dataset.max_ahead).timestamp() * 1000
+    landed = read_flat(session, upserted.actions).where(F.col(C.SURVIVOR).isNotNull())
+    rows = landed.where(stamp > F.lit(int(latest)))
+    shown = F.expr(C.stamp(f"{C.ORDER}.timestamp")).cast("string")
+    named = [f"{row[0]} of {row[1]}" for row in _first(rows).select(_position(C.ORDER), shown).collect()]
+    return _and_more(named, rows.count())
 
 
 def _first(rows: DataFrame) -> DataFrame:

@@ -60,5 +60,7 @@ class BranchFacts:
     backwards: Sequence[str]
     """Some records whose version is below an earlier one, by key and position; known only where the limit is
     exceeded."""
+    ahead: Sequence[str]
+    """Some records whose log timestamp is ahead of the clock, by position; known only where the limit is exceeded."""
     conflicts: Sequence[dict[str, Any]]
     """Some conflicts with both sides, as the report shows them."""
