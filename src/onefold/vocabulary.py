@@ -54,6 +54,7 @@ class Reason(StrEnum):
     IN_BATCH = "in_batch"
     STORED = "stored"
     SAME_VERSION = "same_version"
+    BACKWARDS = "backwards"
     INCONSISTENT_POSITION = "inconsistent_position"
     SAME_IDENTITY = "same_identity"
     INCOMPARABLE_VERSION = "incomparable_version"
@@ -67,6 +68,7 @@ class Reason(StrEnum):
     NULL_KEY = "null_key"
     KEY_MISMATCH = "key_mismatch"
     NULL_VERSION = "null_version"
+    VERSION_AHEAD = "version_ahead"
     NULL_IDENTITY = "null_identity"
     NULL_VALUE = "null_value"
     BEFORE_FIRST = "before_first"
@@ -119,6 +121,12 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(v.SUPERSEDED, r.STORED, "the table has a newer version"),
         Outcome(v.SUPERSEDED, r.SAME_VERSION, "lost a tie of equal versions, as the dataset declares"),
         Outcome(
+            v.SUPERSEDED,
+            r.BACKWARDS,
+            "a newer version of its key lies earlier in the same partition: a counter that began again, a source "
+            "restored from a backup, or a late retry",
+        ),
+        Outcome(
             v.CONFLICT,
             r.INCONSISTENT_POSITION,
             "two contents at one position: the export or the log was altered; in Jepsen's words inconsistent offsets",
@@ -145,6 +153,12 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(v.REJECTED, r.NULL_KEY, "there is no key", **rejected),
         Outcome(v.REJECTED, r.KEY_MISMATCH, "the Kafka key and the field of the same name differ", **rejected),
         Outcome(v.REJECTED, r.NULL_VERSION, "there is no version", **rejected),
+        Outcome(
+            v.REJECTED,
+            r.VERSION_AHEAD,
+            "its version is a time that lies too far after its own log timestamp: its key would keep it for ever",
+            **rejected,
+        ),
         Outcome(v.REJECTED, r.NULL_IDENTITY, "a part of the deciding identity is null", **rejected),
         Outcome(
             v.REJECTED,

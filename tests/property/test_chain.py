@@ -23,7 +23,7 @@ from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rul
 VERDICTS = {
     "applied": {"insert", "update", "replace", "delete", "folded"},
     "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
-    "superseded": {"stored", "same_version"},
+    "superseded": {"stored", "same_version", "backwards"},
     "conflict": {"inconsistent_position", "same_version"},
     "held": {"version_gap"},
     "rejected": {"undecodable"},

@@ -42,7 +42,7 @@ MakeDataset = Callable[..., Dataset]
 VERDICTS = {
     "applied": {"insert", "update", "replace", "delete"},
     "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
-    "superseded": {"in_batch", "stored", "same_version"},
+    "superseded": {"in_batch", "stored", "same_version", "backwards"},
     "conflict": {"inconsistent_position", "same_version", "same_identity"},
     "rejected": {"undecodable", "null_identity"},
     "filtered": {"filter"},

@@ -113,7 +113,7 @@ def test_L1_a_record_may_tell_the_version_that_it_was_made_for(
         {"held/version_gap": 1},
         {"applied/insert": 1},
         {"applied/update": 1, "applied/folded": 1},
-        {"superseded/stored": 1},
+        {"superseded/backwards": 1},
         {"held/version_gap": 1},
     ]
     assert rows_of(lake, made) == [{"id": "a", "owner": "A3"}]
@@ -238,7 +238,7 @@ def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
 
     late = [Sent(0, 6, 16, "a", 4, "7", {"owner": "A4"}), Sent(0, 7, 17, "a", 8, "8", {"owner": "A8"})]
     assert counts(run(session, lake, made, export(tmp_path / "1", late))) == {
-        "superseded/stored": 1, "applied/folded": 1, "applied/update": 1,
+        "superseded/backwards": 1, "applied/folded": 1, "applied/update": 1,
     }  # fmt: skip
     assert (stands(lake, made), held(session, made)) == ({"a": "A9"}, [("b", 6)])
     assert prove(session, lake, made).differences == {}

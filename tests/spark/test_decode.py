@@ -642,6 +642,55 @@ def test_a_stamp_that_no_timestamp_holds_is_no_version(spark: SparkSession, data
     assert {at: _rejection(rows[repr(at)]) for at in STAMPS} == STAMPS
 
 
+DAY = 86_400_000
+SENT_AT = 1_767_225_600_000
+"""2026-01-01T00:00Z, in milliseconds."""
+AHEAD: dict[str, tuple[dict[str, Any], str, int | None, str | None]] = {
+    "a day ahead": ({"from": "at"}, "2026-01-02T00:00:00Z", SENT_AT, None),
+    "a microsecond more": (
+        *({"from": "at"}, "2026-01-02T00:00:00.000001Z", SENT_AT),
+        "at is 2026-01-02 00:00:00.000001, more than 1d after the record's log timestamp, 2026-01-01 00:00:00",
+    ),
+    "behind": ({"from": "at"}, "1970-01-01T00:00:00Z", SENT_AT, None),
+    "no log timestamp": ({"from": "at"}, "2099-01-01T00:00:00Z", None, None),
+    "Kafka's word for none": ({"from": "at"}, "2099-01-01T00:00:00Z", -1, None),
+    "a log timestamp beyond all": ({"from": "at"}, "2099-01-01T00:00:00Z", 2**63 - 1, None),
+    "its own limit": (
+        *({"from": "at", "max_ahead": "2h"}, "2026-01-01T03:00:00Z", SENT_AT),
+        "at is 2026-01-01 03:00:00, more than 2h after the record's log timestamp, 2026-01-01 00:00:00",
+    ),
+    "a wider limit": ({"from": "at", "max_ahead": "3d"}, "2026-01-03T00:00:00Z", SENT_AT, None),
+    "a date": (
+        *({"from": "date(header.day)"}, "2026-01-01T00:00:00Z", SENT_AT),
+        "date(header.day) is 2026-01-05, more than 1d after the record's log timestamp, 2026-01-01 00:00:00",
+    ),
+    "times only": (
+        *({"from": ["at", "timestamp"]}, "2026-01-03T00:00:00Z", SENT_AT),
+        "at is 2026-01-03 00:00:00, more than 1d after the record's log timestamp, 2026-01-01 00:00:00",
+    ),
+    "more than times": ({"from": ["at", "offset"]}, "2099-01-01T00:00:00Z", SENT_AT, None),
+    "more than times, by declaration": (
+        *({"from": ["offset", "at"], "max_ahead": "1d"}, "2026-01-03T00:00:00Z", SENT_AT),
+        "at is 2026-01-03 00:00:00, more than 1d after the record's log timestamp, 2026-01-01 00:00:00",
+    ),
+    "the log timestamp itself": ({"from": "timestamp"}, "2099-01-01T00:00:00Z", SENT_AT, None),
+}
+
+
+def test_a_version_that_is_a_time_is_not_far_after_its_log_timestamp(spark: SparkSession, dataset: MakeDataset) -> None:
+    found = {}
+    for name, (version, at, stamp, _) in AHEAD.items():
+        apply = {"mode": "upsert", "key": ["key.id"], "version": version}
+        made = dataset(key={"format": "json"}, value={"fields": {"at": "timestamp"}}, apply=apply)
+        value = f'{{"at": "{at}"}}'.encode()
+        given = record(name, value, key_bytes=KEY, headers=[("day", "2026-01-05")], timestamp=stamp)
+        [row] = identify(decode(envelope(spark, [given]), made), made).select(REJECTED, C.KEY).collect()
+        reason = row[REJECTED] and tuple(row[REJECTED])
+        assert (row[C.KEY] is None) is (reason is not None), name
+        found[name] = reason
+    assert found == {name: said and ("version_ahead", said) for name, (*_, said) in AHEAD.items()}
+
+
 def test_a_null_deciding_identity_is_rejected_and_never_matches(spark: SparkSession, dataset: MakeDataset) -> None:
     made = dataset(value={"fields": {"a": "string?", "b": "string?"}}, identity={"business_key": ["a", "b"]})
     values = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -109,20 +110,42 @@ def test_upsert_against_rows_the_newer_version_stands(spark: SparkSession, datas
         (rec(10, "y", "a", version=3), "applied", "update", "stored", 50, False, "update"),
         (rec(11, "deleted", "b", version=3, deleted=True), "applied", "delete", "stored", 50, False, "update"),
         (rec(12, "y", "gone", version=3), "applied", "insert", "stored", 50, False, "update"),
-        (rec(60, "y", "c", version=1), "superseded", "stored", "stored", 50, False, None),
+        (rec(13, "y", "c", version=1), "superseded", "stored", "stored", 50, False, None),
         (rec(61, "x", "d", version=1, message_id="m50"), "duplicate", "message_id", "stored", 50, False, None),
         (rec(62, "x", "e", version=3, message_id="m50"), "duplicate", "message_id", "stored", 50, False, "update"),
         (rec(63, "x", "f", version=3), "applied", "update", "stored", 50, False, "update"),
         # lower versions of the batch still meet their own version in the table
         (rec(64, "x", "f", version=2), "duplicate", "key_version", "in_batch", 50, False, None),
-        (rec(65, "w", "g", version=3), "applied", "update", "stored", 50, False, "update"),
-        (rec(66, "v", "g", version=2), "conflict", "same_version", "stored", 50, False, None),
-        (rec(67, "v", "g", version=1), "superseded", "in_batch", "in_batch", 65, False, None),
+        (rec(65, "v", "g", version=2), "conflict", "same_version", "stored", 50, False, None),
+        (rec(66, "w", "g", version=3), "applied", "update", "stored", 50, False, "update"),
+        (rec(67, "v", "g", version=1), "superseded", "backwards", "in_batch", 66, False, None),
         # and so do those who lost to that one, the latest of its version
         (rec(68, "x", "f", version=2), "duplicate", "key_version", "in_batch", 50, False, None),
         (rec(69, "x", "f", version=2, message_id="m50"), "duplicate", "message_id", "stored", 50, False, None),
     ]
     assert found(spark, [*UPSERT_BASE, DELETED], [one for one, *_ in table], upsert(dataset)) == wanted(table)
+
+
+def test_a_lower_version_behind_the_row_in_its_partition_went_backwards(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    base = [rec(50, key=key, version=5) for key in "abcd"] + [rec(55, "x", "e", version=1)]
+    elsewhere = replace(rec(61, "y", "a", version=1), position=("c", "t", 1, 1, 61))
+    table: list[Expected] = [
+        (rec(10, "y", "b", version=1), "superseded", "stored", "stored", 50, False, None),  # before the row: late
+        # two contents of a lower version are no conflict, and the greatest may come later
+        (rec(62, "x", "c", version=3), "superseded", "backwards", "stored", 50, False, None),
+        (rec(63, "y", "c", version=3), "superseded", "backwards", "stored", 50, False, None),
+        (rec(64, "x", "d", version=3), "superseded", "backwards", "stored", 50, False, None),
+        (rec(65, "y", "d", version=9), "applied", "update", "stored", 50, False, "update"),
+        # within the batch, too, whatever the table has of that version
+        (rec(70, "z", "e", version=2), "applied", "update", "stored", 55, False, "update"),
+        (rec(71, "w", "e", version=1), "superseded", "backwards", "in_batch", 70, False, None),
+        (rec(72, "x", "e", version=1), "duplicate", "key_version", "stored", 55, False, None),
+    ]
+    apart: list[Expected] = [(elsewhere, "superseded", "stored", "stored", 50, False, None)]
+    for rows in (table, apart):
+        assert found(spark, base, [one for one, *_ in rows], upsert(dataset)) == wanted(rows)
 
 
 @pytest.mark.parametrize("chained", [False, True])

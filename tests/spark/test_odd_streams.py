@@ -76,7 +76,8 @@ class Recount:
         upsert, identity = self.apply["mode"] == "upsert", given["identity"]
         narrow = ("message_id",) if "message_id" in identity and (upsert or "business_key" in identity) else ()
         deciding = "key_version" if upsert else ("business_key" if "business_key" in identity else "message_id")
-        self.rules = Rules("upsert" if upsert else "append", deciding, narrow=narrow)
+        exact = self.layout != "connect"
+        self.rules = Rules("upsert" if upsert else "append", deciding, narrow=narrow, exact=exact)
         self.records: list[Decoded] = []
 
     def add(self, files: dict[str, bytes]) -> Account:
@@ -107,20 +108,24 @@ class Recount:
         if not record.usable:
             return said.verdict, said.reason
         tied = row is not None and row.version == record.version
-        if said.verdict is not None and not (tied and said.reason == "in_batch"):
-            return said.verdict, said.reason
+        same = row is not None and row.content == record.content
+        behind = row is not None and oracle.goes_backwards(record, row, self.rules)
+        if said.verdict is not None:
+            if behind and (said.verdict == "superseded" or said.reason == "same_version"):
+                return "superseded", "backwards"
+            if not (tied and (said.reason == "in_batch" or (said.reason == "backwards" and same))):
+                return said.verdict, said.reason
         new = "insert" if upsert or self.apply["mode"] == "append" else "add"
         fresh = "delete" if record.deleted else new
         if row is None:
             return "applied", fresh
-        same = row.content == record.content
         level = next((one for one in self.rules.narrow if oracle.same_at(one, row, record)), None)
         if same and (tied or level):
             return "duplicate", level or self.rules.deciding
         if tied:
             return "conflict", "same_version" if upsert else "same_identity"
         if record.version < row.version:
-            return "superseded", "stored"
+            return "superseded", "backwards" if behind else "stored"
         return "applied", fresh if record.deleted or row.deleted else "update"
 
     def rows(self) -> list[dict[str, Any]]:

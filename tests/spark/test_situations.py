@@ -20,6 +20,7 @@ from onefold.errors import GateRedError
 from onefold.lake import Lake
 from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
+from onefold.quality.documents import CheckResult, gate_of
 from onefold.report.ledger import rows_of
 from tests.support.pipeline import run
 
@@ -146,6 +147,134 @@ def test_an_offset_orders_the_records_of_one_partition_only(
     assert "no versions that cannot be compared: found 1, wanted at most 0" in said
     assert "declare a version of the value, or [timestamp, offset], which trusts the producers' clocks" in said
     assert "NEW" not in {row["v"] for row in rows_of(lake, made)} or split[0] == [2]
+
+
+RESTARTED = [
+    line(0, '{"id": "a", "v": 0, "name": "first"}'),
+    line(1, '{"id": "a", "v": 1, "name": "first"}'),
+    line(2, '{"id": "a", "v": 2, "op": "d"}'),
+    line(3, '{"id": "b", "v": 7, "name": "b"}'),
+    line(4, '{"id": "a", "v": 0, "name": "second"}'),
+    line(5, '{"id": "a", "v": 1, "name": "second!"}'),
+    line(6, '{"id": "b", "v": 1, "name": "restored"}'),
+]
+"""A key is deleted and created again from 0 on; another falls back from 7 to 1."""
+LIVES = {"id": "string", "v": "long", "name": "string?", "op": "string?"}
+
+
+@pytest.mark.parametrize(
+    "split",
+    [[range(7)], [range(4), range(4, 7)], [range(5), range(5, 7)], [range(1), range(1, 7)], [[n] for n in range(7)]],
+    ids=["at once", "at the restart", "amid it", "behind the first", "one by one"],
+)
+def test_a_counter_that_begins_again_is_named_however_the_log_is_split(
+    fold: Callable[..., BatchRun],
+    dataset: MakeDataset,
+    session: SparkSession,
+    lake: Lake,
+    split: list[Iterable[int]],
+) -> None:
+    """Versions 0 and 1 of a are there twice, with two contents: that is no conflict, for its counter began again."""
+    made = dataset(
+        value={"fields": LIVES},
+        apply={"mode": "upsert", "key": ["id"], "version": {"from": "v"}, "delete_when": "op = 'd'"},
+        quality={"max_backwards_rate": 0},
+    )
+    ends = [fold(made, *(RESTARTED[n] for n in numbers), name=str(name)) for name, numbers in enumerate(split)]
+    reasons = [row["backwards"] for end in ends if (row := counts(end).get("superseded", {})) and "backwards" in row]
+    assert sum(reasons) == 3
+    assert not any("conflict" in counts(end) for end in ends)
+    assert [row["name"] for row in rows_of(lake, made)] == ["b"]
+    assert prove(session, lake, made).holds
+    warnings = [warning for end in ends for warning in backwards(lake, made, end)]
+    assert [name for warning in warnings for name in warning.first] == [
+        'key {"id":"a"} at t-0@4, below t-0@2',
+        'key {"id":"a"} at t-0@5, below t-0@2',
+        'key {"id":"b"} at t-0@6, below t-0@3',
+    ]
+    assert all("[long(header.epoch), v]" in warning.way_out for warning in warnings)
+
+
+@pytest.mark.parametrize("split", [[[0, 1, 2]], [[0], [1], [2]], [[1], [2], [0]]], ids=["at once", "in order", "not"])
+def test_a_time_from_the_future_does_not_freeze_its_key(
+    fold: Callable[..., BatchRun],
+    dataset: MakeDataset,
+    session: SparkSession,
+    lake: Lake,
+    split: list[list[int]],
+) -> None:
+    """One client's clock is years ahead. Its record waits in the quarantine."""
+    made = dataset(
+        value={"fields": {"id": "string", "at": "timestamp", "name": "string?"}},
+        apply={"mode": "upsert", "key": ["id"], "version": {"from": "at"}},
+        quality=FOLD,
+    )
+    day = 1_767_225_600_000
+    log = [
+        line(0, '{"id": "a", "at": "2026-01-01T00:00:00Z", "name": "old"}', ts=day),
+        line(1, '{"id": "a", "at": "2031-01-01T00:00:00Z", "name": "wrong clock"}', ts=day + 1),
+        line(2, '{"id": "a", "at": "2026-01-01T00:00:02Z", "name": "new"}', ts=day + 2),
+    ]
+    ends = [fold(made, *(log[n] for n in numbers), name=str(name)) for name, numbers in enumerate(split)]
+    assert [said for end in ends if (said := counts(end).get("rejected"))] == [{"version_ahead": 1}]
+    assert [row["name"] for row in rows_of(lake, made)] == ["new"]
+    assert prove(session, lake, made).holds
+
+
+def test_a_log_timestamp_from_the_future_is_red_and_named(
+    fold: Callable[..., BatchRun], dataset: MakeDataset, lake: Lake
+) -> None:
+    version = {"from": ["timestamp", "offset"]}
+    made = dataset(value={"fields": {"id": "string"}}, apply={"mode": "upsert", "key": ["id"], "version": version})
+    red = fold(made, line(0, '{"id": "a"}'), line(1, '{"id": "b"}', ts=4_070_908_800_000)).red
+    assert isinstance(red, GateRedError)
+    assert "newest log timestamp ahead of the clock, seconds: found" in str(red)
+    assert "(first: t-0@1 of 2099-01-01 00:00:00), wanted at most 86,400" in str(red)
+    assert rows_of(lake, made) == []
+
+
+def backwards(lake: Lake, made: Dataset, done: BatchRun) -> list[CheckResult]:
+    """The check of versions that go backwards, where it failed; in small batches it warns."""
+    assert done.published
+    gate = gate_of(lake, made, done.published.batch, done.published.attempt)
+    return [one for one in gate.checks if one.id == "backwards_rate" and one.status == "failed"]
+
+
+def test_a_source_restored_from_a_backup_is_red(
+    fold: Callable[..., BatchRun], dataset: MakeDataset, lake: Lake
+) -> None:
+    made = dataset(
+        value={"fields": LIVES},
+        apply={"mode": "upsert", "key": ["id"], "version": {"from": "v"}},
+        quality={"min_records": 20},
+    )
+    fold(made, *(line(n, f'{{"id": "k{n}", "v": 100, "name": "before"}}') for n in range(20)), name="1")
+    after = [line(20 + n, f'{{"id": "k{n}", "v": 1, "name": "after"}}') for n in range(20)]
+    red = fold(made, *after, name="2").red
+    assert isinstance(red, GateRedError)
+    said = 'rate of versions that go backwards: found 1 (first: key {"id":"k0"} at t-0@20, below t-0@0'
+    assert said in str(red)
+    assert "and 15 more), wanted at most 0.5" in str(red)
+    assert {row["name"] for row in rows_of(lake, made)} == {"before"}
+
+
+def test_a_chain_that_begins_again_below_its_head_goes_backwards(
+    fold: Callable[..., BatchRun], dataset: MakeDataset, session: SparkSession, lake: Lake
+) -> None:
+    version = {"from": "v", "guard": "contiguous"}
+    made = dataset(
+        value={"fields": LIVES},
+        apply={"mode": "upsert", "key": ["id"], "version": version, "delete_when": "op = 'd'"},
+    )
+    first = [line(n, f'{{"id": "a", "v": {n + 1}, "name": "first"}}') for n in range(2)]
+    fold(made, *first, line(2, '{"id": "a", "v": 3, "op": "d"}'), name="1")
+    second = [line(n + 2, f'{{"id": "a", "v": {n}, "name": "second"}}') for n in (1, 2)]
+    twice = line(5, '{"id": "a", "v": 2, "name": "third"}')
+    elsewhere = line(0, '{"id": "a", "v": 1, "name": "late"}', partition=1)
+    assert counts(fold(made, *second, twice, name="2")) == {"superseded": {"backwards": 3}}
+    assert counts(fold(made, elsewhere, name="3")) == {"superseded": {"stored": 1}}
+    assert rows_of(lake, made) == []
+    assert prove(session, lake, made).holds
 
 
 def test_names_that_no_column_can_have(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -82,16 +83,65 @@ def test_upsert_keeps_the_newest_version_and_of_it_the_last(spark: SparkSession,
         (rec(6, "w", "a", version=3, message_id="m"), None, None, None),
         (rec(10, "x", "b", version=1, message_id="n"), "duplicate", "message_id", 11),  # a retry under another version
         (rec(11, "x", "b", version=2, message_id="n"), None, None, None),
-        (rec(12, "y", "b", version=1, message_id="n"), "superseded", "in_batch", 11),  # the id again, other content
+        (rec(12, "y", "b", version=1, message_id="n"), "superseded", "backwards", 11),  # the id again, other content
         # the id of another version's record, with other content, is no reason: its own version did not have it before
         (rec(15, "w", "c", version=2, message_id="p"), None, None, None),
         (rec(16, "x", "c", version=1, message_id="p"), "duplicate", "key_version", 17),
-        (rec(17, "x", "c", version=1, message_id="q"), "superseded", "in_batch", 15),
+        (rec(17, "x", "c", version=1, message_id="q"), "superseded", "backwards", 15),
         (rec(20, "deleted", "d", version=2, deleted=True), None, None, None),
-        (rec(21, "x", "d", version=1), "superseded", "in_batch", 20),
+        (rec(21, "x", "d", version=1), "superseded", "backwards", 20),
         (rec(30, key=None, rejected="null_version"), "rejected", "null_version", None),
     ]
     assert judged(spark, table, made) == wanted(table)
+
+
+def at(record: Decoded, partition: int = 0, incarnation: int = 1) -> Decoded:
+    """A record in another partition, or of another incarnation of the topic."""
+    return replace(record, position=("c", "t", incarnation, partition, record.position[-1]))
+
+
+@pytest.mark.parametrize("tie", ["conflict", "last", "first"])
+def test_a_lower_version_that_lies_later_in_its_partition_went_backwards(
+    spark: SparkSession, dataset: MakeDataset, tie: str
+) -> None:
+    table: list[Expected] = [
+        # a counter that began again: of version 1 there are two contents, and no conflict
+        (rec(1, "x", "a", version=1), "superseded", "in_batch", 2),
+        (rec(2, "y", "a", version=2), None, None, None),
+        (rec(3, "z", "a", version=1), "superseded", "backwards", 2),
+        (rec(4, "w", "a", version=1), "superseded", "backwards", 2),
+        (rec(5, "x", "a", version=1), "duplicate", "key_version", 1),  # sent again, as it was
+        # and that passed its old end: it went backwards all the same
+        (rec(11, "x", "b", version=5), "superseded", "in_batch", 13),
+        (rec(12, "y", "b", version=1), "superseded", "backwards", 11),
+        (rec(13, "z", "b", version=6), None, None, None),
+        # the clock decides nothing, the partition's order does
+        (rec(21, "x", "c", version=2, at=9), None, None, None),
+        (rec(22, "y", "c", version=1, at=1), "superseded", "backwards", 21),
+        (rec(31, "x", "d", version=1, at=9), "superseded", "in_batch", 32),
+        (rec(32, "y", "d", version=2, at=1), None, None, None),
+        # of two partitions nothing is known
+        (rec(41, "x", "e", version=2), None, None, None),
+        (at(rec(42, "y", "e", version=1), partition=1), "superseded", "in_batch", 41),
+        (at(rec(43, "y", "f", version=3), partition=1), None, None, None),
+        (rec(44, "x", "f", version=2), "superseded", "in_batch", 43),
+        (rec(45, "y", "f", version=1), "superseded", "backwards", 44),
+        # a topic that was created again goes on
+        (rec(59, "x", "g", version=2), None, None, None),
+        (at(rec(50, "y", "g", version=1), incarnation=2), "superseded", "backwards", 59),
+    ]
+    assert judged(spark, table, upsert(dataset, tie)) == wanted(table)
+
+
+def test_an_inferred_position_never_says_that_a_version_went_backwards(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    inexact = partial(dataset, source={"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}})
+    table: list[Expected] = [
+        (rec(1, "y", version=2), None, None, None),
+        (rec(2, "x", version=1), "superseded", "in_batch", 1),
+    ]
+    assert judged(spark, table, upsert(inexact)) == wanted(table)
 
 
 def test_upsert_tie_last_supersedes_and_tie_first_keeps_the_first(spark: SparkSession, dataset: MakeDataset) -> None:
@@ -187,4 +237,5 @@ def test_L8_every_identity_level_is_judged_behind_the_one_exchange_by_one_sort_e
     rows = identified(session, [("", rec(1, version=1), False)], made).withColumn(E.LINE, F.lit(None).cast("int"))
     plan = choose_survivors(rows, made)._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange shufflepartitionidpassthrough") == plan.count("Exchange") == 1, plan
-    assert plan.count("Sort [") == 1 + len(made.narrow), plan
+    in_log_order = 1 if made.apply.version else 0  # by it versions that go backwards are found
+    assert plan.count("Sort [") == 1 + len(made.narrow) + in_log_order, plan

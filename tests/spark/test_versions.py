@@ -48,7 +48,7 @@ def test_the_first_part_that_differs_decides(
         told.append({f"{verdict}/{reason}": n for verdict, one in done.counts.items() for reason, n in one.items()})
     assert told == [
         {"applied/insert": 3, "duplicate/key_version": 1, "superseded/in_batch": 1},
-        {"applied/update": 1, "conflict/same_version": 1, "superseded/in_batch": 1, "superseded/stored": 1},
+        {"applied/update": 1, "conflict/same_version": 1, "superseded/backwards": 2},
     ]
     assert {row["id"]: row["owner"] for row in rows_of(lake, made)} == {
         "a": "v2 at 21",

@@ -77,7 +77,8 @@ class Arrival:
 def rules_of(dataset: Dataset) -> Rules:
     """What the oracle must know of a dataset."""
     version = dataset.apply.version
-    return Rules(dataset.apply.mode, dataset.deciding, version.tie if version else "conflict", dataset.narrow)
+    tie = version.tie if version else "conflict"
+    return Rules(dataset.apply.mode, dataset.deciding, tie, dataset.narrow, dataset.source.exact)
 
 
 def decoded(number: int, dataset: Dataset) -> Decoded:

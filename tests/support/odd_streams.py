@@ -355,7 +355,12 @@ KINDS = {
                 "delete_when": "op = 'd'",
             },
         ),
-        [*OF_VALUES, fault_of_line, member("id", "null"), member("version", "null", '"2026-03-01T1:00Z"')],
+        [
+            *OF_VALUES,
+            fault_of_line,
+            member("id", "null"),
+            member("version", "null", '"2026-03-01T1:00Z"', '"2031-03-01T01:00Z"'),
+        ],
         finish=_of_value,
     ),
     "filtered": Kind(

@@ -52,12 +52,14 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a dataset folds. `narrow` are the declared levels below the deciding one, narrow to wide."""
+    """How a dataset folds. `narrow` are the declared levels below the deciding one, narrow to wide; `exact`: records
+    carry their offsets."""
 
     mode: str
     deciding: str = "key_version"
     tie: str = "conflict"
     narrow: tuple[str, ...] = ()
+    exact: bool = True
 
     def beats(self, one: Decoded, other: Decoded) -> bool:
         """Whether `one` stands where `other` would; of two contents at one position the smaller stands."""
@@ -143,31 +145,57 @@ def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], 
     if (number, record) not in standing:
         there = [one for _, one in standing if one.position == record.position]
         return Verdict("conflict", "inconsistent_position", min(one.order for one in there))
+    among = [one for _, one in standing]
     before = [
         one
         for place, one in standing
-        if one.key == record.key and (rules.beats(one, record) or (one == record and place < number))
+        if one.key == record.key and (_precedes(one, record, among, rules) or (one == record and place < number))
     ]
     if not before:
         return Verdict(None, None)
     tied = [one for one in before if one.version == record.version] if rules.mode == "upsert" else before
     read_before = any(one.position == record.position for one in before)
-    if tied and (read_before or _best(tied, rules).content == record.content):
-        return Verdict("duplicate", _reason(record, tied, rules), _best(tied, rules).order)
+    if tied and (read_before or _best(tied, among, rules).content == record.content):
+        return Verdict("duplicate", _reason(record, tied, rules), _best(tied, among, rules).order)
     if rules.mode == "append":
-        return Verdict("conflict", "same_identity", _best(before, rules).order)
+        return Verdict("conflict", "same_identity", _best(before, among, rules).order)
     for level in ("producer", "message_id"):
         sent_before = [one for one in before if same_at(level, one, record)]
-        if sent_before and _best(sent_before, rules).content == record.content:
-            return Verdict("duplicate", level, _best(sent_before, rules).order)
+        if sent_before and _best(sent_before, among, rules).content == record.content:
+            return Verdict("duplicate", level, _best(sent_before, among, rules).order)
+    if ahead := _ahead(record, among, rules):
+        return Verdict("superseded", "backwards", max(ahead, key=lambda one: (one.version, one.order)).order)
     if tied:
         verdict = "conflict" if rules.tie == "conflict" else "superseded"
-        return Verdict(verdict, "same_version", _best(tied, rules).order)
-    return Verdict("superseded", "in_batch", _best(before, rules).order)
+        return Verdict(verdict, "same_version", _best(tied, among, rules).order)
+    return Verdict("superseded", "in_batch", _best(before, among, rules).order)
 
 
-def _best(records: Sequence[Decoded], rules: Rules) -> Decoded:
-    return reduce(lambda one, other: other if rules.beats(other, one) else one, records)
+def goes_backwards(record: Decoded, other: Decoded, rules: Rules) -> bool:
+    """Whether a record has a smaller version than another of its key that lies earlier in its partition."""
+    if rules.mode != "upsert" or not rules.exact or record.key != other.key or record.version >= other.version:
+        return False
+    cluster, topic, incarnation, partition, offset = record.position
+    return (cluster, topic, partition) == (*other.position[:2], other.position[3]) and (
+        (incarnation, offset) > (other.position[2], other.position[4])
+    )
+
+
+def _ahead(record: Decoded, among: Sequence[Decoded], rules: Rules) -> list[Decoded]:
+    return [one for one in among if goes_backwards(record, one, rules)]
+
+
+def _precedes(one: Decoded, other: Decoded, among: Sequence[Decoded], rules: Rules) -> bool:
+    """Whether a batch judges `other` by `one`: by the pairwise rule, and what went backwards last of its version."""
+    if rules.mode == "upsert" and one.version == other.version:
+        backwards = bool(_ahead(one, among, rules)), bool(_ahead(other, among, rules))
+        if backwards[0] != backwards[1]:
+            return backwards[1]
+    return rules.beats(one, other)
+
+
+def _best(records: Sequence[Decoded], among: Sequence[Decoded], rules: Rules) -> Decoded:
+    return reduce(lambda one, other: other if _precedes(other, one, among, rules) else one, records)
 
 
 def _reason(record: Decoded, before: list[Decoded], rules: Rules) -> str:

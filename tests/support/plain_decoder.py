@@ -130,6 +130,8 @@ class Decoder:
         version = [self._ask(part, raw, row) for part in self.version]
         if None in version:
             raise RefusedError("null_version")
+        if any(self._is_ahead(part, said, raw) for part, said in zip(self.version, version, strict=True)):
+            raise RefusedError("version_ahead")
         message = self.identity.get("message_id")
         message_id = self._ask(message, raw, row) if message else None
         business = [row.get(name) for name in self.identity.get("business_key", ())]
@@ -211,6 +213,12 @@ class Decoder:
             return None if said is None else said.decode()
         except UnicodeDecodeError:
             raise RefusedError("undecodable") from None
+
+    def _is_ahead(self, part: str, said: Any, raw: Raw) -> bool:
+        """Whether a version of one field, a time, is more than a day after the record was sent."""
+        if self.version != [part] or self.fields.get(part) != "timestamp" or raw.timestamp is None:
+            return False
+        return datetime.fromisoformat(said) - EPOCH > timedelta(days=1, milliseconds=raw.timestamp)
 
     @staticmethod
     def _is_true(condition: str, value: dict[str, Any]) -> bool:

@@ -42,6 +42,7 @@ RELEASED = {
     "quarantine_complete", "nothing_forgotten_left", "unique_key_digest", "unique_key_columns", "key_not_null",
     "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
     "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "freshness", "held_age", "held_records",
+    "backwards_rate", "timestamp_ahead",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -63,7 +64,8 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
     given: dict[str, Any] = {
         "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
         "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
-        "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "conflicts": [],
+        "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
+        "ahead": [], "conflicts": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -234,6 +236,55 @@ def test_rejected_deletes_are_named_and_say_what_the_file_can_say(dataset: MakeD
     assert apply_check(CHECKS["rejected_deletes"], facts(dataset())) is None, "only a mode that deletes"
 
 
+COUNTER = {
+    "apply": {"mode": "upsert", "key": ["id"], "version": {"from": "n"}},
+    "identity": {},
+    "value": {"fields": {"id": "string", "n": "long"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("counts", "landed", "observed", "status", "severity"),
+    [
+        ({"applied": {"update": 10}, "superseded": {"backwards": 10}}, 20, "0.5", "passed", "blocking"),
+        ({"applied": {"update": 9}, "superseded": {"backwards": 11}}, 20, "0.55", "failed", "blocking"),
+        ({"superseded": {"backwards": 9}}, 9, "1", "failed", "warning"),
+        ({"applied": {"update": 9}, "superseded": {"stored": 11}}, 20, "0", "passed", "blocking"),
+        # What the dataset does not want is no record that the rate is of.
+        ({"superseded": {"backwards": 10}, "filtered": {"filter": 10}}, 20, "1", "failed", "blocking"),
+    ],
+)
+def test_a_batch_of_which_most_versions_go_backwards_is_red(
+    dataset: MakeDataset, counts: dict[str, dict[str, int]], landed: int, observed: str, status: str, severity: str
+) -> None:
+    of = replaced_counts(facts(dataset(**COUNTER, quality=LIMITS), landed=landed), counts)
+    of = replace(of, upserted=of.upserted.model_copy(update={"landed": landed}))
+    result = find("backwards_rate", of)
+    assert (result.observed, result.status, result.severity) == (observed, status, severity)
+    assert (result.expected, result.waivable) == ("at most 0.5", True)
+
+
+def test_versions_that_go_backwards_are_named_with_the_way_out(dataset: MakeDataset) -> None:
+    of = replaced_counts(facts(dataset(**COUNTER)), {"superseded": {"backwards": 20}})
+    result = find("backwards_rate", replace(of, backwards=['key {"id":"a"} at t-0@4, below t-0@2']))
+    assert result.first == ['key {"id":"a"} at t-0@4, below t-0@2']
+    assert "apply.version.from: [long(header.epoch), n], and run onefold rebuild" in result.way_out
+    chained = find("backwards_rate", replaced_counts(facts(dataset(**CHAIN)), {"superseded": {"backwards": 20}}))
+    assert "let the source count on" in chained.way_out
+
+
+def test_the_limit_of_versions_that_go_backwards_is_the_files(dataset: MakeDataset) -> None:
+    made = dataset(**COUNTER, quality=LIMITS | {"max_backwards_rate": 1.0})
+    of = replaced_counts(facts(made), {"superseded": {"backwards": 20}})
+    assert (find("backwards_rate", of).status, find("backwards_rate", of).expected) == ("passed", "at most 1")
+
+
+def test_only_versions_at_exact_positions_go_backwards(dataset: MakeDataset) -> None:
+    inexact = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}}
+    assert apply_check(CHECKS["backwards_rate"], facts(dataset())) is None
+    assert apply_check(CHECKS["backwards_rate"], facts(dataset(**COUNTER, source=inexact))) is None
+
+
 @pytest.mark.parametrize(
     ("end", "observed"),
     [(NOON - timedelta(hours=1), "7,200"), (NOON - timedelta(hours=3), None), (None, None)],
@@ -246,6 +297,39 @@ def test_freshness_is_asked_at_the_live_edge_only(
     of = facts(dataset(quality={"freshness": "1h"}), newest=newest, interval_end=end)
     result = apply_check(CHECKS["freshness"], of)
     assert (result and (result.observed, result.expected)) == (observed and (observed, "at most 3,600"))
+
+
+STAMPED = {"value": {"fields": {"id": "string", "at": "timestamp", "day": "date", "n": "long"}}, "identity": {}}
+
+
+def stamped(*parts: str, **more: Any) -> dict[str, Any]:
+    """Keys of a file whose version is made of these parts."""
+    return STAMPED | {"apply": {"mode": "upsert", "key": ["id"], "version": {"from": [*parts], **more}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "limit"),
+    [
+        (stamped("at"), 86_400), (stamped("day", "at"), 86_400), (stamped("at", max_ahead="2h"), 7_200),
+        (stamped("timestamp"), 86_400), (stamped("log.timestamp", "offset"), 86_400),
+        (stamped("n", "at", max_ahead="1h"), 3_600),
+        (stamped("n"), None), (stamped("n", "at"), None), (stamped("offset"), None),
+    ],
+)  # fmt: skip
+def test_a_log_timestamp_ahead_of_the_clock_is_red_where_versions_need_it(
+    dataset: MakeDataset, version: dict[str, Any], limit: int | None
+) -> None:
+    made = dataset(**version)
+    if limit is None:
+        assert apply_check(CHECKS["timestamp_ahead"], facts(made, newest=1 << 60)) is None
+        return
+    now = int(NOON.timestamp() * 1000)
+    right, wrong = (find("timestamp_ahead", facts(made, newest=now + 1000 * limit + late)) for late in (0, 1))
+    assert (right.status, right.expected) == ("passed", f"at most {limit:,}")
+    assert (wrong.status, wrong.severity, wrong.waivable) == ("failed", "blocking", True)
+    assert "a clock was wrong" in wrong.way_out
+    assert find("timestamp_ahead", facts(made, newest=now - 10**9)).observed == "0"
+    assert apply_check(CHECKS["timestamp_ahead"], facts(made, newest=None)) is None
 
 
 def test_held_records_have_a_limit_of_number_and_of_age(dataset: MakeDataset) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onefold.dataset import dataset_files, find_dataset, load_dataset
+from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
 
 PROJECT = Path(__file__).parents[2]
@@ -408,6 +408,21 @@ REFUSED = [
         "apply.version",
         "the weightiest first",
     ),
+    (
+        "no time",
+        "  mode: append\n",
+        UPSERT.replace("guard", "max_ahead: 1d, guard"),
+        "apply.version.max_ahead",
+        "none of long(header.version) is a timestamp or date",
+    ),
+    (
+        "the log's own time",
+        "  mode: append\n",
+        UPSERT.replace("long(header.version), ", "timestamp, max_ahead: 1d, "),
+        "apply.version.max_ahead",
+        "of the record's own",
+    ),
+    ("backwards", "max_duplicate_rate: 0.30", "max_backwards_rate: 0.1", "quality.max_backwards_rate", "only versions"),
     ("held", "max_duplicate_rate: 0.30", "max_held_age: 1d", "quality.max_held_age", "only guard contiguous"),
     ("none held", "max_duplicate_rate: 0.30", "max_held: 0", "quality.max_held", "only guard contiguous"),
     ("tie", "  mode: append\n", UPSERT.replace("tie: conflict", "tie: maybe"), "apply.version.tie", "'conflict'"),
@@ -706,3 +721,12 @@ def test_a_named_producer_is_narrower_than_a_message_id_and_decides_where_nothin
     assert (alone.deciding, alone.narrow) == ("producer", ())
     assert alone.key_names == ["cluster", "topic", "incarnation", "partition", "p", "s"]
     assert alone.generation != beside.generation
+
+
+def test_a_limit_of_versions_needs_a_log_timestamp(dataset: Callable[..., Dataset]) -> None:
+    inexact = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}}
+    apply = {"mode": "upsert", "key": ["id"], "version": {"from": "at", "max_ahead": "1d"}}
+    given = {"value": {"fields": {"id": "string", "at": "timestamp"}}, "apply": apply, "identity": {}}
+    assert dataset(**given).times_of_version == ["at"]
+    with pytest.raises(ValueError, match="records of layout connect have no log timestamp"):
+        dataset(**given, source=inexact)

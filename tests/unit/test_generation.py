@@ -72,6 +72,18 @@ MEANING = {
 }
 
 
+def test_a_limit_of_versions_counts_where_it_is_declared_and_its_default_does_not() -> None:
+    def of(**more: str) -> dict[str, Any]:
+        apply = {**BASE["apply"], "version": {"from": "at", **more}}
+        value = {"fields": {"status": "string", "at": "timestamp"}}
+        made = Dataset.model_validate(BASE | {"value": value, "apply": apply})
+        return dict(made.meaning["apply"]["version"])
+
+    assert of() == {"from": "at", "guard": "newer", "tie": "conflict"}
+    assert "max_ahead" in of(max_ahead="2h")
+    assert of(max_ahead="2h") != of(max_ahead="1d")
+
+
 def test_of_an_export_what_its_own_layout_says_counts_and_a_default_is_as_good_as_said() -> None:
     def of(layout: str, **given: Any) -> str:
         exports = {**BASE["source"]["exports"], "layout": layout, **given}

@@ -158,6 +158,11 @@ def _check_limits(dataset: Declaration) -> None:
             raise ValueError(f"quality.{name}: only guard contiguous holds records")
     if dataset.quality.max_rejected_deletes is not None and not dataset.apply.DELETES:
         raise ValueError("quality.max_rejected_deletes: only mode upsert deletes")
+    if dataset.quality.max_backwards_rate is not None and not (dataset.apply.version and dataset.source.exact):
+        raise ValueError(
+            "quality.max_backwards_rate: only versions (mode upsert) go backwards, and only in a source whose records "
+            "carry their offsets"
+        )
 
 
 def _check_compare(dataset: Declaration) -> None:

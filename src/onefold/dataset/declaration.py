@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from onefold.dataset.base import Model, Name
 from onefold.dataset.evolution import Shape
 from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
 from onefold.dataset.modes import AnyMode
+from onefold.dataset.modes.version import MAX_AHEAD
 from onefold.dataset.names import Place, with_field_names
 from onefold.dataset.schedule import Schedule
 from onefold.dataset.sections import Identity, KeyFormat, Quality, Target, Value
@@ -40,6 +42,8 @@ def _merged(first: FieldType, other: FieldType) -> FieldType:
     return FieldType("struct", nullable=True, fields=tuple(both.items()))
 
 
+LOG_TIME = Path("timestamp")
+"""The record's log timestamp, as an expression."""
 DatasetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64), AfterValidator(_not_onefolds_own)]
 
 
@@ -200,6 +204,27 @@ class Declaration(Model):
         the version holds no offset."""
         parts = self.apply.version.parts if self.apply.version else []
         return next((n for n, text in enumerate(parts) if parse(text) == Path("offset")), None)
+
+    @cached_property
+    def max_ahead(self) -> timedelta | None:
+        """How far a time of the version may be ahead: one of the record's own of its log timestamp, and that of the
+        clock. None: it is not asked, for the version is more than times, and the file declares no limit."""
+        version = self.apply.version
+        declared = version.max_ahead if version else None
+        by_log_time = version is not None and any(parse(text) == LOG_TIME for text in version.parts)
+        return MAX_AHEAD if declared is None and (self.times_of_version or by_log_time) else declared
+
+    @cached_property
+    def times_of_version(self) -> list[str]:
+        """The parts of the version that are compared with the record's log timestamp, by `max_ahead`: its own times."""
+        version = self.apply.version
+        if version is None or (version.max_ahead is None and not all(map(self._is_time, version.parts))):
+            return []
+        return [text for text in version.parts if self._is_time(text) and parse(text) != LOG_TIME]
+
+    def _is_time(self, text: str) -> bool:
+        kind = self.type_of(parse(text))
+        return kind is not None and kind.name in ("timestamp", "date")
 
     def level_expressions(self, level: str) -> list[Expression]:
         """The expressions of a declared level (`position` has none)."""

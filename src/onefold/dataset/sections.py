@@ -179,6 +179,11 @@ class Quality(Model):
         description="upsert: rejected records that delete, and null values that delete_when does not cover; usually 0",
     )
     max_conflicts: int = Field(default=0, ge=0)
+    max_backwards_rate: Rate | None = Field(
+        default=None,
+        description="upsert: of the records not covered before, those whose version is below an earlier one of their "
+        "key and partition; usually 0.5",
+    )
     min_records: int = Field(default=100, ge=0, description="Below it, a rate only warns")
     freshness: Duration | None = Field(default=None, description="At the live edge: age of the newest record")
     max_held_age: Duration | None = Field(

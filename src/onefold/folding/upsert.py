@@ -11,12 +11,13 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.modes.version import Version
 from onefold.decisions.accepted_gaps import Link
+from onefold.folding.backwards import AHEAD, BEHIND, lies_behind, with_ahead
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, no_level, with_levels
 from onefold.folding.positions import clashes, repeats
 from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, Folding, Place, as_it_lies
 from onefold.folding.ties import FIRST, answered, in_order, loser_of, reason_of, verdict_of
-from onefold.folding.versions import are_apart, set_apart, version_of
+from onefold.folding.versions import ahead_of_log, are_apart, set_apart, version_of
 from onefold.folding.witness import with_witness
 from onefold.tables import actions as U
 from onefold.tables import staging as C
@@ -58,6 +59,7 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
         .when(inconsistent, Reason.INCONSISTENT_POSITION)
         .when(tied, reason_of(tie, later))
         .when(newer, fresh)
+        .when(lies_behind(f.base_order, dataset), Reason.BACKWARDS)
         .otherwise(Reason.STORED),
         scope=F.when(f.has, Scope.STORED).otherwise(Scope.IN_BATCH),
         other=F.when(f.has, f.base_order),
@@ -67,19 +69,27 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
 
 
 def loser(f: Facts, dataset: Dataset) -> Judged:
-    """A loser of the batch: a lower version may still meet its own version in the table; and a record that lost to one
-    of its own version answers to the table's row of that version, where that record does."""
-    tie, was = version_in(dataset).tie, F.col(C.VERDICT)
-    tied = F.col(C.VERSION) == F.col(U.BASE + C.VERSION)
-    meets = f.has & tied & (was == Verdict.SUPERSEDED) & (F.col(C.REASON) == Reason.IN_BATCH)
+    """A loser of the batch: a lower version may still meet its own version in the table; a record that lost to one of
+    its own version answers to the table's row of that version, where that record does; and the table's row may be a
+    newer version that lies before it in its partition."""
+    tie, was, why = version_in(dataset).tie, F.col(C.VERDICT), F.col(C.REASON)
+    version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
+    tied = version == base_version
+    # What went backwards within the batch is no other content of the table's version.
+    lower = (why == Reason.IN_BATCH) | ((why == Reason.BACKWARDS) & f.same)
+    meets = f.has & tied & (was == Verdict.SUPERSEDED) & lower
     answers = meets | (f.has & tied & ((F.col(C.TIED) & f.stays) | ~F.col(C.TIED)))
+    ordered = (was == Verdict.SUPERSEDED) | (why == Reason.SAME_VERSION)
+    backwards = f.has & (base_version > version) & ordered & (why != Reason.BACKWARDS)
+    backwards &= lies_behind(f.base_order, dataset)
     same_reason = narrowest(dataset, f.same_levels, f.same_order, Reason.KEY_VERSION)
     verdict, reason = answered(f.same, tie, same_reason)
+    stored = meets | backwards | (answers & (verdict != was))
     return Judged(
-        verdict=F.when(answers, verdict).otherwise(was),
-        reason=F.when(answers, reason).otherwise(F.col(C.REASON)),
-        scope=F.when(meets | (answers & (verdict != was)), Scope.STORED).otherwise(Scope.IN_BATCH),
-        other=F.when(answers, f.base_order).otherwise(F.col(C.WINNER)),
+        verdict=F.when(backwards, Verdict.SUPERSEDED).when(answers, verdict).otherwise(was),
+        reason=F.when(backwards, Reason.BACKWARDS).when(answers, reason).otherwise(why),
+        scope=F.when(stored, Scope.STORED).otherwise(Scope.IN_BATCH),
+        other=F.when(answers | backwards, f.base_order).otherwise(F.col(C.WINNER)),
         won=F.lit(False),
         action=F.lit(None).cast("string"),
     )
@@ -105,13 +115,16 @@ class Fold(Folding):
     def own_columns(self) -> tuple[dict[str, Column], list[Column]]:
         """The version."""
         version, refused = version_of(self.version)
-        return {C.VERSION: version}, refused
+        return {C.VERSION: version}, [*refused, *ahead_of_log(self.dataset)]
 
     def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
         """Of each (key, version) the winner by the tie, and of a key the highest version; for the others a verdict."""
         dataset, tie = self.dataset, self.version.tie
-        records = set_apart(records, dataset, within)
-        preference = [F.col(C.VERSION).desc(), *in_order(tie)]
+        # Where every version is a link, a lower one that comes later is none that another supersedes.
+        records = with_ahead(set_apart(records, dataset, within), dataset, within, asked=not self.EVERY_VERSION)
+        # What went backwards comes last of its version, so that it is no other content of it; none of it is a row.
+        behind = F.col(BEHIND)
+        preference = [F.col(C.VERSION).desc(), behind.asc(), *in_order(tie)]
         levelled = with_levels(records, dataset, within, preference, of_version=True, retries=not self.EVERY_VERSION)
         group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
         rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -133,29 +146,32 @@ class Fold(Folding):
         lost = tied if self.EVERY_VERSION else F.col("_number") > 1
         same = F.col(content) == F.col("_head")[content.removeprefix("_")]
         retry = F.col(RESENT).isNotNull()
-        duplicate = tied & (same | F.col("_repeats"))
+        duplicate, clashing = tied & (same | F.col("_repeats")), tied & F.col("_clashes")
         reason = F.coalesce(F.when(F.col("_repeats"), F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(Reason.KEY_VERSION))
         return ranked.withColumns(
             {
                 C.SURVIVOR: ~lost,
-                C.TIED: F.when(tied & (duplicate | ~retry), F.col("_head.order") == F.col("_top.order")),
+                C.TIED: F.when(tied & (duplicate | ~(retry | behind)), F.col("_head.order") == F.col("_top.order")),
                 C.VERDICT: F.when(duplicate | (lost & retry), Verdict.DUPLICATE)
-                .when(tied & F.col("_clashes"), Verdict.CONFLICT)
+                .when(clashing, Verdict.CONFLICT)
+                .when(behind, Verdict.SUPERSEDED)
                 .when(tied, loser_of(tie))
                 .when(lost, Verdict.SUPERSEDED),
                 C.REASON: F.when(duplicate, reason)
                 .when(lost & retry, F.col(RESENT)["level"])
-                .when(tied & F.col("_clashes"), Reason.INCONSISTENT_POSITION)
+                .when(clashing, Reason.INCONSISTENT_POSITION)
+                .when(behind, Reason.BACKWARDS)
                 .when(tied, Reason.SAME_VERSION)
                 .when(lost, Reason.IN_BATCH),
                 **{
                     name: F.when(~duplicate & lost & retry, F.col(RESENT)[part])  # the message that it repeats
+                    .when(behind & ~duplicate & ~clashing, F.col(AHEAD)[part])
                     .when(tied, F.col("_head")[part])
                     .when(lost, F.col("_top")[part])
                     for name, part in ((C.WINNER, "order"), (C.WITNESS, "witness"))
                 },
             }
-        ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", LEVEL, RESENT)
+        ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", AHEAD, BEHIND, LEVEL, RESENT)
 
     def apart(self) -> tuple[str, ...]:
         """The key; the version and the content."""

@@ -21,6 +21,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.decisions.accepted_gaps import Link
 from onefold.folding import upsert
+from onefold.folding.backwards import lies_behind
 from onefold.folding.levels import finding, narrowest, same_levels
 from onefold.folding.strategy import BASE_VERSION, Faults, Narrow, Place, as_it_lies
 from onefold.folding.ties import answered, in_order, is_before_winner, reason_of, verdict_of
@@ -230,7 +231,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
         F.when(met & same, narrowest(dataset, _same_levels(twin, rows), same_order, Reason.KEY_VERSION))
         .when(inconsistent, Reason.INCONSISTENT_POSITION)
         .when(met, reason_of(tie, wins))
-        .when(~new, Reason.STORED)
+        .when(~new, F.when(lies_behind(head["order"], dataset), Reason.BACKWARDS).otherwise(Reason.STORED))
         .when(above, Reason.VERSION_GAP)
         .when(at_end, fresh)
         .otherwise(Reason.FOLDED)
@@ -263,7 +264,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
     """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
-    known = [name for name in (C.ORDER, C.VERSION, C.HASH, C.COMPARED, C.PRODUCER) if name in base.columns]
+    known = [name for name in (C.ORDER, C.VERSION, C.HASH, C.COMPARED, C.PRODUCER, S.STATE) if name in base.columns]
     row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
     known_rows = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
     met = [rows[name] == known_rows[name] for name in by]
@@ -283,15 +284,30 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     answers = F.coalesce(is_before_winner(twin["order"], tie), F.lit(False))
     verdict, reason = answered(_same_content(dataset, twin), tie, Reason.KEY_VERSION)
     was = F.col(C.VERDICT)
+    # Or to the head, where that is a newer version and lies before it in its partition.
+    head = F.get(F.filter(_ROWS, lambda one: one["state"].isin(*HEADS)), F.lit(0))
+    newer = F.coalesce(head["version"] > F.col(C.VERSION), F.lit(False))
+    backwards = newer & (F.col(C.REASON) == Reason.SAME_VERSION) & lies_behind(head["order"], dataset)
+    backwards = F.coalesce(backwards, F.lit(False))
     return found.withColumns(
         {
             C.VERDICT: F.when(covered, F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE))
             .when(answers, verdict)
+            .when(backwards, Verdict.SUPERSEDED)
             .otherwise(was),
-            C.REASON: F.when(covered, repeated).when(answers, reason).otherwise(F.col(C.REASON)),
-            U.SCOPE: F.when(covered | (answers & (verdict != was)), Scope.STORED).otherwise(Scope.IN_BATCH),
-            U.OTHER: F.when(covered, F.col(C.ORDER)).when(answers, twin["order"]).otherwise(F.col(C.WINNER)),
-            C.WITNESS: F.when(answers & ~covered, witness_in(twin, rows)).otherwise(F.col(C.WITNESS)),
+            C.REASON: F.when(covered, repeated)
+            .when(answers, reason)
+            .when(backwards, Reason.BACKWARDS)
+            .otherwise(F.col(C.REASON)),
+            U.SCOPE: F.when(covered | (answers & (verdict != was)) | backwards, Scope.STORED).otherwise(Scope.IN_BATCH),
+            U.OTHER: F.when(covered, F.col(C.ORDER))
+            .when(answers, twin["order"])
+            .when(backwards, head["order"])
+            .otherwise(F.col(C.WINNER)),
+            C.WITNESS: F.when(covered, F.col(C.WITNESS))
+            .when(answers, witness_in(twin, rows))
+            .when(backwards, witness_in(head, rows))
+            .otherwise(F.col(C.WITNESS)),
             U.WON: F.lit(False),
             U.ACTION: F.lit(None).cast("string"),
             U.BECOMES: F.lit(None).cast("string"),

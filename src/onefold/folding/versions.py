@@ -1,8 +1,9 @@
-"""A record's version, and versions that do not compare: offsets of two partitions."""
+"""A record's version, versions that do not compare (offsets of two partitions), and times that cannot be right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -12,6 +13,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path, parse
 from onefold.dataset.modes.version import Version
 from onefold.folding.positions import partition_of
+from onefold.instants import span_text
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
@@ -22,6 +24,8 @@ from onefold.vocabulary import Reason
 
 APART = "_apart"
 """While a batch is judged: order of an earlier record of the key with which a record's version does not compare."""
+_DAY = 86_400_000_000
+"""Microseconds."""
 _OFFSETS = 1 << 48
 """More than a partition ever has: the offsets of a re-created topic, read as versions, start above it."""
 
@@ -40,6 +44,29 @@ def version_of(version: Version) -> tuple[Column, list[Column]]:
         refused.append(F.when(following.isNull() | (made != following), rejected(Reason.WRONG_STEP, said)))
         parts = [made]
     return parts[0] if len(parts) == 1 else _composite(parts), refused
+
+
+def ahead_of_log(dataset: Dataset) -> list[Column]:
+    """Why a record's version cannot be right: a time of it is more than `max_ahead` after the record's log timestamp.
+    One such stamp would be the greatest version of its key for a long time. A record without a log timestamp is not
+    asked."""
+    if dataset.max_ahead is None:
+        return []
+    stamp, most = F.col(E.TIMESTAMP), dataset.max_ahead // timedelta(milliseconds=1)
+    limit = F.try_multiply(F.try_add(stamp, F.lit(most)), F.lit(1000))  # null where no version can be so late
+    found = []
+    for text in dataset.times_of_version:
+        value, kind = compile_expression(parse(text)).value, dataset.type_of(parse(text))
+        of_date = kind is not None and kind.name == "date"
+        micros = F.unix_date(value).cast("bigint") * _DAY if of_date else F.unix_micros(value)
+        said = F.concat(
+            F.lit(f"{text} is "),
+            value.cast("string"),
+            F.lit(f", more than {span_text(dataset.max_ahead)} after the record's log timestamp, "),
+            F.expr(C.stamp(E.TIMESTAMP)).cast("string"),
+        )
+        found.append(F.when((stamp >= 0) & (micros > limit), rejected(Reason.VERSION_AHEAD, said)))
+    return found
 
 
 def _of_incarnation(text: str, part: Column) -> Column:

@@ -20,7 +20,9 @@ from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.quality.checks.facts import BranchFacts, RowCounts
+from onefold.quality.checks.freshness import ahead
 from onefold.quality.checks.held import limit_exceeded
+from onefold.quality.checks.rates import backwards_rate
 from onefold.quality.examples import EXAMPLES
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
@@ -35,12 +37,10 @@ from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import of_keys, without_keys
 from onefold.upsert.replayed_records import entries_left
 from onefold.upsert.state import count_quarantined, read_appended, read_state
-from onefold.vocabulary import Action, RowState, Verdict, outcome_of
+from onefold.vocabulary import Action, Reason, RowState, Verdict, outcome_of
 
-NAMED_HELD = 5
-"""Held records that a check names, of those that it counts."""
-NAMED_DELETES = 5
-"""Rejected deletes that the check names; the actions have them all."""
+NAMED = 5
+"""Records that a check names, of those that it counts."""
 
 
 def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
@@ -143,11 +143,17 @@ def gather_facts(
         oldest_held=oldest_held,
         first_held=(),
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
+        backwards=(),
+        ahead=(),
         conflicts=conflicts,
     )
-    if not limit_exceeded(facts):
-        return facts
-    return replace(facts, first_held=first_held(session, dataset, upserted.head, dataset.row_key_columns))
+    if limit_exceeded(facts):
+        facts = replace(facts, first_held=first_held(session, dataset, upserted.head, dataset.row_key_columns))
+    if (went_back := backwards_rate(facts)) and not went_back.passed:
+        facts = replace(facts, backwards=_first_backwards(session, dataset, upserted))
+    if (stamped := ahead(facts)) and not stamped.passed:
+        facts = replace(facts, ahead=_first_ahead(session, dataset, upserted, facts.judged))
+    return facts
 
 
 def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
@@ -206,14 +212,53 @@ def _repeated_keys(changed: DataFrame, repeated: DataFrame, dataset: Dataset) ->
 
 def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
     """Some rejected deletes by key and position, and how many more there are."""
-    at = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
     text = F.substring(F.col(C.RAW_KEY).cast("string"), 1, 80)
     key = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(F.substring(C.RAW_KEY, 1, 40))))
-    place = F.coalesce(F.concat(at[0], F.lit("-"), at[1], F.lit("@"), at[2]), F.concat_ws(":", E.OBJECT, E.LINE))
+    place = F.coalesce(_position(C.ORDER), F.concat_ws(":", E.OBJECT, E.LINE))
     shown = F.lit(HIDDEN) if dataset.mask else F.coalesce(key, F.lit("null"))
-    rows = read_flat(session, upserted.actions).where(refused_delete(dataset)).orderBy(*at, E.OBJECT, E.LINE)
-    named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).limit(NAMED_DELETES).collect()]
-    more = upserted.refused_deletes - len(named)
+    rows = _first(read_flat(session, upserted.actions).where(refused_delete(dataset)))
+    named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).collect()]
+    return _and_more(named, upserted.refused_deletes)
+
+
+def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
+    """Some records that went backwards, each by key and position with the record that it is below; and how many more
+    there are. The keys are those of the branch's rows, of which every such record has one."""
+    rows = _first(read_flat(session, upserted.actions).where(F.col(C.REASON) == Reason.BACKWARDS))
+    found = rows.select(C.KEY, _position(C.ORDER), _position(U.OTHER)).collect()
+    branch = read_state(session, dataset, upserted.head, upserted.within)
+    of_keys_found = branch.where(F.col(C.KEY).isin([row[0] for row in found]))
+    key = F.to_json(F.struct(*dataset.row_key_columns)) if dataset.row_key_columns else F.lit("{}")
+    keys = {bytes(row[0]): row[1] for row in of_keys_found.groupBy(C.KEY).agg(F.max(key)).collect()}
+    named = [f"key {masked_json(dataset, keys[bytes(digest)])} at {at}, below {other}" for digest, at, other in found]
+    return _and_more(named, upserted.counts[Verdict.SUPERSEDED][Reason.BACKWARDS])
+
+
+def _first_ahead(session: SparkSession, dataset: Dataset, upserted: Upserted, now: datetime) -> list[str]:
+    """Some records whose log timestamp is too far after an instant, by position; and how many more there are."""
+    assert dataset.max_ahead is not None
+    stamp, latest = F.col(f"{C.ORDER}.timestamp"), (now + dataset.max_ahead).timestamp() * 1000
+    landed = read_flat(session, upserted.actions).where(F.col(C.SURVIVOR).isNotNull())
+    rows = landed.where(stamp > F.lit(int(latest)))
+    shown = F.expr(C.stamp(f"{C.ORDER}.timestamp")).cast("string")
+    named = [f"{row[0]} of {row[1]}" for row in _first(rows).select(_position(C.ORDER), shown).collect()]
+    return _and_more(named, rows.count())
+
+
+def _first(rows: DataFrame) -> DataFrame:
+    """The records of the actions that a check names, in the log's order."""
+    log = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
+    return rows.orderBy(*log, E.OBJECT, E.LINE).limit(NAMED)
+
+
+def _position(order: str) -> Column:
+    """An order as people name positions; null where it has none."""
+    topic, partition, offset = (F.col(f"{order}.{name}") for name in ("topic", "partition", "offset"))
+    return F.concat(topic, F.lit("-"), partition, F.lit("@"), offset)
+
+
+def _and_more(named: list[str], count: int) -> list[str]:
+    more = count - len(named)
     return [*named, f"and {more} more"] if more else named
 
 
@@ -230,7 +275,7 @@ def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: lis
     assert dataset.apply.version
     hidden = any(dataset.masks(parse(text)) for _, text in dataset.apply.version.expressions)
     held = read_state(session, dataset, snapshot).where(F.col(S.STATE) == RowState.HELD)
-    oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(NAMED_HELD)
+    oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(NAMED)
     rows = oldest.select(F.to_json(F.struct(*keys)).alias("key"), C.VERSION).collect()
     return [
         f"version {digest(row[C.VERSION]) if hidden else row[C.VERSION]} of {masked_json(dataset, row.key)}"

@@ -143,6 +143,18 @@ def _take_any_row_for_a_later_one(original: Any) -> Any:
     return _made_later
 
 
+def _find_nothing_behind(original: Any) -> Any:
+    def lies_behind(*args: Any) -> Any:
+        return original(*args) & (original(*args) != original(*args))
+
+    return lies_behind
+
+
+def _allow_any_time(original: Any) -> Any:
+    del original
+    return lambda dataset: []
+
+
 def _compare_offsets_of_partitions(original: Any) -> Any:
     def partition_of(order: Any) -> Any:
         from pyspark.sql import functions as F
@@ -482,6 +494,14 @@ FAULTS: dict[str, Fault] = {
         "conflict/incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",
         "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only",
         _compare_offsets_of_partitions,
+    ),
+    "a counter that begins again is late": Fault(
+        "superseded/backwards", "lies_behind", "No record lies later in its partition than the version that beats it.",
+        "tests/spark/test_situations.py::test_a_source_restored_from_a_backup_is_red", _find_nothing_behind,
+    ),
+    "a time from the future is a version": Fault(
+        "rejected/version_ahead", "ahead_of_log", "A version may be any time after its log timestamp.",
+        "tests/spark/test_situations.py::test_a_time_from_the_future_does_not_freeze_its_key[at once]", _allow_any_time,
     ),
     "the key wins over the field": Fault(
         "rejected/key_mismatch", "decode._mismatch", "A record whose field differs from its key is taken.",

@@ -65,6 +65,16 @@ class Upsert(Apply):
         if self.delete_when == "tombstone":
             self._check_tombstones(dataset)
         self._check_version(dataset)
+        if self.version.max_ahead is not None and not dataset.source.exact:
+            raise ValueError(
+                f"apply.version.max_ahead: records of layout {dataset.source.layout} have no log timestamp that a "
+                "version could be ahead of"
+            )
+        if self.version.max_ahead is not None and not dataset.times_of_version:
+            raise ValueError(
+                "apply.version.max_ahead: it limits a version that is a time, and none of "
+                f"{', '.join(text for _, text in self.version.expressions)} is a timestamp or date of the record's own"
+            )
 
     def _check_version(self, dataset: Declaration) -> None:
         for place, text in self.version.expressions:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from onefold.dataset.base import ExpressionText, Model
+from onefold.instants import Duration
+
+MAX_AHEAD = timedelta(days=1)
+"""How far a time may be ahead of the clock that it is compared with, where the file does not say."""
 
 
 class Version(Model):
@@ -23,6 +28,10 @@ class Version(Model):
         default="newer", description="contiguous: a version is applied only behind the version before it"
     )
     tie: Literal["conflict", "last", "first"] = "conflict"
+    max_ahead: Duration | None = Field(
+        default=None,
+        description="Of a version that is a time: how far it may be after the record's own log timestamp; 1d",
+    )
     first: int | None = Field(default=None, description="guard contiguous: the number of a key's first version; 1")
 
     @field_validator("from_", mode="before")

@@ -88,7 +88,9 @@ _ROWS = (
     Check("rejected_rate", "rejected rate", measure=rates.rejected_rate),
     Check("mostly_rejected", "rejected records, of a batch of any size", measure=rates.mostly_rejected),
     Check("rejected_deletes", "rejected deletes", measure=rates.rejected_deletes),
+    Check("backwards_rate", "rate of versions that go backwards", measure=rates.backwards_rate),
     Check("freshness", "age of the newest record, seconds", measure=freshness.age),
+    Check("timestamp_ahead", "newest log timestamp ahead of the clock, seconds", measure=freshness.ahead),
     Check("held_age", "age of the oldest held record, seconds", measure=held.age),
     Check("held_records", "records held", measure=held.count),
 )

@@ -57,5 +57,10 @@ class BranchFacts:
     """The oldest of them, by key and version; known only where a limit is exceeded."""
     rejected_deletes: Sequence[str]
     """Some rejected deletes, by key and position."""
+    backwards: Sequence[str]
+    """Some records whose version is below an earlier one, by key and position; known only where the limit is
+    exceeded."""
+    ahead: Sequence[str]
+    """Some records whose log timestamp is ahead of the clock, by position; known only where the limit is exceeded."""
     conflicts: Sequence[dict[str, Any]]
     """Some conflicts with both sides, as the report shows them."""

@@ -16,6 +16,8 @@ from onefold.vocabulary import Outcome, Reason, Verdict, outcome_of
 
 HALF = 0.5
 """Of a batch of which a larger share is rejected little is usable, however few its records are."""
+BACKWARDS = 0.5
+"""The share of records with a version below an earlier one, where the file does not say: more are no late retries."""
 FEW = 3
 """Fields that the gate proposes to leave out of the comparison, at most."""
 
@@ -76,6 +78,22 @@ def rejected_deletes(facts: BranchFacts) -> Measurement | None:
     )
 
 
+def backwards_rate(facts: BranchFacts) -> Measurement | None:
+    """The share of records whose version is below an earlier one of their key and partition, where versions order and
+    positions are exact; a warning below `min_records`."""
+    dataset = facts.dataset
+    if not (dataset.apply.version and dataset.source.exact):
+        return None
+    limit = BACKWARDS if dataset.quality.max_backwards_rate is None else dataset.quality.max_backwards_rate
+    return Measurement(
+        _share(facts.upserted.counts.get(Verdict.SUPERSEDED, {}).get(Reason.BACKWARDS, 0), facts),
+        limit,
+        severity=_severity(facts),
+        first=facts.backwards,
+        way_out=_way_out_of_backwards(dataset),
+    )
+
+
 def compare_proposal(dataset: Dataset, shown: Sequence[dict[str, Any]]) -> str:
     """Which fields a dataset file can leave out of the comparison: those in which the two contents of each conflict
     that is shown differ. Nothing where they are many, where they decide, or where a content is not known."""
@@ -126,6 +144,22 @@ def _way_out_of_deletes(dataset: Dataset) -> str:
             "nothing"
         )
     return ""
+
+
+def _way_out_of_backwards(dataset: Dataset) -> str:
+    if dataset.apply.HOLDS:
+        return (
+            "their rows keep the greater versions. If the counter began again, no number tells: let the source count "
+            "on from there, or take guard newer with an epoch in front of the version ([header.epoch, value.v])"
+        )
+    version = dataset.apply.version
+    parts = ", ".join(version.parts if version else ())
+    return (
+        "their rows keep the greater versions. If the counter began again (a key that was created again, a source that "
+        "was restored from a backup), put an epoch that the source raises then in front of it: "
+        f"apply.version.from: [long(header.epoch), {parts}], and run onefold rebuild {dataset.name}. If they are late "
+        "retries, raise quality.max_backwards_rate"
+    )
 
 
 def _outcomes(facts: BranchFacts) -> list[tuple[Outcome, int]]:
