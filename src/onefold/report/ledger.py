@@ -23,6 +23,7 @@ from onefold.landing.plan import read_plan, taken_plans
 from onefold.offsets import Coverage, TopicPartition, merged
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
+from onefold.report.status import status_of
 from onefold.tables import actions as U
 from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.documents import Upserted
@@ -76,9 +77,10 @@ def _not_published(dataset: Dataset, batch: str) -> UsageError:
 
 
 def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
-    """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
+    """Every batch of the dataset, in the order of planning: counts, gate, whether it is published, and its state:
+    published, rolled_back, red or unpublished.
 
-    One that a person has decided has a `decision` beside what every row has; a replay has `replayed` records, not
+    One that an operator has decided has a `decision` beside what every row has; a replay has `replayed` records, not
     landed ones, and `replays`, the batch that rejected them; an accepted gap has `accepts`, its key and version;
     one that forgets keys has `forgets`, their digests.
     """
@@ -111,6 +113,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
                 "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
                 "gate": None if gate is None else ("green" if gate.green else "red"),
                 "published": record is not None,
+                "state": status_of(decision, gate, published=record is not None),
             }
             | ({"replayed": upserted.replayed if upserted else None} if plan.origin else {})
             | plan.decides
