@@ -79,8 +79,7 @@ def _batch_cells(row: dict[str, Any]) -> dict[str, Any]:
         "landed": _landed(row),
         "verdicts": ", ".join(f"{verdict} {count}" for verdict, count in row["verdicts"].items()),
         "gate": row["gate"],
-        "published": "yes" if row["published"] else "no",
-        "state": row["state"],
+        "published": "yes" if row["published"] else row.get("state", "no"),
         "decision": f"{row['decision']['kind']} by {row['decision']['by']}" if "decision" in row else "",
     }
 

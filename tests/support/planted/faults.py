@@ -184,6 +184,18 @@ def _take_plans_before_they_are_landed(original: Any) -> Any:
     return taken_plans
 
 
+def _undo_nothing(original: Any) -> Any:
+    del original
+    return lambda log: None
+
+
+def _obey_what_was_undone(original: Any) -> Any:
+    def standing(log: Any) -> Any:
+        return original([decision for decision in log if decision.kind not in ("rolled_back", "again")])
+
+    return standing
+
+
 def _refuse_a_plan_that_exists(original: Any) -> Any:
     def put_plan(lake: Any, plan: Any) -> Any:
         from onefold.errors import UsageError
@@ -484,6 +496,15 @@ FAULTS: dict[str, Fault] = {
     "the key wins over the field": Fault(
         "key_mismatch", "decode._mismatch", "A record whose field differs from its key is taken.",
         "tests/spark/test_situations.py::test_a_part_of_the_key_may_be_a_field_too", _let_the_key_win,
+    ),
+    "a run undoes a rollback": Fault(
+        "rolled_back", "log.undone", "What a rollback undid waits for nobody.",
+        "tests/unit/test_rolled_back.py::test_it_waits_and_no_run_nor_rebuild_takes_it_up", _undo_nothing,
+    ),
+    "an old release counts after a rollback": Fault(
+        "rolled_back", "log.standing", "A rollback overrules no decision.",
+        "tests/unit/test_rolled_back.py::test_a_rollback_overrules_what_was_decided_before[release]",
+        _obey_what_was_undone,
     ),
     "exit code 0 is lost": Fault(
         "exit code 0", "run_command", "Nothing to do ends as an error.",
