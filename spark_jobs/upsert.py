@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import Skip, log_of, standing
+from onefold.decisions import Skip, check_not_rolled_back, log_of, standing
 from onefold.decisions.log import pinned_skips
 from onefold.decisions.marks import marks_in_force, put_mark
 from onefold.dedup.documents import staged_of
@@ -29,13 +29,18 @@ from spark_jobs import dedup
 
 
 def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:
-    """One attempt at a staged batch; none where the batch is published already."""
+    """One attempt at a staged batch; none where the batch is published already.
+
+    Raises:
+        RolledBackError: the batch waits for an operator.
+    """
     check_generation(lake, dataset, rebuilding=True)
     claim_target(lake, dataset)
     if found := find_record(lake, dataset, batch):  # whatever has become of its staging
         return Upserted(batch=batch, attempt=found.attempt, published=True)
     attempt = attempt or new_attempt()
     log = log_of(lake, dataset.name, batch)
+    check_not_rolled_back(log)
     decision = standing(log)
     staged = staged_of(lake, dataset, batch, skips=isinstance(decision, Skip))
     record_shape(lake, dataset)

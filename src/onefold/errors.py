@@ -494,6 +494,31 @@ def decide_by(dataset: str, batch: str, *, skippable: bool) -> str:
     )
 
 
+def take_up_by(dataset: str, batch: str) -> str:
+    """The sentence that names what an operator can decide of a batch that was rolled back."""
+    return (
+        f"Take it up: onefold run {dataset} --again {batch} (it is judged again; nothing that was decided before "
+        f"counts). Or: onefold skip {dataset} {batch} (cover it, use nothing of it), onefold discard {dataset} {batch} "
+        "(back to landed, for the next run), each with --reason; in Airflow by the DAG onefold_decide."
+    )
+
+
+@dataclass(eq=False)
+class RolledBackError(OneBatchError):
+    """A batch was rolled back: no run takes it up before an operator decides."""
+
+    exit_code: ClassVar[int] = 2
+    dataset: str
+    batch: str
+    decided: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: batch {self.batch} waits for an operator: {self.decided}. It is landed and kept, and was "
+            f"not processed. {take_up_by(self.dataset, self.batch)}"
+        )
+
+
 @dataclass(eq=False)
 class NotProvedError(TerminalError):
     """The published rows are not those of the landed bytes."""
@@ -508,7 +533,8 @@ class NotProvedError(TerminalError):
         return (
             f"{self.dataset}: {self.table} is not what its landed bytes say: {self.found}. Nothing was changed. The "
             f"proof: {self.document}. `onefold explain {self.dataset} --key` tells a key's records; `onefold rollback "
-            f"{self.dataset} --to BATCH` and then `onefold run {self.dataset}` folds the batches behind BATCH again."
+            f"{self.dataset} --to BATCH`, then `onefold run {self.dataset} --again LATER` with each later batch, folds "
+            "these again."
         )
 
 

@@ -238,3 +238,23 @@ def test_replayed_the_batch_that_folds_its_quarantine_again_is_the_one_that_is_r
     assert made["batch"] in tab
     assert links["publish"]["extra_links"] == {"Report": page_of(made["batch"])}
     assert rows(project) == [("a", 1), ("c", 3)]
+
+
+def test_a_batch_that_was_rolled_back_is_taken_up_by_a_decision(decide: Callable[..., Any], project: Project) -> None:
+    before = rows(project)
+    batches = []
+    for number in (6, 7):
+        project.put(f"things/{number}.jsonl", [thing(number, f"d{number}", number)])
+        published = project.onefold("run", "things", "--json").json[-1]
+        assert published["state"] == "published"
+        batches.append(published["batch"])
+    assert project.onefold("rollback", "things", "--to", batches[0], "--reason", "wrong").code == 0
+    assert rows(project) == sorted([*before, ("d6", 6)])
+
+    found = decide("Approve", batches[1], "again")
+
+    assert (found["state"], set(found["tasks"].values())) == ("success", {"success"}), found["log"][-5000:]
+    made = decisions_of(project.lake, project.dataset())[-1]
+    assert (made["batch"], made["decision"], made["by"], made["state"]) == (batches[1], "again", "ada", "done")
+    assert [event["extra"]["batch"] for event in found["events"]] == [batches[1]]
+    assert rows(project) == sorted([*before, ("d6", 6), ("d7", 7)])

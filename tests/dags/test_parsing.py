@@ -173,7 +173,7 @@ def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_
     assert dag["timetable"] == "NullTimetable"
     assert dag["params"] == ["dataset", "batch", "decision", "waivers", "reason"]
     assert dag["enums"]["dataset"] == NAMES
-    assert dag["enums"]["decision"] == ["release", "discard", "skip", "replay"]
+    assert dag["enums"]["decision"] == ["release", "discard", "skip", "replay", "again"]
     tasks = ["look_up", "approve", "decide", "dedup", "upsert", "gate", "publish", "report"]
     reading = {"approve": "look_up", "decide": "look_up approve", "dedup": "decide", "upsert": "decide"}
     reading |= {"gate": "decide upsert", "publish": "decide upsert", "report": "decide publish"}

@@ -13,6 +13,7 @@ from onefold.errors import ChangedDatasetError, ChangesUnknownError
 from onefold.iceberg.state_table import StateTable
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
+from onefold.operations.decide import take_up
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
 from onefold.operations.rollback import roll_back
@@ -196,6 +197,7 @@ def test_a_batch_that_was_rolled_back_is_refused_and_so_is_its_snapshot(
     refused(project, batches[-1], "it was rolled back")
     refused(project, str(there.snapshot), "it was rolled back")
     assert told(project, batches[-2]) == {}
+    take_up(project.lake, dataset, batches[-1], "me")
     assert [one.batch for one in project.run(session, "accounts")] == [batches[-1]]
     # Published again it may stand beside other rows than those that were read with it.
     refused(project, batches[-1], "rolled back and published again; a snapshot tells which")

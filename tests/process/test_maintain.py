@@ -21,6 +21,7 @@ from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
 from onefold.maintenance.maintain import maintain
+from onefold.operations.decide import take_up
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
 from onefold.operations.rollback import roll_back
@@ -173,6 +174,7 @@ def test_a_batch_that_was_cleared_away_runs_again_after_a_rollback(project: Proj
     newest, before, *_ = (record.batch for record in records_of(project.lake, dataset))
     roll_back(project.lake, dataset, before, "me", "")
     assert rows(project) != wanted
+    take_up(project.lake, dataset, newest, "me")
     assert [one.batch for one in project.run(session, "accounts") if not one.red] == [newest]
     assert rows(project) == wanted
 

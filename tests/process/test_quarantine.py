@@ -10,6 +10,7 @@ import pytest
 
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
+from onefold.operations.decide import take_up
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
 from onefold.operations.rollback import roll_back
@@ -139,6 +140,7 @@ def test_it_follows_a_rollback_and_what_runs_again(project: Project, session: Sp
     roll_back(project.lake, dataset, previous, "me", "")
     assert places(session) == [None, 2, 6]
     check_counts(project, session)
+    take_up(project.lake, dataset, newest, "me")
     assert [one.batch for one in project.run(session, "accounts")] == [newest]
     assert view(session) == before
 

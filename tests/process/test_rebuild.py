@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
+from onefold.decisions import log_of
 from onefold.errors import ChangedDatasetError, GateRedError, UsageError
 from onefold.faults import ROLLBACK_POINTS
 from onefold.generation import Generation, settle
 from onefold.iceberg.state_table import find_state
 from onefold.maintenance.keep import Keep
 from onefold.maintenance.maintain import maintain
-from onefold.operations.decide import skip
+from onefold.operations.decide import skip, take_up
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import Rebuilt, rebuild
 from onefold.operations.rollback import roll_back
@@ -231,7 +232,7 @@ def tidied(project: Project, session: SparkSession, keep: Keep) -> list[str]:
 # Rollback
 
 
-def test_a_rollback_leads_back_with_its_coverage_and_the_next_run_takes_up_again(
+def test_a_rollback_leads_back_with_its_coverage_and_what_it_undid_waits(
     two_batches: Project, session: SparkSession
 ) -> None:
     project, dataset = two_batches, two_batches.dataset()
@@ -241,8 +242,14 @@ def test_a_rollback_leads_back_with_its_coverage_and_the_next_run_takes_up_again
     done = roll_back(project.lake, dataset, first, "me", "to look")
     assert (done.undone, view(session)) == ([newest], [("a", 1), ("b", 2)])
     assert [row["covered"] for row in offsets_of(project.lake, dataset)] == [[[0, 3]]]
-    [kept] = project.lake.storage.list("datasets/things/decisions")
-    assert b'"reason": "to look"' in (project.lake.storage.read(kept.key) or b"")
+    kept = list(project.lake.storage.list("datasets/things/decisions"))
+    assert len(kept) == 2, "the rollback, and what became of the batch"
+    for document in kept:
+        assert b'"reason": "to look"' in (project.lake.storage.read(document.key) or b"")
+    assert unfinished(project.lake, dataset) == []
+    assert project.run(session) == []
+    assert view(session) == [("a", 1), ("b", 2)]
+    take_up(project.lake, dataset, newest, "me")
     assert [plan.batch for plan in unfinished(project.lake, dataset)] == [newest]
     [again] = project.run(session)
     assert (again.batch, again.red) == (newest, None)
@@ -257,8 +264,12 @@ def test_a_rollback_that_is_killed_is_on_record_and_the_same_command_ends_it(
     for number, (point, rows_seen) in enumerate(zip(ROLLBACK_POINTS, (4, 2), strict=True), start=1):
         assert project.process("rollback", "things", "--to", first, fault=point).code == -signal.SIGKILL
         assert len(view(session)) == rows_seen
-        assert len(list(project.lake.storage.list("datasets/things/decisions"))) == number
+        made = [info.key for info in project.lake.storage.list("datasets/things/decisions")]
+        assert len([key for key in made if "-rollback-" in key]) == number
+        assert [decision.kind for decision in log_of(project.lake, "things", newest)] == ["rolled_back"], "once"
     assert project.onefold("rollback", "things", "--to", first, "--json").json["undone"] == []
+    assert project.run(session) == []
+    take_up(project.lake, dataset, newest, "me")
     assert [run.batch for run in project.run(session)] == [newest]
 
 

@@ -16,7 +16,7 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.manifest import Accepted
 from onefold.landing.plan import find_plan
-from onefold.operations.decide import release
+from onefold.operations.decide import release, take_up
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
 from onefold.operations.rollback import roll_back
@@ -257,6 +257,7 @@ def test_L1_a_rebuild_and_a_run_behind_a_rollback_obey_an_accepted_gap(
     roll_back(lake, made, first.batch, "mia", "to look")
     assert stands(lake, made) == {"a": "A1"}
     for batch, wanted in ((gap.batch, "A1"), (above.batch, "A3")):
+        take_up(lake, made, batch, "mia")
         assert run_batch(lake, made, find_plan(lake, made, batch), spark).published
         assert stands(lake, made) == {"a": wanted}
     assert held(session, made) == []

@@ -20,6 +20,7 @@ from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.operations import decide
+from onefold.operations.decide import take_up
 from onefold.operations.forget import Found, forget
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
@@ -138,6 +139,8 @@ def test_L1_behind_a_rollback_the_next_batch_forgets_once_more(
     later = send(made, (2, "a", 3, "new"), (3, "c", 1, "cas"))  # judged against the old row it would be superseded
     assert later.published
     assert owners(lake, made) == {"a": "new", "b": "bea", "c": "cas"}
+    assert unfinished(lake, made) == [], "the mark is in force, and its batch waits for an operator"
+    take_up(lake, made, mark.batch, "mia")
     [plan] = unfinished(lake, made)
     assert plan.batch == mark.batch
     again = run_batch(lake, made, plan, InSession(lake, session))

@@ -36,7 +36,7 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.errors import UsageError
+from onefold.errors import RolledBackError, UsageError
 from onefold.faults import RUN_POINTS
 from onefold.generation import settle
 from onefold.iceberg.state_table import StateTable
@@ -119,6 +119,8 @@ class History(RuleBasedStateMachine):
         self.log: list[Sent] = []
         self.exports = 0
         self.waiting: list[Batch] = []
+        self.rolled_back: set[str] = set()
+        """Of these, the batches that no run takes up by itself."""
         self.published: list[Batch] = []
         self.taken: dict[str, frozenset[int]] = {}
         self.marks: dict[str, frozenset[int]] = {}
@@ -159,7 +161,14 @@ class History(RuleBasedStateMachine):
         folder = self.lake.settings.home / f"{self.name}-{self.exports}"
         self.exports += 1
         plan = plan_batch(self.lake, self.dataset, export=str(export(folder, some, self.draw.randrange(1, 3))))
+        self._take_up(plan)  # by accident the listing may be one of before
         return Batch(plan, frozenset(one.offset for one in some))
+
+    def _take_up(self, plan: Plan) -> None:
+        """Let runs process a batch again, if it was rolled back."""
+        if plan.batch in self.rolled_back:
+            decide.take_up(self.lake, self.dataset, plan.batch, "ada")
+            self.rolled_back.remove(plan.batch)
 
     def _run(self, batch: Batch, dataset: Dataset, spark: InSession | None = None) -> BatchRun:
         with pytest.MonkeyPatch.context() as patch:
@@ -301,7 +310,12 @@ class History(RuleBasedStateMachine):
     @rule()
     def run_one_that_waits(self) -> None:
         tell("one that waits")
-        assert self._run(self.waiting[0], self.dataset).published
+        batch = self.waiting[0]
+        if batch.plan.batch in self.rolled_back:
+            with pytest.raises(RolledBackError):
+                self._run(batch, self.dataset)
+            self._take_up(batch.plan)
+        assert self._run(batch, self.dataset).published
 
     @rule(what=st.sampled_from(["run", "forget", "skip"]))
     def something_comes_and_is_rolled_back_behind_the_gate(self, what: str) -> None:
@@ -334,7 +348,10 @@ class History(RuleBasedStateMachine):
         if place < self.expired:
             return
         self.published, undone = self.published[: place + 1], self.published[place + 1 :]
-        self.waiting += undone
+        for batch in undone:  # no earlier decision on it counts
+            self.rolled_back.add(batch.plan.batch)
+            self.taken.pop(batch.plan.batch, None)
+            self.waiting.append(replace(batch, skips=False))
 
     @rule(clear=st.booleans())
     def maintain(self, clear: bool) -> None:
@@ -375,7 +392,7 @@ class History(RuleBasedStateMachine):
         self.published = [known[end.batch] for end in ends.batches if end.published]
         self.healed = {one.plan.batch: self._heals(one) for one in self.published}
         self.in_force = {one.plan.batch: frozenset(self.marks) for one in self.published}
-        self.waiting, self.expired = [], 0
+        self.waiting, self.expired = [one for one in self.waiting if one.plan.batch in self.rolled_back], 0
 
     def teardown(self) -> None:
         """What the oracle has said of the rows, the landed bytes say too."""

@@ -60,6 +60,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "decisions": (
         "unit/test_decisions.py", "unit/test_gaps.py", "unit/test_forget.py", "unit/test_requests.py",
+        "unit/test_rolled_back.py", "process/test_rollback.py",
         "spark/test_skips.py", "spark/test_forget.py", "process/test_decisions.py", "process/test_decision_crashes.py",
     ),
     "dedup": (
@@ -116,6 +117,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_decisions.py", "process/test_reds.py", "process/test_replay.py", "process/test_forget.py",
         "unit/test_replay.py", "unit/test_erase.py", "unit/test_forget.py", "unit/test_requests.py",
         "unit/test_decisions.py", "unit/test_intervals.py", "unit/test_gaps.py", "unit/test_own_batch.py",
+        "unit/test_rolled_back.py", "process/test_rollback.py",
         "spark/test_replay.py", "spark/test_erase.py",
     ),
     "offsets": ("unit/test_offsets.py", "unit/test_replay.py", "unit/test_account.py"),
@@ -125,7 +127,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "proof": ("spark/test_proof.py", "process/test_prove.py", "spark/test_histories.py", "spark/test_masks.py"),
     "publish": (
         "process/test_crashes.py", "process/test_contention.py", "process/test_runs.py", "unit/test_lease.py",
-        "spark/test_lost_commits.py", "spark/test_overtaken.py",
+        "spark/test_lost_commits.py", "spark/test_overtaken.py", "unit/test_rolled_back.py", "process/test_rollback.py",
     ),
     "quality": (
         "process/test_reds.py", "process/test_tampering.py", "unit/test_checks.py", "unit/test_suites.py",

@@ -456,7 +456,7 @@ def test_a_batch_that_was_rolled_back_is_not_shown_as_published(lake: Lake, clie
 
     assert "rolled back" in words(browser.get("/").text)
     said = words(browser.get("/datasets/accounts").text)
-    assert "rolled back rollback by mira" in said
+    assert "rolled back: waits for an operator rollback by mira" in said
     assert "The table was reset to export_a since this was written" in said
 
     report(lake, "accounts", "export_b", NINE, written=NINE + 2 * HOUR)  # it ran again

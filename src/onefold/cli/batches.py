@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rich.status import Status
 
 from onefold.cli.console import NOTES, note
+from onefold.errors import RolledBackError
 from onefold.operations.launcher import Say
 
 if TYPE_CHECKING:
+    from onefold.dataset import Dataset
+    from onefold.lake import Lake
     from onefold.operations.run import BatchRun
 
 
@@ -32,7 +35,7 @@ def ended(run: BatchRun) -> dict[str, Any]:
     if published:
         state = "already published" if published.already else "published"
     else:
-        state = "failed" if run.failed else "red"
+        state = "rolled_back" if isinstance(run.failed, RolledBackError) else ("failed" if run.failed else "red")
     return {
         "batch": run.batch,
         "state": state,
@@ -40,6 +43,14 @@ def ended(run: BatchRun) -> dict[str, Any]:
         "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
         "report": run.report,
     }
+
+
+def note_rolled_back(lake: Lake, dataset: Dataset) -> None:
+    """Name the batches that wait for an operator since a rollback."""
+    from onefold.publish.rolled_back import rolled_back
+
+    for batch, decision in rolled_back(lake, dataset).items():
+        note(str(RolledBackError(dataset.name, batch, decision.sentence)))
 
 
 def raise_first(ends: Iterable[BatchRun]) -> None:

@@ -101,16 +101,29 @@ def rollback(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be undone; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Roll the published table back to an earlier batch. Later batches stay landed: the next run folds them again."""
+    """Roll the published table back to an earlier batch. Later batches are landed, and wait for an operator."""
+    from onefold.errors import take_up_by
     from onefold.operations.rollback import roll_back
+    from onefold.report import report_batch
 
     lake, dataset = open_dataset(name)
     done = roll_back(lake, dataset, to, who or user(), reason, dry_run=dry_run)
+    waiting = [
+        {"batch": batch, "state": "rolled_back", "take_up": f"onefold run {name} --again {batch}"}
+        for batch in reversed(done.undone)
+    ]
+    for batch in [] if dry_run else done.undone:
+        report_batch(lake, dataset, batch)
     if as_json:
-        print_json(done.model_dump(mode="json"))
-    else:
-        title = f"{name}: {'would undo' if dry_run else 'undone'}"
-        print_rows(title, [{"batch": batch} for batch in done.undone], "nothing")
+        print_json(done.model_dump(mode="json") | {"waiting": waiting})
+        return
+    print_rows(f"{name}: {'would undo' if dry_run else 'undone'}", waiting, "nothing")
+    if waiting:
+        waits = "would wait" if dry_run else "wait"
+        note(
+            f"{name}: these batches {waits} for an operator: no run takes them up by itself, and what was decided of "
+            f"them counts no more. {take_up_by(name, 'BATCH')}"
+        )
 
 
 @app.command()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published, position_of
+from onefold.cli.batches import note_rolled_back
 from onefold.cli.console import answer, note, print_json_rows, print_rows, with_ranges
 from onefold.errors import UsageError, nearest
 from onefold.offsets import Position
@@ -28,6 +29,8 @@ def show(
 
     lake, dataset = open_published(name)
     rows = rows_of(lake, dataset, at, limit or (None if as_json else 20))
+    if at is None:
+        note_rolled_back(lake, dataset)
     answer(dataset.target.table, rows, as_json)
 
 
@@ -76,7 +79,7 @@ def _batch_cells(row: dict[str, Any]) -> dict[str, Any]:
         "landed": _landed(row),
         "verdicts": ", ".join(f"{verdict} {count}" for verdict, count in row["verdicts"].items()),
         "gate": row["gate"],
-        "published": "yes" if row["published"] else "no",
+        "published": "yes" if row["published"] else row.get("state", "no"),
         "decision": f"{row['decision']['kind']} by {row['decision']['by']}" if "decision" in row else "",
     }
 
@@ -204,6 +207,7 @@ def explain_key(
     for batch in red:
         if batch.batch in unpublished or not batch.kept:
             note(batch.sentence)
+    note_rolled_back(lake, dataset)
     answer(f"{name} {at or key}", rows, as_json, _touched(rows), none)
 
 

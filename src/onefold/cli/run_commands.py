@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Name, app, launching, open_dataset
-from onefold.cli.batches import ended, raise_first, say_step
+from onefold.cli.batches import ended, note_rolled_back, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
+from onefold.cli.decide_commands import user
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.dataset.advice import notes_of
 from onefold.errors import OnefoldError, UsageError
@@ -88,6 +89,12 @@ def run(
     export: Annotated[
         str | None, typer.Option(help="Read all of this folder instead of what is new or was left unfinished")
     ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option("--again", metavar="BATCH", help="Judge a batch again that was rolled back; may be repeated"),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, with --again; it is recorded")] = "",
+    who: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides, with --again [default: you]")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read; write nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -98,15 +105,22 @@ def run(
     from onefold.operations.run import land_decided, unfinished
 
     lake, dataset = open_dataset(name)
-    if export and (start or end):
-        raise UsageError("--export and --from/--to exclude each other")
+    if bool(export) + bool(start or end) + bool(again) > 1:
+        raise UsageError("--export, --from/--to and --again exclude each other. Nothing was run.")
+    if (reason or who) and not again:
+        raise UsageError("--reason and --who belong to --again. Nothing was run.")
     check_generation(lake, dataset)
+    if again:
+        _run_again(lake, dataset, again, who or user(), reason, dry_run=dry_run, as_json=as_json)
+        return
     intervals = intervals_between(dataset, start, end) if start or end else [None]
     if not dry_run:
         land_decided(lake, dataset)
     begun = [] if export or start or end else unfinished(lake, dataset)
     plans = [*begun, *(plan_batch(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)]
     wanted = [plan for plan in plans if not plan.empty]
+    if not export and intervals == [None]:
+        note_rolled_back(lake, dataset)
     if dry_run:
         rows = [plan.preview for plan in plans]
         answer(f"{name}: would read", rows, as_json, _would_read)
@@ -118,11 +132,35 @@ def run(
         if as_json:
             print_json([])
         return
-    ends = _run_all(lake, dataset, wanted)
+    _run_and_tell(lake, dataset, wanted, as_json=as_json)
+
+
+def _run_again(
+    lake: Lake, dataset: Dataset, batches: list[str], by: str, reason: str, *, dry_run: bool, as_json: bool
+) -> None:
+    """Take up batches that were rolled back; nothing is recorded if one of them cannot be taken up."""
+    from onefold.landing.plan import find_plan
+    from onefold.operations.decide import take_up
+
+    names = list(dict.fromkeys(batches))
+    for batch in names:
+        take_up(lake, dataset, batch, by, reason, dry_run=True)
+    plans = [find_plan(lake, dataset, batch) for batch in names]
+    if dry_run:
+        answer(f"{dataset.name}: would take up", [plan.preview for plan in plans], as_json, _would_read)
+        return
+    for batch in names:
+        take_up(lake, dataset, batch, by, reason)
+    _run_and_tell(lake, dataset, plans, as_json=as_json)
+
+
+def _run_and_tell(lake: Lake, dataset: Dataset, plans: list[Any], *, as_json: bool) -> None:
+    """Run plans, list how each ended, and raise the first error."""
+    ends = _run_all(lake, dataset, plans)
     if as_json:
         print_json([ended(end) for end in ends])
     else:
-        print_rows(name, [ended(end) for end in ends])
+        print_rows(dataset.name, [ended(end) for end in ends])
     raise_first(ends)
 
 

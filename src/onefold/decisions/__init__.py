@@ -3,6 +3,7 @@
 from onefold.decisions.documents import (
     OWN_BATCH,
     AcceptGap,
+    Again,
     Decision,
     Discard,
     Erasure,
@@ -13,14 +14,16 @@ from onefold.decisions.documents import (
     RolledBack,
     Skip,
     Standing,
+    Undone,
     Waiver,
     checked_reason,
 )
-from onefold.decisions.log import erasures_of, every_decision, log_of, record, standing
+from onefold.decisions.log import check_not_rolled_back, erasures_of, every_decision, log_of, record, standing, undone
 
 __all__ = [
     "OWN_BATCH",
     "AcceptGap",
+    "Again",
     "Decision",
     "Discard",
     "Erasure",
@@ -31,11 +34,14 @@ __all__ = [
     "RolledBack",
     "Skip",
     "Standing",
+    "Undone",
     "Waiver",
+    "check_not_rolled_back",
     "checked_reason",
     "erasures_of",
     "every_decision",
     "log_of",
     "record",
     "standing",
+    "undone",
 ]

@@ -139,18 +139,46 @@ class Forget(_Decision):
         return f"{self.found} {'key' if self.found == 1 else 'keys'}{before} forgotten by {self.by}: {self.reason}"
 
 
-Decision = Annotated[Release | Discard | Skip | Replay | AcceptGap | Forget, Field(discriminator="kind")]
+class Undone(_Decision):
+    """A rollback has undone the batch: what was decided before counts for nothing, and the batch waits for an operator.
+
+    It is recorded before `main` moves. A batch that is published all the same is not rolled back.
+    """
+
+    kind: Literal["rolled_back"] = "rolled_back"
+    to: str = Field(description="The batch that readers see again as the last one")
+
+    @property
+    def sentence(self) -> str:
+        """Who rolled it back."""
+        why = f": {self.reason}" if self.reason else ""
+        return f"rolled back to {self.to} by {self.by}{why}"
+
+
+class Again(_Decision):
+    """Judge a batch that was rolled back as if it were new; nothing that was decided before counts."""
+
+    kind: Literal["again"] = "again"
+
+    @property
+    def sentence(self) -> str:
+        """Who took it up again."""
+        why = f": {self.reason}" if self.reason else ""
+        return f"taken up again by {self.by}{why}"
+
+
+Decision = Annotated[
+    Release | Discard | Skip | Replay | AcceptGap | Forget | Undone | Again, Field(discriminator="kind")
+]
 Standing = Release | Skip | Replay | AcceptGap | Forget
-"""What steps obey; a discard leaves none."""
+"""What steps obey; after a discard, a rollback and `again` there is none."""
 OWN_BATCH = (Replay, AcceptGap, Forget)
 """Decisions that are carried out by a batch of their own, whichever process publishes it. They waive nothing."""
 DECISION: TypeAdapter[Decision] = TypeAdapter(Decision)
 
 
 class Pinned(BaseModel):
-    """What a published skip took out of the table: a rebuild, or a batch that runs again behind a rollback, takes out
-    the same, whatever comes before it.
-    """
+    """What a published skip took out of the table: a rebuild takes out the same, whatever comes before it."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from onefold import lake_keys
-from onefold.decisions.documents import DECISION, Decision, Discard, Erasure, Pinned, Skip, Standing
-from onefold.errors import DecidedMeanwhileError
+from onefold.decisions.documents import DECISION, Again, Decision, Discard, Erasure, Pinned, Skip, Standing, Undone
+from onefold.errors import DecidedMeanwhileError, RolledBackError
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.offsets import Coverage
@@ -27,9 +27,25 @@ def log_of(lake: Lake, dataset: str, batch: str) -> list[Decision]:
 
 
 def standing(log: list[Decision]) -> Standing | None:
-    """The decision that steps obey; a discard leaves none."""
+    """The decision that steps obey; after a discard, a rollback and `again` there is none."""
     last = log[-1] if log else None
-    return None if isinstance(last, Discard) else last
+    return None if isinstance(last, Discard | Undone | Again) else last
+
+
+def undone(log: list[Decision]) -> Undone | None:
+    """The rollback that nothing was decided after. A batch that is not published is `rolled_back` by it."""
+    last = log[-1] if log else None
+    return last if isinstance(last, Undone) else None
+
+
+def check_not_rolled_back(log: list[Decision]) -> None:
+    """Refuse to process a batch that is not published and waits for an operator since a rollback.
+
+    Raises:
+        RolledBackError: nothing was decided of the batch since.
+    """
+    if decision := undone(log):
+        raise RolledBackError(decision.dataset, decision.batch, decision.sentence)
 
 
 def record(lake: Lake, decision: Decision) -> None:

@@ -1,4 +1,4 @@
-"""What a person can decide of a batch that is not published: release, skip or discard it.
+"""What an operator can decide of a batch that is not published: release, skip or discard it, or run it again.
 
 Each checks, and puts one document on record. A release and a skip are carried out by the batch's ordinary steps, which
 obey what is on record: there is no second way around the gate. The same decision once more finds itself on record.
@@ -11,7 +11,20 @@ from datetime import UTC, datetime
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import OWN_BATCH, Decision, Discard, Release, Skip, checked_reason, log_of, record, standing
+from onefold.decisions import (
+    OWN_BATCH,
+    Again,
+    Decision,
+    Discard,
+    Release,
+    Skip,
+    check_not_rolled_back,
+    checked_reason,
+    log_of,
+    record,
+    standing,
+    undone,
+)
 from onefold.dedup.documents import Staged
 from onefold.errors import StepMissingError, UsageError
 from onefold.faults import fault_point
@@ -38,6 +51,7 @@ def release(
     Raises:
         NotWaivableError: a check is red that guards a law, or that could not be made.
         UsageError: the batch is not red, is published, or `waive` is not what the gate found.
+        RolledBackError: the batch was rolled back: it has to be judged again first.
         ForeignCommitError: the table has a head that nobody can answer for.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
@@ -47,6 +61,7 @@ def release(
         return found.decision
     _refuse_published(dataset, batch, found)
     log = log_of(lake, dataset.name, batch)
+    check_not_rolled_back(log)
     stands = standing(log)
     if isinstance(stands, Release) and _same(stands, waive):
         return stands
@@ -125,7 +140,7 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
     begun = next(iter(lake.storage.list(f"{lake_keys.of_batch(dataset, batch)}/")), None) is not None
     if isinstance(last, Discard) and (latest is None or latest.decided < last.number):
         decision = last  # a process that recorded it ended before it was done
-    elif begun or standing(log):
+    elif begun or standing(log) or undone(log):
         gate = lake.get(lake_keys.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
         decision = Discard(
             dataset=dataset.name,
@@ -142,6 +157,32 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
         return None
     if not dry_run:
         _drop(lake, dataset, batch)
+    return decision
+
+
+def take_up(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str = "", *, dry_run: bool = False) -> Again:
+    """Record that a batch that was rolled back shall be judged again; nothing that was decided before counts.
+
+    Raises:
+        UsageError: the batch is published, or is not rolled back.
+        StepMissingError: there is no such batch.
+        DecidedMeanwhileError: another process decided at the same time.
+    """
+    found = _published(lake, dataset, batch)
+    log = log_of(lake, dataset.name, batch)
+    if log and isinstance(last := log[-1], Again):
+        return last
+    _refuse_published(dataset, batch, found)
+    if not undone(log):
+        raise UsageError(
+            f"{dataset.name}: batch {batch} is not rolled back: there is nothing to take up again. Nothing was run. "
+            f"A batch that is not finished is taken up by onefold run {dataset.name}; `onefold batches {dataset.name}` "
+            "lists the states."
+        )
+    given = {"by": by, "reason": reason.strip(), "at": datetime.now(UTC)}
+    decision = Again(dataset=dataset.name, batch=batch, number=len(log) + 1, **given)
+    if not dry_run:
+        record(lake, decision)
     return decision
 
 

@@ -10,10 +10,10 @@ from onefold.dataset import Dataset
 from onefold.decisions import Decision
 from onefold.errors import UsageError
 from onefold.lake import Lake
-from onefold.operations.decide import discard, release, skip
+from onefold.operations.decide import discard, release, skip, take_up
 from onefold.operations.replay import plan_replay, replay
 
-Kind = Literal["release", "discard", "skip", "replay"]
+Kind = Literal["release", "discard", "skip", "replay", "again"]
 
 
 class Request(BaseModel):
@@ -74,5 +74,7 @@ def _make(lake: Lake, dataset: Dataset, request: Request, by: str, *, dry_run: b
         return skip(lake, dataset, batch, by, reason, dry_run=dry_run)
     if request.decision == "discard":
         return discard(lake, dataset, batch, by, reason, dry_run=dry_run)
+    if request.decision == "again":
+        return take_up(lake, dataset, batch, by, reason, dry_run=dry_run)
     found = plan_replay(lake, dataset, batch)
     return None if found.plan.empty else replay(lake, dataset, found.plan, by, reason, dry_run=dry_run)

@@ -12,7 +12,7 @@ from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.errors import UsageError
 from onefold.faults import fault_point
-from onefold.generation import Generation, begin_rebuild, end_rebuild, is_given_up, to_rebuild
+from onefold.generation import begin_rebuild, end_rebuild, is_given_up, to_rebuild
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
@@ -20,7 +20,8 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Plan, taken_plans
 from onefold.operations.launcher import Launcher, Say
 from onefold.operations.run import BatchRun, try_batch
-from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.publish.rolled_back import restore_decisions, rolled_back
+from onefold.upsert.commit_record import chain, published_chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,17 @@ class Rebuilt:
 
 
 def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
-    """Every plan of the dataset whose bytes are landed, in the order in which they were taken up.
+    """Every plan of the dataset whose bytes are landed, in the order in which they were taken up; those of batches that
+    were rolled back are left out.
 
     Raises:
         UsageError: some were landed with exact positions and some with inferred ones.
         LandingClearedError: the bytes of some are gone, by the landing's retention.
     """
-    found = []
+    found, waiting = [], rolled_back(lake, dataset)
     for plan in taken_plans(lake, dataset.name):
+        if plan.batch in waiting:
+            continue
         manifest = lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
         if manifest is None or plan.empty:
             continue
@@ -58,12 +62,14 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
 def rebuild(lake: Lake, dataset: Dataset, spark: Launcher, say: Say = lambda _: None) -> Rebuilt:
     """Fold every landed batch into the dataset's generation, then swap; interrupted, it goes on where it was.
 
+    Batches that were rolled back are left out.
     A batch that readers see today must be green again, or nothing is swapped; one that was red, or could not
     be read, may stay so.
 
     Raises:
-        UsageError: nothing is published yet, or it cannot be folded together.
+        UsageError: nothing is published yet, it cannot be folded together, or a batch was rolled back meanwhile.
     """
+    restore_decisions(lake, dataset, published_chain(lake, dataset))
     landed_plans(lake, dataset)
     dataset = to_rebuild(lake, dataset)
     if is_given_up(lake, dataset):
@@ -79,8 +85,14 @@ def rebuild(lake: Lake, dataset: Dataset, spark: Launcher, say: Say = lambda _: 
         ends.append(end)
         if end.error and plan.batch in seen_today:
             return Rebuilt(ends, changed, False)
-    gone = {end.batch for end in ends if end.published} - _folded(lake, dataset)
-    if gone:
+    folded = _folded(lake, dataset)
+    if undone := folded & rolled_back(lake, dataset).keys():
+        raise UsageError(
+            f"{dataset.name}: batches were rolled back after they were folded ({', '.join(sorted(undone))}). Readers "
+            f"stay where they are. Take them up (onefold run {dataset.name} --again BATCH, with the dataset file as it "
+            f"was before the change) and run it again: onefold rebuild {dataset.name}. Or give the change up."
+        )
+    if gone := {end.batch for end in ends if end.published} - folded:
         raise UsageError(
             f"{dataset.name}: another process has taken away what was folded ({', '.join(sorted(gone))}). Readers stay "
             f"where they are; run it again: onefold rebuild {dataset.name}"
@@ -108,18 +120,11 @@ def _folded(lake: Lake, dataset: Dataset) -> set[str]:
 
 
 def _published(lake: Lake, dataset: Dataset) -> set[str]:
-    return {one.batch for one in _chain_today(lake, dataset)}
+    return {record.batch for record in published_chain(lake, dataset)}
 
 
 def _pin(lake: Lake, dataset: Dataset) -> None:
     """Keep what skips and forget marks took out of the table that readers see: the rebuild goes in another order."""
-    if newest := next(_chain_today(lake, dataset), None):
+    if newest := next(published_chain(lake, dataset), None):
         pin_skips(lake, dataset.name, newest.skipped)
         pin_marks(lake, dataset.name, newest.forgotten)
-
-
-def _chain_today(lake: Lake, dataset: Dataset) -> Iterator[CommitRecord]:
-    published = lake.get(lake_keys.generation(dataset), Generation)
-    assert published is not None
-    table = find_state(lake, dataset, published.generation)
-    return chain(lake, dataset, table.main.record, published.generation) if table else iter(())

@@ -1,4 +1,4 @@
-"""Lead readers back to an earlier batch: a person's decision; `main` moves once, coverage with it."""
+"""Roll the published table back to an earlier batch: an operator's decision; `main` moves once, coverage with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import RolledBack
-from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.errors import ContentionError, UsageError
 from onefold.faults import fault_point
@@ -17,11 +16,14 @@ from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_not_cleared
 from onefold.landing.plan import find_plan
-from onefold.upsert.commit_record import chain
+from onefold.publish.rolled_back import overrule_decisions, restore_decisions
+from onefold.upsert.commit_record import chain, published_chain
 
 
 def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> RolledBack:
-    """Move `main` back to the rows of a published batch. Later batches can be run again: their bytes are landed.
+    """Move `main` back to the rows of a published batch. Later batches are `rolled_back`, and wait for an operator.
+
+    What was decided of these counts no more. Their bytes stay landed, and forgotten keys stay forgotten.
 
     Raises:
         UsageError: the batch is not published, or its snapshot has expired.
@@ -31,7 +33,7 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
     check_generation(lake, dataset)
     table = find_state(lake, dataset)
     records = list(chain(lake, dataset, table.main.record)) if table else []
-    place = next((number for number, one in enumerate(records) if one.batch == batch), None)
+    place = next((number for number, record in enumerate(records) if record.batch == batch), None)
     if table is None or place is None:
         raise UsageError(f"{dataset.name}: batch {batch} is not published (see `onefold batches {dataset.name}`)")
     snapshot = table.snapshot_of(records[place].name)
@@ -43,14 +45,13 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
     decision = RolledBack(
         dataset=dataset.name,
         to=batch,
-        undone=[one.batch for one in records[:place]],
+        undone=[record.batch for record in records[:place]],
         snapshot=snapshot,
         by=by,
         reason=reason,
         at=datetime.now(UTC),
     )
     if decision.undone and not dry_run:
-        pin_skips(lake, dataset.name, records[0].skipped)
         pin_marks(lake, dataset.name, records[0].forgotten)
         _move(lake, dataset, table, decision, records[place].name)
     return decision
@@ -58,11 +59,13 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
 
 def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack, record: str) -> None:
     key = lake_keys.decision(dataset, f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}")
-    lake.put(key, decision)  # first: what a person decided is on record, whatever happens next
+    lake.put(key, decision)  # first: what an operator decided is on record, whatever happens next
+    overrule_decisions(lake, decision)
     fault_point("before_rollback")
     try:
         table.roll_back(Head(decision.snapshot, record), table.main.snapshot)
     except MainMovedError:
         lake.put(key, decision.model_copy(update={"undone": []}))
+        restore_decisions(lake, dataset, published_chain(lake, dataset))
         raise ContentionError(dataset.target.table, decision.to, 1) from None
     fault_point("after_rollback")

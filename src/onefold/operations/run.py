@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import OWN_BATCH, every_decision
+from onefold.decisions import OWN_BATCH, check_not_rolled_back, every_decision, log_of
 from onefold.errors import GateRedError, OneBatchError, OnefoldError, StepMissingError
 from onefold.faults import fault_point
 from onefold.generation import check_generation
@@ -53,9 +53,9 @@ def land_decided(lake: Lake, dataset: Dataset) -> None:
 
 
 def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:
-    """Plans that the dataset took up and landed, and that are neither published nor red.
+    """Plans that the dataset took up and landed, and that are neither published, nor red, nor rolled back.
 
-    Their process ended before; or a person has decided since they were judged.
+    Their process ended before; or a person has decided since they were judged or rolled back.
     """
     table = find_state(lake, dataset)
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
@@ -79,7 +79,11 @@ def run_batch(
     *,
     rebuilding: bool = False,
 ) -> BatchRun:
-    """Land, dedup, upsert, gate, publish and report a planned batch; a published one is only found."""
+    """Land, dedup, upsert, gate, publish and report a planned batch; a published one is only found.
+
+    Raises:
+        RolledBackError: the batch waits for an operator.
+    """
     check_generation(lake, dataset, rebuilding=rebuilding)
     load_suite(lake.settings.expectations_folder, dataset)  # a suite that cannot be read is said first
     batch = plan.batch
@@ -91,6 +95,7 @@ def run_batch(
     table = find_state(lake, dataset)
     if table and (found := find_published(lake, dataset, table, batch)):
         return BatchRun(batch, found, None, report_batch(lake, dataset, batch))
+    check_not_rolled_back(log_of(lake, dataset.name, batch))
 
     try:
         say("dedup")

@@ -1,4 +1,4 @@
-"""Batches that nothing moves on: red and undecided, or begun long ago and never finished."""
+"""Batches that nothing moves on: red and undecided, rolled back, or begun long ago and never finished."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import log_of
-from onefold.errors import decide_by
+from onefold.decisions import log_of, undone
+from onefold.errors import decide_by, take_up_by
 from onefold.generation import check_generation
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
@@ -28,12 +28,15 @@ class Stuck(BaseModel):
     batch: str
     red: list[str] = Field(description="The red checks, which a person has to decide; none: the batch is unfinished")
     skippable: bool = True
-    since: datetime = Field(description="When the gate judged it, or when it was taken up")
+    since: datetime = Field(description="When the gate judged it, it was rolled back, or it was taken up")
+    rolled_back: str = Field(default="", description="The rollback that undid it, as a sentence; empty: there is none")
 
     @property
     def sentence(self) -> str:
         """What waits, since when, and what to do."""
         where, since = f"{self.dataset}: batch {self.batch}", f"since {self.since:%Y-%m-%d %H:%M} UTC"
+        if self.rolled_back:
+            return f"{where} waits for an operator: {self.rolled_back}. {take_up_by(self.dataset, self.batch)}"
         if self.red:
             advice = decide_by(self.dataset, self.batch, skippable=self.skippable)
             return f"{where} is red and undecided {since}: {'; '.join(self.red)}. {advice}"
@@ -47,13 +50,15 @@ def judged(lake: Lake, dataset: Dataset, batch: str) -> GateResult | None:
 
 
 def waits_for_a_person(lake: Lake, dataset: Dataset, batch: str) -> bool:
-    """Whether the batch is red under everything that was decided of it so far."""
+    """Whether the batch is rolled back, or red under everything that was decided of it so far."""
+    log = log_of(lake, dataset.name, batch)
     gate = judged(lake, dataset, batch)
-    return gate is not None and not gate.green and gate.decided == len(log_of(lake, dataset.name, batch))
+    return bool(undone(log)) or (gate is not None and not gate.green and gate.decided == len(log))
 
 
 def stuck_batches(lake: Lake, dataset: Dataset, age: timedelta) -> list[Stuck]:
-    """The dataset's red batches that nobody has decided, and those taken up at least `age` ago that are unfinished.
+    """The dataset's batches that are rolled back, or red and undecided, and those that were taken up at least `age` ago
+    and are unfinished.
 
     Raises:
         ChangedDatasetError: the dataset needs a rebuild, so nothing is known of its batches yet.
@@ -65,6 +70,10 @@ def stuck_batches(lake: Lake, dataset: Dataset, age: timedelta) -> list[Stuck]:
     found = []
     for since, plan in taken_since(lake, dataset.name):
         if plan.empty or plan.batch in published:
+            continue
+        if decision := undone(log_of(lake, dataset.name, plan.batch)):
+            words = {"red": [], "since": decision.at, "rolled_back": decision.sentence}
+            found.append(Stuck(dataset=dataset.name, batch=plan.batch, **words))
             continue
         gate = judged(lake, dataset, plan.batch)
         if gate and waits_for_a_person(lake, dataset, plan.batch):

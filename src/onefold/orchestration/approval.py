@@ -17,6 +17,7 @@ _MEANS = {
     "discard": "It goes back to landed: branch, staging and attempts are dropped. Then clear its own run from dedup "
     "on, or let `onefold run` fold it again.",
     "skip": "It is covered and nothing of it is used: no row changes.",
+    "again": "It was rolled back, and is judged again as if it were new: nothing that was decided before counts.",
     "replay": "What is in its quarantine is folded again, as a batch of its own with a gate of its own.",
 }
 

@@ -31,7 +31,7 @@ BATCH = "{{ ti.xcom_pull(task_ids='decide') }}"
 ATTEMPT = "{{ ti.xcom_pull(task_ids='upsert') }}"
 _DOC = """\
 ### onefold_decide
-Decide a batch that the gate found red, or fold again what a batch has quarantined.
+Decide a batch that the gate found red or that was rolled back, or fold again what a batch has quarantined.
 
 Trigger it with the dataset, the batch (the report names it), the decision and the reason. `look_up` says in its log
 what would be decided, or fails with what is wrong; then `approve` waits for somebody, a day at most (in the menu
@@ -44,6 +44,7 @@ under the name of the approver, and upsert, gate and publish run under it.
 | discard | back to landed: then clear its own run from `dedup` on, or let `onefold run` fold it again |
 | skip | cover it and use nothing of it |
 | replay | fold the quarantined records of a published batch again, after a fix |
+| again | take up a batch that was rolled back: it is judged again, and nothing that was decided before counts |
 
 A release is no way around the gate: it finds the same values again, or the run fails. A law, an errored check and a
 foreign commit cannot be waived. Anyone who may trigger this DAG and answer it may decide every dataset.
@@ -55,7 +56,7 @@ def decide_dag(names: list[str]) -> DAG:
     settings = load_settings()
     with DAG(
         dag_id=DECIDE,
-        description="Decide a red batch: release, discard or skip it, or replay what it quarantined.",
+        description="Decide a red or rolled back batch: release, discard, skip, again; or replay what it quarantined.",
         doc_md=_DOC,
         schedule=None,
         start_date=UNSCHEDULED_START,
@@ -97,10 +98,10 @@ def _params(names: list[str]) -> dict[str, Param]:
         "batch": Param(type="string", minLength=1, title="Batch", description="Its id, as the report names it."),
         "decision": Param(
             type="string",
-            enum=["release", "discard", "skip", "replay"],
+            enum=["release", "discard", "skip", "replay", "again"],
             title="Decision",
             description="release: publish it as it is. discard: back to landed. skip: cover it, use nothing of it. "
-            "replay: fold its quarantined records again.",
+            "replay: fold its quarantined records again. again: judge it again after a rollback.",
         ),
         "waivers": Param(
             None,

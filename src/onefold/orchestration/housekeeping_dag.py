@@ -26,8 +26,8 @@ Each day, for each dataset:
 - **maintain**, as `onefold maintain`: looks at every live row and fails with the keys if a key has two; then drops
   what attempts left, compacts, expires snapshots and removes orphan files. The parameters are the command's options.
 - **doctor**, as `onefold doctor`: settings that can cause duplicates, reordering or loss, in its log. It never fails.
-- **stuck**: batches that are red and undecided, or unfinished for more than a day, in its log and as its XCom. It does
-  not fail for them.
+- **stuck**: batches that are red and undecided, rolled back, or unfinished for more than a day, in its log and as its
+  XCom. It does not fail for them.
 
 One task runs at a time. All of it is safe while batches run, and may be triggered at any time.
 """

@@ -20,7 +20,7 @@ from tenacity import (
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import Standing, log_of
+from onefold.decisions import Standing, check_not_rolled_back, log_of
 from onefold.dedup.code_digest import code_digest
 from onefold.errors import (
     CommitOutcomeUnknownError,
@@ -76,6 +76,7 @@ def publish_batch(lake: Lake, dataset: Dataset, batch: str, attempt: str, launch
 
     Raises:
         GateRedError: the attempt's gate was red, or a new attempt's is.
+        RolledBackError: the batch was rolled back, and waits for an operator.
         StaleGateError: the gate judged something else than there is now.
         ContentionError: `main` moved every time.
         CommitOutcomeUnknownError: the catalog did not answer.
@@ -111,6 +112,7 @@ def _publish_once(lake: Lake, dataset: Dataset, batch: str, attempt: str) -> Pub
     table = StateTable(lake, dataset)
     if found := find_published(lake, dataset, table, batch):
         return found
+    check_not_rolled_back(log_of(lake, dataset.name, batch))
     gate = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
     upserted = lake.get(lake_keys.attempt(dataset, batch, attempt, "upsert"), Upserted)
     if gate is None or upserted is None:

@@ -9,10 +9,13 @@ from onefold.dataset import Dataset
 from onefold.decisions import (
     OWN_BATCH,
     AcceptGap,
+    Again,
     Decision,
     Discard,
     Release,
     RolledBack,
+    Skip,
+    Undone,
     erasures_of,
     every_decision,
     log_of,
@@ -25,17 +28,19 @@ from onefold.upsert.documents import Upserted
 
 
 def in_force(lake: Lake, dataset: Dataset, batch: str, latest: Upserted | None) -> Decision | None:
-    """The last decision on a batch that is not published; a discard only until the batch is run again."""
+    """The last decision on a batch that is not published; a discard or `again` only until the batch is judged again."""
     log = log_of(lake, dataset.name, batch)
     last = log[-1] if log else None
-    return None if isinstance(last, Discard) and latest and latest.decided >= last.number else last
+    return None if isinstance(last, Discard | Again) and latest and latest.decided >= last.number else last
 
 
 def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every decision on the dataset's batches and table, oldest first.
 
     The state of a release or a skip is `published`, `waiting` or `overruled` by a later decision, of a replay,
-    an accepted gap or forgotten keys `published` or `waiting`, of erased keys `done` or `waiting`; of others `done`.
+    an accepted gap or forgotten keys `published` or `waiting`, of erased keys `done` or `waiting`. A batch that is
+    rolled back is `waiting` until a later decision, which makes it `done`; `overruled` if `main` was not moved. Others
+    are `done`.
     """
     table = find_state(lake, dataset)
     records = list(chain(lake, dataset, table.main.record)) if table else []
@@ -45,14 +50,22 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     last = {one.batch: one.number for one in made}
     rows = []
     for one in made:
-        if (one.batch, one.number) in published or (isinstance(one, OWN_BATCH) and one.batch in there):
+        newest = one.number == last[one.batch]
+        if isinstance(one, Undone):
+            state = "done" if not newest else ("overruled" if one.batch in there else "waiting")
+        elif (one.batch, one.number) in published or (one.batch in there and _brought(one, newest=newest)):
             state = "published"
-        elif one.number < last[one.batch] and not isinstance(one, OWN_BATCH):
-            state = "overruled"
+        elif not newest and not isinstance(one, OWN_BATCH):
+            state = "done" if isinstance(one, Again) else "overruled"
         else:
-            state = "done" if isinstance(one, Discard) else "waiting"
+            state = "done" if isinstance(one, Discard | Again) else "waiting"
         rows.append(row_of(one, state))
     return sorted([*rows, *_rollbacks(lake, dataset), *_erasures(lake, dataset)], key=lambda row: str(row["at"]))
+
+
+def _brought(decision: Decision, *, newest: bool) -> bool:
+    """Whether a published batch carries out a decision that its commit record does not name by this number."""
+    return isinstance(decision, OWN_BATCH) or (newest and isinstance(decision, Release | Skip))
 
 
 def row_of(one: Decision, state: str) -> dict[str, Any]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
-from onefold.decisions import AcceptGap, Decision
+from onefold.decisions import AcceptGap, Decision, Undone
 from onefold.dedup.documents import Producers, Staged, staged_key
-from onefold.errors import decide_by
+from onefold.errors import decide_by, take_up_by
 from onefold.generation import Generation
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
@@ -22,12 +22,12 @@ from onefold.publish.publish import find_published
 from onefold.quality.documents import AUDIT, CheckResult, GateResult
 from onefold.report.causes import Explained, causes_of
 from onefold.report.decisions import in_force
+from onefold.report.status import Status, status_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Highest, Upserted
 
 _Told = TypeVar("_Told", Accepted | None, Decision | None)
-Status = Literal["published", "red", "unpublished"]
 
 
 class LandedLine(BaseModel):
@@ -110,6 +110,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     results = (lake.get(lake_keys.attempt(dataset, batch, attempt, step), GateResult) for step in judged if attempt)
     gate = next(filter(None, results), None)
     record = lake.get(lake_keys.record(dataset, attempt), CommitRecord) if attempt else None
+    decision = published.decision if published else in_force(lake, dataset, batch, latest)
     records = staged.objects if staged else {}
     counted = staged.records if staged else None
     if plan.origin:
@@ -127,8 +128,8 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         batch=batch,
         interval=plan.interval,
         attempt=attempt,
-        status="published" if published else ("red" if gate and not gate.green else "unpublished"),
-        why=_why(dataset, batch, published is not None, gate, upserted, manifest),
+        status=status_of(decision, gate, published=published is not None),
+        why=[] if published else _why(dataset, batch, decision, gate, upserted, manifest),
         notes=[
             *_of_rebuild(lake, dataset),
             *plan.notes,
@@ -139,7 +140,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
                 else []
             ),
         ],
-        decision=_shown(dataset, published.decision if published else in_force(lake, dataset, batch, latest)),
+        decision=_shown(dataset, decision),
         snapshot=published.snapshot if published else None,
         landed=landed,
         replayed=replayed or 0,
@@ -190,13 +191,17 @@ def _of_rebuild(lake: Lake, dataset: Dataset) -> list[str]:
 def _why(
     dataset: Dataset,
     batch: str,
-    published: bool,
+    decision: Decision | None,
     gate: GateResult | None,
     upserted: Upserted | None,
     manifest: Manifest | None,
 ) -> list[str]:
-    if published:
-        return []
+    if isinstance(decision, Undone):
+        return [
+            f"Readers see the table as it was after batch {decision.to}. This batch is landed and kept, and no run "
+            "takes it up before an operator decides.",
+            take_up_by(dataset.name, batch),
+        ]
     if gate and not gate.green:
         return [
             *gate.failures(),

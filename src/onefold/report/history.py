@@ -22,6 +22,7 @@ from onefold.lake import Lake
 from onefold.landing.plan import Interval, is_decided
 from onefold.offsets import Present, Range, TopicPartition, minus
 from onefold.quality.documents import CheckResult
+from onefold.report.status import Status
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
@@ -48,7 +49,7 @@ class Entry(BaseModel):
     etag: str = Field(description="Of the report's JSON that it was read from; empty: there is none")
     written: AwareDatetime = Field(description="When its report was")
     committed: AwareDatetime | None = Field(default=None, description="As in the report")
-    status: Literal["published", "red", "unpublished", "damaged"]
+    status: Status | Literal["damaged"]
     page: bool = Field(default=True, description="Whether there is a page to lead to")
     interval: Interval | None = None
     decision: str = Field(
@@ -99,7 +100,7 @@ class Told(BaseModel):
 
     dataset: str
     batch: str
-    status: Literal["published", "red", "unpublished"]
+    status: Status
     written: AwareDatetime
     committed: AwareDatetime | None = None
     interval: Interval | None

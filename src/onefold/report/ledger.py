@@ -23,6 +23,7 @@ from onefold.landing.plan import read_plan, taken_plans
 from onefold.offsets import Coverage, TopicPartition, merged
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import in_force
+from onefold.report.status import status_of
 from onefold.tables import state as S
 from onefold.tables.names import STAGING
 from onefold.upsert.commit_record import CommitRecord, chain
@@ -79,9 +80,10 @@ def _not_published(dataset: Dataset, batch: str) -> UsageError:
 def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
 
-    One that a person has decided has a `decision` beside what every row has; a replay has `replayed` records, not
-    landed ones, and `replays`, the batch that rejected them; an accepted gap has `accepts`, its key and version;
-    one that forgets keys has `forgets`, their digests.
+    One that an operator has decided has a `decision` next to what every row has; one that was rolled back also has
+    `state`, which is `rolled_back`; a replay has `replayed` records, not landed ones, and `replays`, the batch that
+    rejected them; an accepted gap has `accepts`, its key and version; one that forgets keys has `forgets`, their
+    digests.
     """
     published = {record.batch: record for record in records_of(lake, dataset)}
     taken = taken_plans(lake, dataset.name)
@@ -103,6 +105,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         upserted = record or latest
         decision = record.decision if record else in_force(lake, dataset, plan.batch, latest)
         counts = upserted.counts if upserted else {}
+        state = status_of(decision, gate, published=record is not None)
         interval = plan.interval.model_dump(mode="json") if plan.interval else None
         rows.append(
             {
@@ -115,6 +118,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             }
             | ({"replayed": upserted.replayed if upserted else None} if plan.origin else {})
             | plan.decides
+            | ({"state": state} if state == "rolled_back" else {})
             | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
         )
     return rows

@@ -19,13 +19,14 @@ STATES = {
     "unfinished": "not finished",
     "decided": "red: decided, not run yet",
     "discarded": "discarded, not run again yet",
-    "rolled_back": "rolled back",
+    "rolled_back": "rolled back: waits for an operator",
     "published": "green: published",
 }
 """The states of a batch in words, those first that need an operator."""
 OPEN = ("unfinished", "decided", "discarded", "rolled_back")
-"""States in which records are landed that readers do not see, and no decision is needed."""
-_SETTLING = ("release", "skip", "discard")
+"""States in which records are landed that readers do not see, and that are no news: a step is still to be run, or an
+operator has rolled the batch back."""
+_SETTLING = ("release", "skip", "discard", "rolled_back", "again")
 """The kinds of decisions that settle a batch."""
 
 
@@ -204,8 +205,10 @@ def _batch(entry: Entry, decided: list[Decided]) -> Batch:
     )
     if entry.status == "damaged":
         return Batch(entry, "damaged", last)
-    if undone:
-        return Batch(entry, "rolled_back", undone)
+    if undone or entry.status == "rolled_back":
+        if last and last.kind != "rolled_back" and last.at > (undone.at if undone else entry.written):
+            return Batch(entry, "discarded" if last.kind == "discard" else "unfinished", last)
+        return Batch(entry, "rolled_back", undone or last)
     if entry.status == "published":
         return Batch(entry, "published", last)
     if entry.status == "red":

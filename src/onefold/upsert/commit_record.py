@@ -16,6 +16,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Standing
 from onefold.errors import LandedBytesMissingError
+from onefold.generation import Generation
 from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
@@ -66,6 +67,18 @@ def chain(lake: Lake, dataset: Dataset, head: str, generation: str | None = None
             raise LandedBytesMissingError(name, key, "the commit record is gone")
         yield record
         name = record.parent
+
+
+def published_chain(lake: Lake, dataset: Dataset) -> Iterator[CommitRecord]:
+    """The commit records of the table that readers see, newest first, also while a rebuild folds another generation.
+
+    Raises:
+        LandedBytesMissingError: a record of the chain is gone from the lake.
+    """
+    published = lake.get(lake_keys.generation(dataset), Generation)
+    table = find_state(lake, dataset, published.generation) if published else None
+    if published and table:
+        yield from chain(lake, dataset, table.main.record, published.generation)
 
 
 def published_record(lake: Lake, dataset: Dataset, head: str, batch: str) -> CommitRecord | None:

@@ -198,6 +198,18 @@ def _take_plans_before_they_are_landed(original: Any) -> Any:
     return taken_plans
 
 
+def _undo_nothing(original: Any) -> Any:
+    del original
+    return lambda log: None
+
+
+def _obey_what_was_undone(original: Any) -> Any:
+    def standing(log: Any) -> Any:
+        return original([decision for decision in log if decision.kind not in ("rolled_back", "again")])
+
+    return standing
+
+
 def _refuse_a_plan_that_exists(original: Any) -> Any:
     def put_plan(lake: Any, plan: Any) -> Any:
         from onefold.errors import UsageError
@@ -514,6 +526,15 @@ FAULTS: dict[str, Fault] = {
         )
         for (verdict, reason), (function, test) in REASONS.items()
     },
+    "a run undoes a rollback": Fault(
+        "rolled_back", "log.undone", "What a rollback undid waits for no one.",
+        "tests/unit/test_rolled_back.py::test_it_waits_and_no_run_nor_rebuild_takes_it_up", _undo_nothing,
+    ),
+    "an old release counts after a rollback": Fault(
+        "rolled_back", "log.standing", "A rollback overrules no decision.",
+        "tests/unit/test_rolled_back.py::test_a_rollback_overrules_what_was_decided_before[release]",
+        _obey_what_was_undone,
+    ),
     "exit code 0 is lost": Fault(
         "exit code 0", "run_command", "Nothing to do ends as an error.",
         "tests/process/test_runs.py::test_nothing_new_ends_with_0_and_no_change", _swallow(0),
