@@ -112,6 +112,8 @@ def _filtered_by(dataset: Dataset) -> Compiled:
     null = _is_any_null(dataset)
     wanted = compile_expression(parse(text))
     unwanted = ~F.coalesce(wanted.value, never)
+    # A delete need not have what the filter asks for: it leaves only where the filter says no.
+    unwanted = F.when(deletes_of(dataset).value, ~F.coalesce(wanted.value, F.lit(True))).otherwise(unwanted)
     if all(path.root != "value" for path in paths(parse(text))):
         return Compiled(unwanted, wanted.failed)
     of_tombstone = compile_expression(_unasked(parse(text)))
@@ -136,7 +138,8 @@ def _failed(given: Compiled, place: str, text: str | None) -> Column:
 
 
 def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str]) -> Column:
-    """The first reason that applies; the filter's own fields are judged before it, all others only behind it."""
+    """The first reason that applies; the filter's own fields are judged before it, all others only after it. Of a
+    delete no field but the filter's is judged, and none need be there."""
     filter_fields = {path.name for path in paths(parse(dataset.source.filter))} if dataset.source.filter else set()
 
     def problem(name: str) -> Column:
@@ -144,7 +147,11 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
         value = F.col(_GIVEN.format(name) if keyed else name)
         return reader.problem(name, replace(kind, nullable=True) if keyed else kind, value)
 
-    asked = [problem(name) for name in dataset.fields if name in filter_fields]
+    def problem_of_filter(name: str) -> Column:
+        found = problem(name)
+        return F.when(~F.col(DELETED) | (found["reason"] != Reason.MISSING_FIELD), found)
+
+    asked = [problem_of_filter(name) for name in dataset.fields if name in filter_fields]
     others = [problem(name) for name in dataset.fields if name not in {*filter_fields, *forgiven}]
     if dataset.value.schema_changes == "quarantine":
         others.append(_unknown(reader.unknown_names()))
