@@ -17,7 +17,7 @@ from tests.support.planted.faults import FAULTS
 from tests.support.planted.plant import NoSuchFunctionError, module_of
 
 PROJECT = Path(__file__).parents[2]
-REASONS = {"null_value", "tombstone", "incomparable_version", "key_mismatch"}
+REASONS = {"null_value", "tombstone", "incomparable_version", "key_mismatch", "hide", "filter"}
 LAWS = {f"L{number}" for number in range(1, 9)}
 
 

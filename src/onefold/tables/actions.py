@@ -6,11 +6,12 @@ row for each row of the base that changes, too (`onefold.folding.upsert_contiguo
 that does.
 
 The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
-`_hash`, `_compared` (with `apply.compare`), `_message_id` (where declared), `_state` (live | deleted), `_quarantine`,
-the key's columns, the value's fields. With guard contiguous it has `_is_delete`, too, and next to the row of a key a
-row for each version of it that is held. In mode increment (`onefold.folding.increment`) it has an entry a message id
-(`_state` entry) and a sum a key (live), with `_entries` and the columns that are added to. Next to them it has the
-rejected records (`onefold.upsert.quarantine`): no key, `_state` quarantined.
+`_hash`, `_compared` (with `apply.compare`), `_message_id` (where declared), `_state` (live | deleted | hidden),
+`_quarantine`, the key's columns, the value's fields. With guard contiguous it has `_is_delete` (and with `target.where`
+`_is_hidden`), too, and next to the row of a key a row for each version of it that is held. In mode increment
+(`onefold.folding.increment`) it has an entry a message id (`_state` entry) and a sum a key (live), with `_entries` and
+the columns that are added to. Next to them it has the rejected records (`onefold.upsert.quarantine`): no key, `_state`
+quarantined.
 
 In both, as in staging, `_order` and other structs lie flat, a column a part: `_order_timestamp`, …
 (`onefold.spark.flat_structs`).
@@ -18,8 +19,8 @@ In both, as in staging, `_order` and other structs lie flat, a column a part: `_
 
 ACTION, SCOPE, WON, COVERED, STATE = "_action", "_scope", "_won", "_covered", "_state"
 BECOMES = "_becomes"
-"""Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted, held,
-entry."""
+"""Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted,
+hidden, held, entry."""
 ENTRIES = "_entries"
 """Mode increment: of a sum, the messages that it is made of."""
 QUARANTINE = "_quarantine"

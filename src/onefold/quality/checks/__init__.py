@@ -88,6 +88,7 @@ _ROWS = (
     Check("rejected_rate", "rejected rate", measure=rates.rejected_rate),
     Check("mostly_rejected", "rejected records, of a batch of any size", measure=rates.mostly_rejected),
     Check("rejected_deletes", "rejected deletes", measure=rates.rejected_deletes),
+    Check("filtered_newer", "filtered records that are newer than their row", measure=rates.filtered_newer),
     Check("freshness", "age of the newest record, seconds", measure=freshness.age),
     Check("held_age", "age of the oldest held record, seconds", measure=held.age),
     Check("held_records", "records held", measure=held.count),
