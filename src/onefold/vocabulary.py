@@ -44,6 +44,7 @@ class Reason(StrEnum):
     UPDATE = "update"
     REPLACE = "replace"
     DELETE = "delete"
+    HIDE = "hide"
     ADD = "add"
     FOLDED = "folded"
     POSITION = "position"
@@ -110,6 +111,7 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(v.APPLIED, r.UPDATE, "a newer version of a row"),
         Outcome(v.APPLIED, r.REPLACE, "takes the place of a row of the same version, as the dataset declares for ties"),
         Outcome(v.APPLIED, r.DELETE, "deletes its key, and remembers the version"),
+        Outcome(v.APPLIED, r.HIDE, "a newer version of a row, which `target.where` hides from readers"),
         Outcome(v.APPLIED, r.ADD, "adds to its row's sum"),
         Outcome(v.APPLIED, r.FOLDED, "a link of an unbroken chain of versions"),
         Outcome(v.DUPLICATE, r.POSITION, "the same position once more"),
@@ -230,6 +232,7 @@ class RowState(_Word):
 
     LIVE = "live", "readers see it; in mode increment it is a sum"
     DELETED = "deleted", "the key is deleted"
+    HIDDEN = "hidden", "the newest version of a key, which `target.where` hides from readers"
     HELD = "held", "a version above a gap"
     ENTRY = "entry", "a message in the ledger"
     QUARANTINED = "quarantined", "a rejected record; it has no key"

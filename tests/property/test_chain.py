@@ -21,7 +21,7 @@ from tests.support.fold import Table, fold, key_of, order_of
 from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
 
 VERDICTS = {
-    "applied": {"insert", "update", "replace", "delete", "folded"},
+    "applied": {"insert", "update", "replace", "delete", "hide", "folded"},
     "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
     "superseded": {"stored", "same_version", "backwards"},
     "conflict": {"inconsistent_position", "same_version"},
@@ -60,9 +60,7 @@ def test_L1_heads_and_held_rows_are_a_function_of_the_set(chained: Chained) -> N
     wrong = []
     for arrival, table in chained.pairs:
         heads, held = oracle.chain(arrival.log, rules_of(chained.dataset))
-        states = {one: "deleted" if one.deleted else "live" for one in heads.values()} | dict.fromkeys(
-            held.values(), "held"
-        )
+        states = {one: oracle.state(one) for one in heads.values()} | dict.fromkeys(held.values(), "held")
         expected = {(key_of(arrival.name, one), one.version): (one.order, state) for one, state in states.items()}
         found: Any = {place: (order_of(row), row[S.STATE]) for place, row in table.rows.items()}
         if expected != found:

@@ -110,6 +110,11 @@ DATASETS: dict[str, dict[str, Any]] = {
     "text key": {
         "apply": {"mode": "upsert", "key": ["key"], "version": {"from": "offset"}, "delete_when": "tombstone"}
     },
+    "filtered deletes": {
+        "key": {"format": "json"},
+        "apply": {"mode": "upsert", "key": ["key"], "version": {"from": "offset"}, "delete_when": "s = 'x' or b"},
+        "filter": "id = 7 or header.m = '1'",
+    },
     "strict": {"identity": {"business_key": ["id"]}, "schema_changes": "quarantine"},
 }
 

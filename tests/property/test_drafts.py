@@ -54,7 +54,7 @@ def test_what_a_draft_takes_for_good_is_read(seed: int) -> None:
         for index, message in enumerate(opened.messages):
             if message.value is not None and index not in chosen.rejected:
                 faults = fields_of(message.record.value, kinds, places, None)[1]
-                assert faults == [], [(str(kinds[name]), places[name], message.value) for name in faults]
+                assert faults == [], [(name, str(kinds.get(name)), message.value) for name in faults]
                 made += 1
     assert made > 0, "hardly any log is refused: else this would prove nothing"
 

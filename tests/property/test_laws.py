@@ -40,7 +40,7 @@ from tests.support.oracle import Decoded, Rules
 Cases = list[tuple[list[int], int]]
 MakeDataset = Callable[..., Dataset]
 VERDICTS = {
-    "applied": {"insert", "update", "replace", "delete"},
+    "applied": {"insert", "update", "replace", "delete", "hide"},
     "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
     "superseded": {"in_batch", "stored", "same_version", "backwards"},
     "conflict": {"inconsistent_position", "same_version", "same_identity"},
@@ -238,7 +238,8 @@ def _arrivals(drawn: Cases, dataset: Dataset) -> list[Arrival]:
 def _expected(arrival: Arrival, rules: Rules) -> dict[bytes, Any]:
     table = oracle.rows(arrival.log, rules).values()
     return {
-        key_of(arrival.name, one): (one.order, one.whole, one.version, one.message_id, one.deleted) for one in table
+        key_of(arrival.name, one): (one.order, one.whole, one.version, one.message_id, oracle.state(one))
+        for one in table
     }
 
 
@@ -247,7 +248,7 @@ def _found(table: Table) -> dict[bytes, Any]:
 
 
 def _columns(row: Row) -> tuple[Any, ...]:
-    return order_of(row), row[CONTENT], row.get(C.VERSION), row.get(C.MESSAGE_ID), row[S.STATE] == "deleted"
+    return order_of(row), row[CONTENT], row.get(C.VERSION), row.get(C.MESSAGE_ID), row[S.STATE]
 
 
 def _none_wrong(wrong: Iterable[tuple[Any, Any, Any]]) -> None:

@@ -330,6 +330,55 @@ def test_the_filter_is_asked_before_required_fields_but_not_before_its_own(
     assert {value: (rows[repr(value)][FILTERED], _rejection(rows[repr(value)])) for value in FILTER} == FILTER
 
 
+FILTER_OF_DELETES: dict[bytes, tuple[bool, tuple[str, str] | None]] = {
+    b'{"op": "u", "region": "eu", "amount": 1}': (False, None),
+    b'{"op": "u", "amount": 1}': (True, ("missing_field", "region is absent")),
+    b'{"op": "u", "region": "eu"}': (False, ("missing_field", "amount is absent")),
+    b'{"op": "d", "region": "eu"}': (False, None),
+    b'{"op": "d"}': (False, None),
+    b'{"op": "d", "region": null}': (False, None),
+    b'{"op": "d", "region": "us"}': (True, None),
+    b'{"op": "d", "region": 5}': (False, ("wrong_type", "region: wanted string, found BIGINT 5")),
+}
+"""Each value: whether the filter `region = 'eu'` leaves it out, and why it is rejected."""
+
+
+def test_a_delete_needs_no_other_field_and_is_left_out_only_where_the_filter_says_no(
+    spark: SparkSession, dataset: MakeDataset
+) -> None:
+    apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": "offset"}, "delete_when": "op = 'd'"}
+    made = dataset(
+        source=dataset().source.model_dump() | {"filter": "value.region = 'eu'"},
+        key={"format": "json"},
+        value={"fields": {"op": "string", "region": "string", "amount": "long"}},
+        identity={},
+        apply=apply,
+    )
+    records = [record(repr(value), value, key_bytes=KEY) for value in FILTER_OF_DELETES]
+    rows = _by_case(decode(envelope(spark, records), made))
+    found = {value: (rows[repr(value)][FILTERED], _rejection(rows[repr(value)])) for value in FILTER_OF_DELETES}
+    assert found == FILTER_OF_DELETES
+
+
+def test_a_filter_of_headers_leaves_no_delete_out_that_has_none(spark: SparkSession, dataset: MakeDataset) -> None:
+    """A tombstone that a client sends without headers deletes its key; one of another kind does not."""
+    made = dataset(
+        source=dataset().source.model_dump() | {"filter": "header.kind = 'a'"},
+        key={"format": "json"},
+        value={"fields": {"note": "string"}},
+        identity={},
+        apply={"mode": "upsert", "key": ["key.id"], "version": {"from": "offset"}, "delete_when": "tombstone"},
+    )
+    cases = {
+        (value, kind): value is not None or kind == "b" for value in (None, b'{"note": "x"}') for kind in (None, "b")
+    }
+    records = [
+        record(repr(case), case[0], key_bytes=KEY, headers=[("kind", case[1])] if case[1] else []) for case in cases
+    ]
+    rows = _by_case(decode(envelope(spark, records), made).drop("_headers"))
+    assert {case: rows[repr(case)][FILTERED] for case in cases} == cases
+
+
 CASTS: dict[tuple[str | None, str | None], tuple[Any, ...]] = {
     # (header kind, header v): by each filter (filtered, rejected); by each delete_when (deletes, rejected)
     ("x", "4"): (*((False, None),) * 2, *((True, None),) * 2),

@@ -111,6 +111,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
             C.MESSAGE_ID: record.message_id,
             C.BUSINESS_KEY: record.business_key,
             C.DELETED: record.deleted,
+            C.HIDDEN: record.hidden,
             REJECTED: {"reason": record.rejected, "detail": "said so"} if record.rejected else None,
             FILTERED: record.filtered,
             E.FATE: None,
@@ -133,6 +134,7 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
         **_compared(dataset),
         **_levels(dataset),
         C.DELETED: pa.bool_(),
+        **_hidden(dataset),
         REJECTED: pa.struct([("reason", pa.string()), ("detail", pa.string())]),
         FILTERED: pa.bool_(),
         E.FATE: pa.string(),
@@ -146,7 +148,7 @@ def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataF
     """State tables of all cases, as one."""
     levels = _levels(dataset)
     own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), S.STATE: pa.string(), CONTENT: pa.string()}
-    chained = {C.DELETED: pa.bool_()} if dataset.apply.HOLDS else {}
+    chained = {C.DELETED: pa.bool_(), **_hidden(dataset)} if dataset.apply.HOLDS else {}
     return _frame(session, rows, own | _compared(dataset) | levels | chained)
 
 
@@ -169,6 +171,10 @@ def _compared(dataset: Dataset) -> dict[str, pa.DataType]:
     return {C.COMPARED: pa.binary()} if dataset.excepted else {}
 
 
+def _hidden(dataset: Dataset) -> dict[str, pa.DataType]:
+    return {C.HIDDEN: pa.bool_()} if dataset.where else {}
+
+
 def _levels(dataset: Dataset) -> dict[str, pa.DataType]:
     version = {C.VERSION: pa.int64()} if dataset.apply.mode == "upsert" else {}
     producer = pa.struct([("name", pa.string()), ("epoch", pa.int32()), ("sequence", pa.int64())])
@@ -186,9 +192,14 @@ def _apply(table: Table, judged: list[Row]) -> None:
     table.judged.append(judged)
     for row in (row for row in judged if row[U.ACTION]):
         assert (row[U.ACTION] == "update") is (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
-        table.rows[row[C.KEY]] = row | {S.STATE: "deleted" if row[C.DELETED] else "live"}
+        table.rows[row[C.KEY]] = row | {S.STATE: state_of(row)}
     usable = (row for row in judged if row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]
+
+
+def state_of(row: Row) -> str:
+    """The state of the row that an action makes."""
+    return "deleted" if row[C.DELETED] else "hidden" if row.get(C.HIDDEN) else "live"
 
 
 def _link(table: Table, judged: list[Row]) -> None:

@@ -32,6 +32,7 @@ ROUNDS = 4
 """Batches at most that a log arrives in; those of all cases with one number go through one Spark job."""
 
 _UPSERT_KEYS = {"key": {"format": "json"}, "value": {"fields": {"v": "string?", "sent_at": "string?"}}}
+_HIDES = {"target": {"table": "tests.things", "buckets": 2, "where": "v = 'x'"}}
 _COMPARE = {"compare": {"except": ["sent_at"]}}
 _PRODUCER = {"name": "header.p", "sequence": "header.s"}
 _IDENTITY = {"producer": _PRODUCER, "message_id": "header.m", "business_key": ["header.b"]}
@@ -55,11 +56,13 @@ KINDS: dict[str, dict[str, object]] = {
         "apply": {"mode": "append", **_COMPARE},
     },
     "upsert, sent_at excepted": _upsert("conflict", **_COMPARE),
+    "upsert, rows hidden": _upsert("last") | _HIDES,
 }
 """Both modes, every deciding level, every tie, and fields that do not count, as keys of a dataset file."""
 CHAINS: dict[str, dict[str, object]] = {
     **{f"contiguous, tie {tie}": _upsert(tie, "contiguous") for tie in ("conflict", "last", "first")},
     "contiguous, sent_at excepted": _upsert("conflict", "contiguous", **_COMPARE),
+    "contiguous, rows hidden": _upsert("last", "contiguous") | _HIDES,
 }
 """Guard contiguous, with every tie, and with fields that do not count."""
 
@@ -111,6 +114,7 @@ def decoded(number: int, dataset: Dataset) -> Decoded:
         message_id=message_id if "message_id" in rules_of(dataset).narrow else None,
         business_key=business_key if "business_key" in rules_of(dataset).narrow else None,
         deleted=deleted,
+        hidden=dataset.where is not None and content == "y" and not deleted,
         rejected=rejected,
         filtered=fate == "filtered" and rejected is None,
     )
@@ -159,7 +163,7 @@ def with_second_contents(log: tuple[Decoded, ...], seed: int) -> tuple[Decoded, 
     twins = [
         replace(one, sent="2" if one.sent == "1" else "1")
         if one.sent and rng.random() < 0.5
-        else replace(one, content=others[one.content], deleted=False)
+        else replace(one, content=others[one.content], deleted=False, hidden=False)
         for one in chosen
     ]
     return log + tuple(twins)

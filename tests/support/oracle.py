@@ -19,7 +19,7 @@ Order = tuple[int, str, str, int, int, int]
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """A record behind decoding. `key` is what a row is keyed by: of append, the deciding identity. `sent`: what it says
-    that does not count when two contents are compared."""
+    that does not count when two contents are compared. `hidden`: what it says is not what readers are to see."""
 
     position: tuple[str, str, int, int, int]
     timestamp: int | None = None
@@ -31,6 +31,7 @@ class Decoded:
     message_id: str | None = None
     business_key: str | None = None
     deleted: bool = False
+    hidden: bool = False
     rejected: str | None = None
     filtered: bool = False
 
@@ -117,7 +118,12 @@ def chain(
 
 def live(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
     """The rows that readers see."""
-    return {key: record for key, record in rows(records, rules).items() if not record.deleted}
+    return {key: record for key, record in rows(records, rules).items() if state(record) == "live"}
+
+
+def state(record: Decoded) -> str:
+    """The state of the row that a record makes."""
+    return "deleted" if record.deleted else "hidden" if record.hidden else "live"
 
 
 def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:

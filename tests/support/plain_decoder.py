@@ -118,7 +118,7 @@ class Decoder:
         if value is None and deletes != "tombstone":
             raise RefusedError("null_value")
         deleted = value is None or (deletes not in (None, "tombstone") and self._is_true(deletes, value))
-        if value is not None and self.filter and not self._is_true(self.filter, value):
+        if value is not None and self.filter and not self._lets_in(value, deleted):
             return Decoded(position, raw.timestamp, filtered=True)
         row = {} if value is None else self._row(raw, value, deleted)
         for part in self.apply.get("key", ()):
@@ -219,6 +219,12 @@ class Decoder:
         if self.version != [part] or self.fields.get(part) != "timestamp" or raw.timestamp is None:
             return False
         return datetime.fromisoformat(said) - EPOCH > timedelta(days=1, milliseconds=raw.timestamp)
+
+    def _lets_in(self, value: dict[str, Any], deleted: bool) -> bool:
+        """Whether the filter does; a delete may lack the field that it asks for."""
+        assert self.filter
+        asked = self.filter.partition(" ")[0]
+        return self._is_true(self.filter, value) or (deleted and value.get(asked) is None)
 
     @staticmethod
     def _is_true(condition: str, value: dict[str, Any]) -> bool:

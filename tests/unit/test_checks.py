@@ -41,8 +41,8 @@ RELEASED = {
     "unique_keys", "no_nulls", "no_regressions", "actions_applied", "row_count", "same_columns", "sums_of_entries",
     "quarantine_complete", "nothing_forgotten_left", "unique_key_digest", "unique_key_columns", "key_not_null",
     "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
-    "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "freshness", "held_age", "held_records",
-    "backwards_rate", "timestamp_ahead",
+    "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "filtered_newer", "freshness",
+    "held_age", "held_records", "backwards_rate", "timestamp_ahead",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -65,7 +65,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
         "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
-        "ahead": [], "conflicts": [],
+        "ahead": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -283,6 +283,24 @@ def test_only_versions_at_exact_positions_go_backwards(dataset: MakeDataset) -> 
     inexact = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}}
     assert apply_check(CHECKS["backwards_rate"], facts(dataset())) is None
     assert apply_check(CHECKS["backwards_rate"], facts(dataset(**COUNTER, source=inexact))) is None
+
+
+def test_filtered_records_that_are_newer_are_named_and_the_condition_on_rows_is_proposed(dataset: MakeDataset) -> None:
+    def filtered(text: str, **more: Any) -> BranchFacts:
+        source = dataset().source.model_dump() | {"filter": text}
+        return facts(dataset(**UPSERT | {"source": source} | more), filtered_newer=2)
+
+    result = find("filtered_newer", replace(filtered("id = 'x'"), first_filtered=["key k at t-0@3"]))
+    assert (result.status, result.expected, result.first) == ("failed", "at most 0", ["key k at t-0@3"])
+    assert "target.where" in result.way_out
+    assert result.waivable
+    allowed = filtered("key = 'x'", quality={"max_filtered_newer": 2}, key={"format": "string"})
+    assert find("filtered_newer", allowed).status == "passed"
+    for exempt in ("header.kind = 'x'", "partition = 1 and offset > 3", "topic = 't' or timestamp is null"):
+        assert apply_check(CHECKS["filtered_newer"], filtered(exempt)) is None
+    assert apply_check(CHECKS["filtered_newer"], facts(dataset(**UPSERT))) is None, "nothing is filtered"
+    append = dataset(source=dataset().source.model_dump() | {"filter": "id = 'x'"})
+    assert apply_check(CHECKS["filtered_newer"], facts(append)) is None, "nothing of an append has versions"
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,15 @@ def test_a_plain_mistake_is_told_before_what_is_not_built(write: Write) -> None:
     assert not isinstance(raised.value, NotSupportedYetError)
 
 
+WHERE = "buckets: 8}"
 REFUSED = [
+    (
+        "rows of an append are hidden",
+        WHERE,
+        "buckets: 8, where: \"type = 'entry'\"}",
+        "target.where",
+        "only mode upsert hides rows, for in mode append no later record takes the place of a row",
+    ),
     ("the name is another", "name: entries", "name: others", "name", "must be that of the file, 'entries'"),
     ("no name", "name: entries\n", "", "name", "must be that of the file"),
     ("no source", "    layout: kcat\n", "", "source.exports.layout", "Field required"),
@@ -533,6 +541,51 @@ def test_a_tombstone_holds_neither_value_nor_version(write: Write, change: tuple
     upsert = changed(*change, UPSERT)
     with pytest.raises(InvalidDatasetError, match=f"apply.delete_when: tombstone needs (the )?{said}"):
         load_dataset(write(changed("  mode: append\n", upsert)))
+
+
+@pytest.mark.parametrize("guard", [UPSERT, CHAIN])
+@pytest.mark.parametrize("where", ["type = 'entry'", "key.id = 'a' or amount > 3", "value.at is null"])
+def test_a_condition_hides_rows_by_their_fields_and_their_key(write: Write, guard: str, where: str) -> None:
+    text = changed("  mode: append\n", guard)
+    shown = load_dataset(write(text.replace(WHERE, f'buckets: 8, where: "{where}"}}')))
+    assert shown.target.where == where
+    assert shown.generation != load_dataset(write(text)).generation, "another condition shows other rows"
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("header.type = 'entry'", "reads header.type, which rows do not keep"),
+        ("header.type = 'entry'", "apply.key; write value.type"),
+        ("id = 'a'", "reads id, which is no field of value.fields; write key.id"),
+        ("tpye = 'entry'", "reads tpye, which no row has (did you mean type?)"),
+        ("key.transfer = 'a'", "apply.key; write value.transfer"),
+        ("partition = 1", "reads partition, which rows do not keep"),
+        ("type", "takes a string? for a condition"),
+    ],
+)  # fmt: skip
+def test_a_condition_on_what_no_row_keeps_is_refused_with_the_nearest_spelling(
+    write: Write, where: str, said: str
+) -> None:
+    text = changed("  mode: append\n", UPSERT)
+    with pytest.raises(InvalidDatasetError) as raised:
+        load_dataset(write(text.replace(WHERE, f'buckets: 8, where: "{where}"}}')))
+    assert said in raised.value.problem
+
+
+@pytest.mark.parametrize(("mode", "filtered"), [("  mode: append\n", "type = 'a'"), (UPSERT, "header.a = 'a'")])
+def test_a_limit_of_newer_records_belongs_to_a_filter_that_can_leave_some_out(
+    write: Write, mode: str, filtered: str
+) -> None:
+    text = changed("  mode: append\n", mode, changed("value.type = 'entry'", filtered))
+    with pytest.raises(InvalidDatasetError, match="max_filtered_newer: it counts in mode upsert"):
+        load_dataset(write(changed("max_duplicate_rate: 0.30", "max_filtered_newer: 2", text)))
+
+
+def test_rows_of_sums_are_not_hidden(write: Write) -> None:
+    text = changed(WHERE, 'buckets: 8, where: "amount > 3"}', INCREMENT)
+    with pytest.raises(InvalidDatasetError, match="only mode upsert hides rows, for in mode increment"):
+        load_dataset(write(text))
 
 
 def test_what_a_null_value_means_may_be_said_in_a_word(write: Write) -> None:

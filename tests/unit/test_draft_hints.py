@@ -36,6 +36,12 @@ def test_a_compacted_topic_is_an_upsert_whose_tombstones_delete_though_the_sampl
     assert "delete_when" not in text_of(drafted(accounts(), LIVE))
 
 
+def test_a_draft_says_what_the_two_conditions_are_for_where_rows_change() -> None:
+    assert "source.filter says which records belong to the table" in notes(drafted(accounts(), LIVE, compacted=True))
+    events = [record(n, {"event_id": f"e-{n}", "n": n}, b"k-%d" % n) for n in range(9)]
+    assert "source.filter" not in notes(drafted(events, LIVE))
+
+
 def test_a_compacted_topic_with_tombstones_says_both() -> None:
     draft = drafted([*accounts(), record(8, None, {"account_id": "a-1"})], LIVE, compacted=True)
     assert entry(draft, "apply.mode")[1] == "the topic is compacted, 1 tombstone: a null value deletes its key"

@@ -96,7 +96,8 @@ def test_exit_codes_are_those_of_the_help() -> None:
         "ClientSettingsError": 2, "AuditRedError": 3,
         "GateRedError": 3, "ForeignCommitError": 3, "DataLossError": 4, "LandedBytesMissingError": 4,
         "ContentionError": 5, "ExportColumnError": 2, "UnreadableObjectError": 4,
-        "RolledBackError": 2, "NotWaivableError": 3, "NotProvedError": 3, "RepeatedKeysError": 3, "DecidedMeanwhileError": 5,
+        "RolledBackError": 2,
+        "NotWaivableError": 3, "NotProvedError": 3, "RepeatedKeysError": 3, "DecidedMeanwhileError": 5,
         "ErasureDisturbedError": 5,
     }  # fmt: skip
     assert {kind.__name__: kind.exit_code for kind in KINDS if kind.exit_code != 1} == wanted

@@ -129,6 +129,19 @@ def test_notes_say_what_may_surprise(dataset: MakeDataset) -> None:
     assert notes_of(dataset()) == []
 
 
+@pytest.mark.parametrize(("filtered", "noted"), [("b = 'x'", True), ("key.id != 'x'", True), ("header.k = 'x'", False)])
+def test_a_note_says_what_a_filter_is_for_where_it_may_leave_newer_versions_out(
+    dataset: MakeDataset, filtered: str, noted: bool
+) -> None:
+    made = dataset(
+        source=dataset().source.model_dump() | {"filter": filtered},
+        key={"format": "json"},
+        value={"fields": {"b": "string"}},
+        apply=UPSERT | {"version": {"from": "long(header.v)"}},
+    )
+    assert [note for note in notes_of(made) if "belongs in target.where" in note] == notes_of(made)[: int(noted)]
+
+
 def test_a_key_that_is_a_field_too_is_one_column(dataset: MakeDataset) -> None:
     given = {"key": {"format": "json"}, "apply": UPSERT | {"version": {"from": "offset"}}}
     made = dataset(**given, value={"fields": {"id": "long", "owner": "string?"}})

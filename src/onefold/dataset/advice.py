@@ -22,6 +22,11 @@ def notes_of(dataset: Dataset) -> list[str]:
         kind = dataset.type_of(tree)
         if kind is None or kind.name == "string":
             found.append(f"apply.version: {text} is text, and text is compared letter by letter: v10 is before v9")
+    if dataset.watches_filter:
+        found.append(
+            "source.filter: a version that it leaves out changes no row; it is for what never changes about a row. A "
+            "condition on what changes, such as a status, belongs in target.where"
+        )
     optional = [name for name, kind in dataset.fields.items() if kind.nullable and name not in dataset.keyed_fields]
     if optional:
         more = f" and {len(optional) - 3} more" if len(optional) > 3 else ""

@@ -22,6 +22,7 @@ from onefold.dataset.expressions import (
     parse,
     parts,
     paths,
+    paths_without,
     used,
 )
 from onefold.dataset.expressions import Literal as LiteralValue
@@ -60,6 +61,7 @@ def check_declaration(dataset: Declaration) -> None:
                 f"{place}: {text!r} is the same for every record; name what a record has, such as a field, a header "
                 "or its key"
             )
+    _check_where(dataset)
     for place, text in dataset.expressions():
         if meanings := two_meanings(text, dataset.fields):
             written, first, second = meanings
@@ -84,10 +86,39 @@ def check_declaration(dataset: Declaration) -> None:
     _check_masks(dataset)
 
 
+def _check_where(dataset: Declaration) -> None:
+    """A row is hidden by what it has: its fields and the columns of its key."""
+    text = dataset.target.where
+    if text is None:
+        return
+    if not dataset.apply.HIDES:
+        raise ValueError(
+            f"target.where: only mode upsert hides rows, for in mode {dataset.apply.mode} no later record takes the "
+            "place of a row. Say in source.filter which records belong to the dataset"
+        )
+    of_key = dict(zip(dataset.apply.key_parts, dataset.apply.key or (), strict=True))
+    spellings = {next(iter(paths(tree))).column: part for tree, part in of_key.items() if any(paths(tree))}
+    spellings |= {name: f"value.{name}" for name in dataset.fields}
+    for path in paths_without(parse(text), of_key):
+        name = path.name or path.root
+        if path.root == "value" and name in dataset.fields:
+            continue
+        if path.root == "value" and name not in spellings:
+            raise ValueError(f"target.where: {text!r} reads {name}, which no row has{nearest(name, spellings)}")
+        instead = f"; write {spellings[name]}" if name in spellings else nearest(name, spellings)
+        if path.root == "value":
+            raise ValueError(f"target.where: {text!r} reads {name}, which is no field of value.fields{instead}")
+        read = f"{path.root}.{path.name}" if path.name else path.root
+        raise ValueError(
+            f"target.where: {text!r} reads {read}, which rows do not keep; it may read fields and parts of "
+            f"apply.key{instead}"
+        )
+
+
 def _check_kinds(dataset: Declaration, place: str, text: str) -> None:
     """Refuses what Spark would refuse, or try to cast by itself, record by record."""
     tree = parse(text)
-    conditions = [tree] if place in ("source.filter", "apply.delete_when") else []
+    conditions = [tree] if place in ("source.filter", "apply.delete_when", "target.where") else []
     for part in parts(tree):
         match part:
             case Compare(_, left, right):
@@ -162,6 +193,10 @@ def _check_limits(dataset: Declaration) -> None:
         raise ValueError(
             "quality.max_backwards_rate: only versions (mode upsert) go backwards, and only in a source whose records "
             "carry their offsets"
+        )
+    if dataset.quality.max_filtered_newer is not None and not dataset.watches_filter:
+        raise ValueError(
+            "quality.max_filtered_newer: it counts in mode upsert where source.filter reads the value or the key"
         )
 
 

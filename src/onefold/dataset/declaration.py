@@ -90,6 +90,7 @@ class Declaration(Model):
         found += [("identity.business_key", text) for text in self.identity.business_key or ()]
         found += [("identity.within", self.identity.within)]
         found += self.apply.expressions()
+        found += [("target.where", self.target.where)]
         return [(place, text) for place, text in found if text is not None]
 
     def type_of(self, expression: Expression) -> FieldType | None:
@@ -236,6 +237,18 @@ class Declaration(Model):
         return [parse(text) for text in self.identity.business_key or ()]
 
     @cached_property
+    def where(self) -> Expression | None:
+        """Which rows readers see; None: all."""
+        return parse(self.target.where) if self.target.where else None
+
+    @cached_property
+    def watches_filter(self) -> bool:
+        """Whether a record that the filter leaves out may be a newer version of a row: the mode has versions, and the
+        filter reads what changes from version to version, and not the log or headers alone."""
+        asked = paths(parse(self.source.filter)) if self.source.filter else ()
+        return self.apply.HIDES and any(path.root in ("value", "key") for path in asked)
+
+    @cached_property
     def within(self) -> Expression | None:
         """The period that is part of the identity and bounds a look-up; the tables are partitioned by it."""
         return parse(self.identity.within) if self.identity.within else None
@@ -286,7 +299,8 @@ class Declaration(Model):
     @cached_property
     def bound_fields(self) -> dict[str, str]:
         """The fields that must count when two contents are compared, each with the key of the file that uses it: parts
-        of the key, the version, an identity, the period, what is added, and what says that a record deletes."""
+        of the key, the version, an identity, the period, what is added, what says that a record deletes, and what hides
+        a row."""
         used = [(path, place) for place, text in self.expressions() for path in paths(parse(text))]
         bound = {path.name: place for path, place in used if path.root == "value" and place != "source.filter"}
         return bound | dict.fromkeys(self.keyed_fields, "apply.key")

@@ -8,7 +8,7 @@ name may be quoted: `header."x:trace"`. What a tree means for Spark is `onefold.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -315,3 +315,13 @@ def calls(expression: Expression) -> Iterator[Call]:
 def paths(expression: Expression) -> Iterator[Path]:
     """Every reference in a tree."""
     return (part for part in parts(expression) if isinstance(part, Path))
+
+
+def paths_without(expression: Expression, known: Collection[Expression]) -> Iterator[Path]:
+    """Every reference in a tree that is in none of its parts that are `known`."""
+    if expression in known:
+        return
+    if isinstance(expression, Path):
+        yield expression
+    for term in _terms(expression):
+        yield from paths_without(term, known)

@@ -23,7 +23,8 @@ RULES_CHANGED = {
     2: "whole numbers and decimals may have an exponent, times may leave out seconds and have zeros behind the "
     "microseconds; text with half of a surrogate pair is rejected; bytes that nothing reads reject nothing; an offset "
     "as a version is compared within one partition; a version that is a time and lies too far after the record's log "
-    "timestamp (apply.version.max_ahead) is rejected",
+    "timestamp (apply.version.max_ahead) is rejected; a delete needs its key, its version and its period only, and "
+    "a filter leaves it out only where it is false",
 }
 """By number, what these rules do otherwise than those before."""
 
@@ -55,6 +56,7 @@ class Dataset(Declaration):
             "identity": self.identity.model_dump(exclude_none=True),
             "apply": self.apply.model_dump(exclude_none=True, by_alias=True),
             "buckets": self.target.buckets,
+            **({"target.where": self.target.where} if self.target.where else {}),
             "table_layout": LAYOUT,
             "rules": RULES,
         }

@@ -93,6 +93,7 @@ def _with_texts(given: Any, change: Callable[[str], str]) -> Any:
 
     made = dict(given)
     made["source"] = section(given.get("source"), "filter")
+    made["target"] = section(given.get("target"), "where")
     made["identity"] = section(given.get("identity", {}), "producer", "message_id", "business_key", "within")
     applied = section(given.get("apply"), "key", "add")
     if isinstance(applied, dict):

@@ -144,6 +144,9 @@ class Target(Model):
 
     table: str = Field(pattern=r"^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$", description="namespace.name")
     buckets: int = Field(default=8, ge=1, le=4096, description="Buckets of the key's digest")
+    where: ExpressionText | None = Field(
+        default=None, description="upsert: which rows readers see; another row is hidden until a later version shows it"
+    )
 
     @field_validator("table")
     @classmethod
@@ -177,6 +180,9 @@ class Quality(Model):
         default=None,
         ge=0,
         description="upsert: rejected records that delete, and null values that delete_when does not cover; usually 0",
+    )
+    max_filtered_newer: int | None = Field(
+        default=None, ge=0, description="upsert: filtered records that are newer than the row of their key; usually 0"
     )
     max_conflicts: int = Field(default=0, ge=0)
     max_backwards_rate: Rate | None = Field(

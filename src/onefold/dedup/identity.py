@@ -16,16 +16,16 @@ from onefold.folding.strategy import folding_of
 from onefold.records import envelope as E
 from onefold.tables import staging as C
 from onefold.values.canonical import content_hash, key_digest, key_text
-from onefold.values.decode import FILTERED, REJECTED
+from onefold.values.decode import FILTERED, LEFT_OUT, REJECTED
 from onefold.values.expressions import compile_expression
 from onefold.values.format import KEY_TEXT, KEY_VARIANT
-from onefold.values.rejection import REJECTED_TYPE, Compiled, cast_failed, unusable
+from onefold.values.rejection import REJECTED_TYPE, Compiled, cast_failed, failed_in, unusable
 from onefold.vocabulary import Level, Reason
 
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
-    """Add `_key`, `_version`, `_order`, `_hash` (and `_compared`), the narrower levels and the key's columns to
-    decoded records.
+    """Add `_key`, `_version`, `_order`, `_hash` (and `_compared`, `_is_hidden`, `_null_key`, `_filtered_key`), the
+    narrower levels and the key's columns to decoded records.
 
     A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
     """
@@ -47,6 +47,10 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
             given = [_unless_blank(given[0]), *given[1:]] if given and level in _NAMED_AT else given
             columns[C.LEVELS[level]] = _producer(dataset, given) if level == Level.PRODUCER else _level(level, given)
             candidates += [cast_failed(part, level) for part in given]
+    if dataset.where:
+        shown = compile_expression(dataset.where)
+        columns[C.HIDDEN] = ~F.col(C.DELETED) & ~F.coalesce(shown.value, F.lit(False))
+        candidates.append(F.when(~F.col(C.DELETED), failed_in(shown, "target.where", dataset.target.where)))
     # Only what is wanted, and what the log counts as a record, is judged by its identity.
     unjudged = F.col(FILTERED) | F.col(E.FATE).isNotNull()
     judged = F.when(unjudged, F.col(REJECTED)).otherwise(F.coalesce(*candidates))
@@ -56,16 +60,22 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     usable = F.col(REJECTED).isNull() & ~unjudged
     # Where no wider identity is declared, the position is the key.
     identity = [key.value for key in keys] or [F.col(name) for name in E.POSITION]
-    named = {C.KEY: key_digest(key_text(part) for part in identity)}
+    digest = key_digest(key_text(part) for part in identity)
+    readable = reduce(Column.__and__, (one.isNotNull() for one in identity))
+    left_out = F.lit(False)
+    if LEFT_OUT in decoded.columns:  # what it is a version of, though it takes no part in the fold
+        versioned = F.coalesce(*refused).isNull() & F.col(E.FATE).isNull() & F.col(REJECTED).isNull()
+        left_out = F.col(LEFT_OUT) & versioned & readable
+    added = {C.KEY: F.when(usable, digest), C.HASH: content_of(dataset)}
+    if LEFT_OUT in decoded.columns:
+        added[C.FILTERED_KEY] = F.when(left_out, digest)
     if dataset.within:
-        named[C.WITHIN] = identity[-1]
-    added = {name: F.when(usable, of) for name, of in named.items()} | {C.HASH: content_of(dataset)}
+        added[C.WITHIN] = F.when(usable | left_out, identity[-1])
     if dataset.apply.DELETES:
-        readable = reduce(Column.__and__, (one.isNotNull() for one in identity))
-        added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == Reason.NULL_VALUE) & readable, named[C.KEY])
+        added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == Reason.NULL_VALUE) & readable, digest)
     if dataset.excepted:
         added[C.COMPARED] = content_of(dataset, excepted=dataset.excepted)
-    return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT)
+    return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT, LEFT_OUT)
 
 
 def content_of(dataset: Dataset, excepted: Collection[str] = ()) -> Column:

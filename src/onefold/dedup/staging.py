@@ -54,7 +54,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     if C.CONTESTED in judged.columns:  # whatever became of what stands there, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    optional = (C.COMPARED, C.WITHIN, C.VERSION, C.TIED, C.NULL_KEY, *C.LEVELS.values())
+    optional = (C.HIDDEN, C.COMPARED, C.WITHIN, C.VERSION, C.TIED, C.NULL_KEY, C.FILTERED_KEY, *C.LEVELS.values())
     own += [name for name in optional if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
@@ -73,7 +73,19 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     identified = identified.withColumns(
         {name: F.when(refused, F.col(name)) for name in (E.KEY_BYTES, E.VALUE_BYTES, E.HEADERS)}
     )
-    own = [C.KEY, C.WITHIN, C.NULL_KEY, C.ORDER, C.HASH, C.COMPARED, C.DELETED, C.VERSION, *C.LEVELS.values()]
+    own = [
+        C.KEY,
+        C.WITHIN,
+        C.NULL_KEY,
+        C.FILTERED_KEY,
+        C.ORDER,
+        C.HASH,
+        C.COMPARED,
+        C.DELETED,
+        C.HIDDEN,
+        C.VERSION,
+        *C.LEVELS.values(),
+    ]
     own += [FILTERED, REJECTED, C.CONTESTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     told = (*E.TOTAL_ORDER, E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)  # other columns say it
@@ -96,7 +108,8 @@ def without_bytes(rows: DataFrame) -> DataFrame:
 
 def periods_of(staged: DataFrame) -> list[str]:
     """Where the periods begin that the keys of a staged batch lie in."""
-    return sorted(row[0] for row in staged.select(F.col(C.WITHIN).cast("string")).distinct().collect() if row[0])
+    keyed = staged.where(F.col(C.KEY).isNotNull())
+    return sorted(row[0] for row in keyed.select(F.col(C.WITHIN).cast("string")).distinct().collect() if row[0])
 
 
 def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, table: str) -> tuple[Staged, bool]:

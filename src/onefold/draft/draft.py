@@ -70,6 +70,12 @@ def draft_dataset(name: str, source: Topics | Export, sample: Sample, table: str
     return _File(name, source, sample, choices).draft(table)
 
 
+_WHICH_ROWS = (
+    'where: "…" here says which rows readers see, by fields that change, such as a status; source.filter says which '
+    "records belong to the table, by what never changes about a row"
+)
+
+
 class _File:
     """The file, key by key."""
 
@@ -90,6 +96,8 @@ class _File:
         entries += self._identity()
         entries += self._applying()
         target = table or f"{_namespace(self.sample.topics)}.{self.name}"
+        if isinstance(self.choices.applied, Upsert):
+            entries.append(Entry(("target",), None, _WHICH_ROWS))
         entries.append(Entry(("target",), mapped(table=scalar(target), buckets="8")))
         entries += self._quality()
         return Draft(self._head(), tuple(entries))

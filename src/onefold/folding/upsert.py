@@ -40,7 +40,8 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
     retry = again.isNotNull() & f.same
     fresh = (
         F.when(F.col(C.DELETED), Reason.DELETE)
-        .when(~f.has | (F.col(U.BASE + S.STATE) == RowState.DELETED), Reason.INSERT)
+        .when(is_hidden(dataset), Reason.HIDE)
+        .when(~f.has | (F.col(U.BASE + S.STATE) != RowState.LIVE), Reason.INSERT)
         .otherwise(Reason.UPDATE)
     )
     inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)
@@ -99,6 +100,11 @@ def version_in(dataset: Dataset) -> Version:
     """The version that the file declares, as the mode requires."""
     assert dataset.apply.version
     return dataset.apply.version
+
+
+def is_hidden(dataset: Dataset) -> Column:
+    """Whether readers do not see the row that a record makes, which is no delete."""
+    return F.col(C.HIDDEN) if dataset.where else F.lit(False)
 
 
 class Fold(Folding):
@@ -201,6 +207,10 @@ class Fold(Folding):
         """The table's row of another version of the key, and of other content, has the same narrow identity."""
         other_version = F.col(C.VERSION) != F.col(U.BASE + C.VERSION)
         return finding(self.dataset, f.same_levels, f.has & other_version & ~f.same)
+
+    def state_of_row(self) -> Column:
+        """Deleted, hidden or live."""
+        return F.when(is_hidden(self.dataset), RowState.HIDDEN).otherwise(super().state_of_row())
 
     def row_columns(self) -> list[str]:
         """The version."""

@@ -3,7 +3,7 @@
 The row of a key is the winner at version n, where n ends the unbroken run from `first` on; or, where a gap was accepted
 (`onefold.decisions.accepted_gaps`), from the highest version that is there and needs none before it. Winners above a
 gap are *held*: rows of the state table that readers do not see. So the table has of each key at most one row that is
-live or deleted (its *head*), and at most one held row a version above it; all of it is a function of the set of
+live, deleted or hidden (its *head*), and at most one held row a version above it; all of it is a function of the set of
 records.
 
 What is judged are the batch's winners together with the head and the held rows of their keys: one window by key, in the
@@ -25,7 +25,7 @@ from onefold.folding.backwards import lies_behind
 from onefold.folding.levels import finding, narrowest, same_levels
 from onefold.folding.strategy import BASE_VERSION, Faults, Narrow, Place, as_it_lies
 from onefold.folding.ties import answered, in_order, is_before_winner, reason_of, verdict_of
-from onefold.folding.upsert import version_in
+from onefold.folding.upsert import is_hidden, version_in
 from onefold.folding.witness import witness_in
 from onefold.tables import actions as U
 from onefold.tables import staging as C
@@ -34,8 +34,8 @@ from onefold.values.canonical import same_content
 from onefold.values.rejection import rejected
 from onefold.vocabulary import Action, Reason, RowState, Scope, Verdict
 
-HEADS = (RowState.LIVE, RowState.DELETED)
-"""States of the row that a key has for readers."""
+HEADS = (RowState.LIVE, RowState.DELETED, RowState.HIDDEN)
+"""States of the row that ends a key's unbroken run."""
 
 
 class Fold(upsert.Fold):
@@ -43,7 +43,7 @@ class Fold(upsert.Fold):
 
     EVERY_VERSION = True  # each is a link of its key's chain
     MEETS_KEYS_ALONE = False
-    KEPT = (C.DELETED,)
+    KEPT = (C.DELETED, C.HIDDEN)
 
     def own_columns(self) -> tuple[dict[str, Column], list[Column]]:
         """The version, which is not below the first of a key."""
@@ -59,7 +59,8 @@ class Fold(upsert.Fold):
         levels = [name for name in C.LEVELS.values() if name in state.columns]
         content = dict.fromkeys((C.HASH, C.compared(self.dataset)))
         by = C.row_key(self.dataset)
-        return state.select(*by, C.VERSION, C.ORDER, *content, C.DELETED, S.STATE, *levels)
+        kept = [name for name in self.KEPT if name in state.columns]
+        return state.select(*by, C.VERSION, C.ORDER, *content, *kept, S.STATE, *levels)
 
     def judge(
         self,
@@ -209,11 +210,15 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     at_end, above = version == end, version > end
     fresh = (
         F.when(F.col(C.DELETED), Reason.DELETE)
+        .when(is_hidden(dataset), Reason.HIDE)
         .when(has_head & (head["state"] == RowState.LIVE), Reason.UPDATE)
         .otherwise(Reason.INSERT)
     )
     becomes = (
-        F.when(above, RowState.HELD).when(F.col(C.DELETED), RowState.DELETED).otherwise(RowState.LIVE)
+        F.when(above, RowState.HELD)
+        .when(F.col(C.DELETED), RowState.DELETED)
+        .when(is_hidden(dataset), RowState.HIDDEN)
+        .otherwise(RowState.LIVE)
     )  # of a row that is the head, or stays above a gap
 
     # Of the batch.

@@ -45,13 +45,17 @@ def doc_of(dataset: Dataset) -> str:
         only=f", only records with `{_cell(dataset.source.filter)}`" if dataset.source.filter else "",
         deciding=_deciding(dataset),
         narrower=f" (reasons named by {', '.join(narrower)})" if narrower else "",
-        mode=dataset.apply.mode + dataset.apply.sentence(),
+        mode=dataset.apply.mode + dataset.apply.sentence() + _shown(dataset),
         schedule=_schedule(dataset),
         owner=dataset.owner or "-",
         checks=", ".join(_checks(dataset)),
         export="" if dataset.source.kafka else " The parameter `export` reads one folder instead.",
         link=dataset_link(dataset.name),
     )
+
+
+def _shown(dataset: Dataset) -> str:
+    return f"; readers see rows with `{_cell(dataset.target.where)}`" if dataset.target.where else ""
 
 
 def _deciding(dataset: Dataset) -> str:

@@ -31,7 +31,7 @@ from onefold.quality.checks import WARNING
 from onefold.quality.documents import GateResult
 from onefold.vocabulary import Reason, Verdict
 
-WRITES = (Reason.INSERT, Reason.UPDATE, Reason.REPLACE, Reason.DELETE, Reason.ADD)
+WRITES = (Reason.INSERT, Reason.UPDATE, Reason.REPLACE, Reason.DELETE, Reason.HIDE, Reason.ADD)
 """Reasons of `applied` that change a row."""
 
 

@@ -37,9 +37,9 @@ from onefold.vocabulary import Reason
 
 _FAULTS, _NAMED = "_wrong", "_named"
 """While records are decoded: the names of what cannot be used, and the key's JSON."""
-_VALUE, _UNKNOWN, _KEY, _UNLIKE = "(value)", "(unknown)", "(key)", "({} of the key)"
+_VALUE, _UNKNOWN, _KEY, _UNLIKE, _LEFT_OUT = "(value)", "(unknown)", "(key)", "({} of the key)", "({} is absent)"
 """Among the faults: the value as a whole; a name that the file does not know; the key; a field that is not what the key
-says, or of which the key has no value of its type."""
+says, or of which the key has no value of its type; a field that a value must have and has not."""
 _ABSENT: Any = ...
 """What is not there; in every process the same."""
 _Given = TypeVar("_Given")
@@ -61,6 +61,10 @@ class WrongError(Exception):
     """A value is not of its declared type."""
 
 
+class LeftOutError(WrongError):
+    """A required part of a value is absent."""
+
+
 def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ()) -> DataFrame:
     """What `onefold.values.decode.decode` adds to the envelope. A rejected record says only that it is one."""
     made = {name: T.DataType.fromDDL(kind.sql) for name, kind in dataset.fields.items()}
@@ -76,14 +80,16 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
 def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     """As a run judges, in fewer words: what is filtered and rejected is neither used."""
     asked = [(place, path) for place, text in dataset.expressions() for path in paths(parse(text))]
-    of_filter = {path.name for place, path in asked if place == "source.filter"}
+    of_filter = [path.name for place, path in asked if place == "source.filter"]
     headers = [unreadable_header(path.name) for _, path in asked if path.root == "header"]
     faults = F.col(_FAULTS)
 
     def any_of(names: Iterable[str]) -> Column:
         return F.arrays_overlap(faults, F.array(*map(F.lit, names)).cast("array<string>"))
 
-    rest = any_of([_UNKNOWN, *(name for name in dataset.fields if name not in forgiven)])
+    judged = [name for name in dataset.fields if name not in forgiven]
+    rest = any_of([_UNKNOWN, *judged, *map(_LEFT_OUT.format, judged)])
+    left_out = ~F.col(DELETED) & any_of(map(_LEFT_OUT.format, of_filter))
     unlike_key = any_of(map(_UNLIKE.format, dataset.keyed_fields))
     wanted = deletes_of(dataset).failed | unlike_key | (~F.col(DELETED) & rest)
     of_null = F.lit(dataset.apply.delete_when != "tombstone")
@@ -92,7 +98,9 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
         F.lit(uses_key(dataset)) & any_of([_KEY]),
         *(one.isNotNull() for one in headers),
         filtered_of(dataset).failed,
-        F.when(F.col(TOMBSTONE), of_null).otherwise(any_of([_VALUE, *of_filter]) | (~F.col(FILTERED) & wanted)),
+        F.when(F.col(TOMBSTONE), of_null).otherwise(
+            any_of([_VALUE, *of_filter]) | left_out | (~F.col(FILTERED) & wanted)
+        ),
     ]
     is_wrong = F.coalesce(reduce(Column.__or__, (F.coalesce(one, F.lit(False)) for one in wrong)), F.lit(False))
     return F.when(F.col(E.FATE).isNull() & is_wrong, rejected(Reason.UNDECODABLE, "decoded again, it cannot be used"))
@@ -211,7 +219,7 @@ def _at(value: Any, names: Iterable[str]) -> Any:
 def fields_of(
     data: bytes | None, fields: dict[str, FieldType], places: dict[str, list[Place]], known: frozenset[str] | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a value, and the names of those that cannot be used.
+    """The fields of a value, and its faults: the names of fields that cannot be used, `_LEFT_OUT` of absent ones.
 
     Args:
         data: the value, or null.
@@ -229,6 +237,8 @@ def fields_of(
         given = next((one for place in places[name] if (one := _at(value, place)) is not _ABSENT), _ABSENT)
         try:
             row[name] = _typed(given, kind)
+        except LeftOutError:
+            faults.append(_LEFT_OUT.format(name))
         except WrongError:
             faults.append(name)
     return row, faults
@@ -241,7 +251,7 @@ def _typed(value: Any, kind: FieldType) -> Any:
     if value is _ABSENT:
         if kind.nullable:
             return None
-        raise WrongError
+        raise LeftOutError
     if value is None:
         return None
     match kind.name:

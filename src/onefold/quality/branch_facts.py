@@ -15,7 +15,9 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import HIDDEN, digest, masked, masked_json
 from onefold.decisions.accepted_gaps import links_of
+from onefold.dedup.staging import periods_of
 from onefold.folding.strategy import folding_of
+from onefold.folding.versions import are_apart
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
@@ -131,6 +133,7 @@ def gather_facts(
     manifest = manifest_of(lake, dataset, upserted.batch)
     interval = find_plan(lake, dataset, upserted.batch).interval
     held, oldest_held = held_rows(session, dataset, upserted.head) if dataset.apply.HOLDS else (None, None)
+    filtered, first_filtered = filtered_newer(session, dataset, upserted)
     facts = BranchFacts(
         dataset=dataset,
         upserted=upserted,
@@ -142,6 +145,8 @@ def gather_facts(
         held=held,
         oldest_held=oldest_held,
         first_held=(),
+        filtered_newer=filtered,
+        first_filtered=first_filtered,
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
         backwards=(),
         ahead=(),
@@ -214,7 +219,7 @@ def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) 
     """Some rejected deletes by key and position, and how many more there are."""
     text = F.substring(F.col(C.RAW_KEY).cast("string"), 1, 80)
     key = F.when(F.is_valid_utf8(text), text).otherwise(F.concat(F.lit("0x"), F.hex(F.substring(C.RAW_KEY, 1, 40))))
-    place = F.coalesce(_position(C.ORDER), F.concat_ws(":", E.OBJECT, E.LINE))
+    place = _place(C.ORDER)
     shown = F.lit(HIDDEN) if dataset.mask else F.coalesce(key, F.lit("null"))
     rows = _first(read_flat(session, upserted.actions).where(refused_delete(dataset)))
     named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).collect()]
@@ -245,10 +250,44 @@ def _first_ahead(session: SparkSession, dataset: Dataset, upserted: Upserted, no
     return _and_more(named, rows.count())
 
 
+def filtered_newer(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, list[str]]:
+    """How many records the filter left out that are newer than the live row that the branch has of their key, and some
+    of them by key and position. What an earlier batch covers was counted there.
+
+    Of the table only key, version and order are read, in the files of these records' buckets and periods (L8).
+    """
+    if not dataset.watches_filter or Verdict.FILTERED not in upserted.counts:
+        return 0, []
+    by, bucket = C.row_key(dataset), F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
+    actions = read_flat(session, upserted.actions).where(F.col(C.FILTERED_KEY).isNotNull() & ~F.col(U.COVERED))
+    left_out = actions.withColumn(C.KEY, F.col(C.FILTERED_KEY))
+    left_out = left_out.select(*by, C.VERSION, C.ORDER, _place(C.ORDER).alias(_PLACE))
+    rows = read_state(session, dataset, upserted.head, periods_of(left_out) if dataset.within else None)
+    rows = rows.where(bucket.isin([row[0] for row in left_out.select(bucket).distinct().collect()]))
+    rows = narrowed(rows.where(F.col(S.STATE) == RowState.LIVE), left_out, dataset, large=upserted.narrow)
+    shown = F.to_json(F.struct(*dataset.row_key_columns), {"ignoreNullFields": "false"})
+    of_row = [F.col(name).alias(U.BASE + name) for name in (C.VERSION, C.ORDER)]
+    met = left_out.join(rows.select(*by, *of_row, shown.alias(_SHOWN)), by)
+    apart = are_apart(F.lit(True), F.col(U.BASE + C.ORDER), dataset)
+    newer = met.where((F.col(C.VERSION) > F.col(U.BASE + C.VERSION)) & ~apart)
+    newer = newer.select(*_LOG, _SHOWN, _PLACE).distinct()  # an overlap of exports brings a record twice
+    count = newer.count()
+    first = newer.orderBy("topic", "partition", "offset", _PLACE).limit(NAMED).collect() if count else []
+    return count, _and_more([f"key {masked_json(dataset, row[_SHOWN])} at {row[_PLACE]}" for row in first], count)
+
+
+_LOG = [f"{C.ORDER}.{name}" for name in ("topic", "partition", "offset")]
+_PLACE, _SHOWN = "_fact_place", "_fact_key"
+
+
 def _first(rows: DataFrame) -> DataFrame:
     """The records of the actions that a check names, in the log's order."""
-    log = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
-    return rows.orderBy(*log, E.OBJECT, E.LINE).limit(NAMED)
+    return rows.orderBy(*_LOG, E.OBJECT, E.LINE).limit(NAMED)
+
+
+def _place(order: str) -> Column:
+    """Where a record is, as text: `TOPIC-PARTITION@OFFSET`, or object and line."""
+    return F.coalesce(_position(order), F.concat_ws(":", E.OBJECT, E.LINE))
 
 
 def _position(order: str) -> Column:

@@ -11,8 +11,8 @@ As in staging, `_order` and other structs lie flat, a column a part: `_order_tim
 
 ACTION, SCOPE, WON, COVERED = "_action", "_scope", "_won", "_covered"
 BECOMES = "_becomes"
-"""Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted, held,
-entry."""
+"""Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted,
+hidden, held, entry."""
 FINDING = "_finding"
 """struct<level, scope>: the narrow identity level at which the record is the same as a record of another key, or of
 another version with other content; null: none. A finding changes no verdict."""

@@ -12,11 +12,13 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_hash` | binary | SHA-256 of the content |
 | `_compared` | binary | with `apply.compare`: SHA-256 of the fields that count when two are compared |
 | `_is_delete` | boolean | the record deletes its key |
+| `_is_hidden` | boolean | with `target.where`: the record is no delete, and readers do not see the row that it makes |
 | `_producer` | struct | where known: name (or id), epoch (-1: none) and sequence for the record's partition |
 | `_message_id`, `_business_key` | string | where declared; of a business key the digest |
 | *fields* | | the key's columns, then the value's |
 | `_survivor` | boolean | it is the one record that its key has in this batch |
 | `_null_key` | binary | upsert: the key of a null value that `delete_when` does not cover; or null |
+| `_filtered_key` | binary | where `source.filter` may leave out newer versions: the key of a record that it left out |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to; of a beaten content, of the record that wins there |
 | `_tied` | boolean | upsert only: whether the record of its own version that it lost to is the survivor; or null |
@@ -46,7 +48,9 @@ LEVELS: dict[str, str] = {
 WITNESS = "_witness"
 TIED = "_tied"
 DELETED = "_is_delete"
+HIDDEN = "_is_hidden"
 NULL_KEY = "_null_key"
+FILTERED_KEY = "_filtered_key"
 CONTESTED = "_contested"
 """Behind `fold_positions`, not staged: order of the record that wins at a position with two contents, on every record
 that has a key there; null elsewhere."""

@@ -1,8 +1,9 @@
 """The columns that only the state table has.
 
 The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
-`_hash`, `_compared` (with `apply.compare`), `_message_id` (where declared), `_state` (live | deleted), `_quarantine`,
-the key's columns, the value's fields. With guard contiguous it has `_is_delete`, too, and next to the row of a key a
+`_hash`, `_compared` (with `apply.compare`), `_message_id` (where declared), `_state` (live | deleted | hidden),
+`_quarantine`, the key's columns, the value's fields. With guard contiguous it has `_is_delete` (and with `target.where`
+`_is_hidden`), too, and next to the row of a key a
 row for each version of it that is held. In mode increment (`onefold.folding.increment`) it has an entry a message id
 (`_state` entry) and a sum a key (live), with `_entries` and the columns that are added to. Next to them it has the
 rejected records (`onefold.upsert.quarantine`): no key, `_state` quarantined.

@@ -68,7 +68,7 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
     keys = nulls.select(F.col(C.NULL_KEY).alias(C.KEY)).distinct()
     made = folding_of(dataset).makes_row()
     changed = actions.where(F.col(U.ACTION).isin(Action.INSERT, Action.UPDATE, Action.WAKE) & made)
-    stood = state.where(F.col(S.STATE).isin(RowState.LIVE, RowState.DELETED))
+    stood = state.where(F.col(S.STATE).isin(RowState.LIVE, RowState.DELETED, RowState.HIDDEN))
     found = nulls
     for name, rows, deleted in ((_NEW, changed, F.col(C.DELETED)), (_OLD, stood, F.col(S.STATE) == RowState.DELETED)):
         row = F.struct(F.col(C.ORDER).alias("order"), deleted.alias("deleted"))

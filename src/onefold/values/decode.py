@@ -17,7 +17,7 @@ from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
 from onefold.values.expressions import compile_expression, unreadable_header
 from onefold.values.format import ReadsValues, key_reader, value_reader
-from onefold.values.rejection import REJECTED_TYPE, Compiled, rejected
+from onefold.values.rejection import REJECTED_TYPE, Compiled, failed_in, rejected
 from onefold.values.text import of_text
 from onefold.vocabulary import Reason
 
@@ -25,6 +25,8 @@ REJECTED = "_rejected"
 """struct<reason: string, detail: string>, or null."""
 FILTERED = "_filtered"
 """Whether the dataset's filter declares the record not wanted."""
+LEFT_OUT = "_left_out"
+"""Whether `source.filter` does so; only where `Declaration.watches_filter`."""
 TOMBSTONE = "_tombstone"
 """Whether the value is null (an empty value is not)."""
 DELETED = "_is_delete"
@@ -37,8 +39,9 @@ _GIVEN = "_{}_given"
 def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ()) -> DataFrame:
     """From the envelope to typed fields.
 
-    Adds a column a declared field, the columns `REJECTED`, `FILTERED`, `TOMBSTONE`, `DELETED`, and those of the key for
-    expressions. Takes none away and drops no row. What is wrong with `forgiven` fields rejects no record.
+    Adds a column a declared field, the columns `REJECTED`, `FILTERED`, `TOMBSTONE`, `DELETED`, where the filter is
+    watched `LEFT_OUT`, and those of the key for expressions. Takes none away and drops no row. What is wrong with
+    `forgiven` fields rejects no record.
     """
     value = value_reader(dataset)
     opened = value.opened(records).withColumn(TOMBSTONE, is_tombstone())
@@ -47,9 +50,10 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     fields = {name: value.field(name) for name in dataset.fields}
     given = {_GIVEN.format(name): fields[name] for name in dataset.keyed_fields}
     fields |= {name: _of_key(tree, dataset.fields[name]) for name, tree in dataset.keyed_fields.items()}
-    decided = opened.withColumns(fields | given).withColumns(
-        {DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value}
-    )
+    decisions = {DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value}
+    if dataset.watches_filter:
+        decisions[LEFT_OUT] = _filtered_by(dataset).value
+    decided = opened.withColumns(fields | given).withColumns(decisions)
     return decided.withColumn(REJECTED, _rejection(dataset, value, forgiven)).drop(*value.scratch, *given)
 
 
@@ -112,6 +116,8 @@ def _filtered_by(dataset: Dataset) -> Compiled:
     null = _is_any_null(dataset)
     wanted = compile_expression(parse(text))
     unwanted = ~F.coalesce(wanted.value, never)
+    # A delete need not have what the filter asks for: it leaves only where the filter says no.
+    unwanted = F.when(deletes_of(dataset).value, ~F.coalesce(wanted.value, F.lit(True))).otherwise(unwanted)
     if all(path.root != "value" for path in paths(parse(text))):
         return Compiled(unwanted, wanted.failed)
     of_tombstone = compile_expression(_unasked(parse(text)))
@@ -131,12 +137,9 @@ def _unasked(condition: Expression) -> Expression:
             return Literal(None) if asks else condition
 
 
-def _failed(given: Compiled, place: str, text: str | None) -> Column:
-    return F.when(given.failed, rejected(Reason.WRONG_TYPE, f"{place}: a cast fails in {text}"))
-
-
 def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str]) -> Column:
-    """The first reason that applies; the filter's own fields are judged before it, all others only behind it."""
+    """The first reason that applies; the filter's own fields are judged before it, all others only after it. Of a
+    delete no field but the filter's is judged, and none need be there."""
     filter_fields = {path.name for path in paths(parse(dataset.source.filter))} if dataset.source.filter else set()
 
     def problem(name: str) -> Column:
@@ -144,7 +147,11 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
         value = F.col(_GIVEN.format(name) if keyed else name)
         return reader.problem(name, replace(kind, nullable=True) if keyed else kind, value)
 
-    asked = [problem(name) for name in dataset.fields if name in filter_fields]
+    def problem_of_filter(name: str) -> Column:
+        found = problem(name)
+        return F.when(~F.col(DELETED) | (found["reason"] != Reason.MISSING_FIELD), found)
+
+    asked = [problem_of_filter(name) for name in dataset.fields if name in filter_fields]
     others = [problem(name) for name in dataset.fields if name not in {*filter_fields, *forgiven}]
     if dataset.value.schema_changes == "quarantine":
         others.append(_unknown(reader.unknown_names()))
@@ -152,8 +159,8 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     deleting = F.lit(dataset.apply.delete_when == "tombstone")
     null, named = _is_any_null(dataset), f"the value is {reader.null}"
     no_tombstone = F.when(deleting, f"{named}, which is no tombstone").otherwise(named)
-    filtered = _failed(filtered_of(dataset), "source.filter", dataset.source.filter)
-    deletes = _failed(deletes_of(dataset), "apply.delete_when", dataset.apply.delete_when)
+    filtered = failed_in(filtered_of(dataset), "source.filter", dataset.source.filter)
+    deletes = failed_in(deletes_of(dataset), "apply.delete_when", dataset.apply.delete_when)
     wanted = F.coalesce(deletes, *_mismatch(dataset), F.when(~F.col(DELETED), F.coalesce(none, *others)))
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED), wanted))
     other = _unreadable_else(dataset)

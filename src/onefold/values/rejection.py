@@ -45,6 +45,11 @@ def unusable(given: Compiled, reason: str, name: str) -> Column:
     return F.coalesce(cast_failed(given, name), F.when(given.value.isNull(), rejected(reason, f"{name} is {what}")))
 
 
+def failed_in(given: Compiled, place: str, text: str | None) -> Column:
+    """Why a condition, the `text` at a `place` of the dataset file, has no answer: a cast failed."""
+    return F.when(given.failed, rejected(Reason.WRONG_TYPE, f"{place}: a cast fails in {text}"))
+
+
 def cast_failed(given: Compiled, name: str) -> Column:
     """Why an expression's value, called `name`, has none: a cast failed."""
     return F.when(given.failed, rejected(Reason.WRONG_TYPE, f"{name} cannot be cast"))

@@ -155,6 +155,33 @@ def _allow_any_time(original: Any) -> Any:
     return lambda dataset: []
 
 
+def _hide_nothing(_original: Any) -> Any:
+    def is_hidden(_dataset: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        return F.lit(False)
+
+    return is_hidden
+
+
+def _compare_no_filtered_record(_original: Any) -> Any:
+    return lambda *_args: (0, [])
+
+
+def _filter_deletes_like_rows(_original: Any) -> Any:
+    def filtered_by(dataset: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        from onefold.dataset.expressions import parse
+        from onefold.values.expressions import compile_expression
+        from onefold.values.rejection import Compiled
+
+        wanted = compile_expression(parse(dataset.source.filter))
+        return Compiled(~F.coalesce(wanted.value, F.lit(False)), wanted.failed)
+
+    return filtered_by
+
+
 def _compare_offsets_of_partitions(original: Any) -> Any:
     def partition_of(order: Any) -> Any:
         from pyspark.sql import functions as F
@@ -501,6 +528,21 @@ FAULTS: dict[str, Fault] = {
         "control/tombstone", "nulls._made_later", "A null value is a tombstone wherever its key has a row.",
         "tests/spark/test_nulls.py::test_a_null_of_a_live_row_is_red_whatever_the_rate_and_names_its_key",
         _take_any_row_for_a_later_one,
+    ),
+    "a row that leaves stays": Fault(
+        "applied/hide", "upsert.is_hidden", "No row is hidden.",
+        "tests/spark/test_filters.py::test_a_row_that_no_longer_satisfies_the_condition_is_hidden_until_a_newer_version_does",
+        _hide_nothing,
+    ),
+    "filtered versions are not compared": Fault(
+        "filtered/filter", "branch_facts.filtered_newer", "No filtered record is newer than a row.",
+        "tests/spark/test_filters.py::test_a_newer_version_that_the_filter_leaves_out_is_red_and_named",
+        _compare_no_filtered_record,
+    ),
+    "a filter leaves deletes out": Fault(
+        "filtered/filter", "decode._filtered_by", "A delete without the field that the filter reads is filtered.",
+        "tests/spark/test_filters.py::test_a_delete_without_the_field_that_the_filter_reads_deletes",
+        _filter_deletes_like_rows,
     ),
     "offsets of all partitions compare": Fault(
         "conflict/incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",

@@ -49,6 +49,8 @@ class Apply(Model):
     """Whether the deciding identity is the key of what the table keeps; else `apply.key` is."""
     DELETES: ClassVar[bool] = False
     """Whether a record may delete a row."""
+    HIDES: ClassVar[bool] = False
+    """Whether a later version may hide a row from readers (`target.where`)."""
     HOLDS: ClassVar[bool] = False
     """Whether records wait in the table for earlier versions."""
     KEEPS_ENTRIES: ClassVar[bool] = False

@@ -26,6 +26,7 @@ class Upsert(Apply):
     NAME: ClassVar[str] = "upsert"
     KEYED_BY_IDENTITY: ClassVar[bool] = False
     DELETES: ClassVar[bool] = True
+    HIDES: ClassVar[bool] = True
     NEEDS_EVERY_RECORD: ClassVar[bool] = False
 
     @model_validator(mode="before")

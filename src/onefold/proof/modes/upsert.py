@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from onefold.dataset.modes.version import Version
 from onefold.proof.expected import Expected
 from onefold.tables import staging as C
+from onefold.vocabulary import RowState
 
 
 class Rows(Expected):
@@ -20,6 +21,14 @@ class Rows(Expected):
         """What orders the versions of a key."""
         assert self.dataset.apply.version
         return self.dataset.apply.version
+
+    def state(self) -> Column:
+        """Live, where it is no delete and `target.where` is true of it."""
+        if not self.dataset.where:
+            return super().state()
+        return F.when(F.col(C.DELETED), RowState.DELETED).otherwise(
+            F.when(F.col(C.HIDDEN), RowState.HIDDEN).otherwise(RowState.LIVE)
+        )
 
     def preference(self) -> list[Column]:
         """The version, the order, then the hash."""

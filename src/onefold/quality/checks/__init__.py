@@ -89,6 +89,7 @@ _ROWS = (
     Check("mostly_rejected", "rejected records, of a batch of any size", measure=rates.mostly_rejected),
     Check("rejected_deletes", "rejected deletes", measure=rates.rejected_deletes),
     Check("backwards_rate", "rate of versions that go backwards", measure=rates.backwards_rate),
+    Check("filtered_newer", "filtered records that are newer than their row", measure=rates.filtered_newer),
     Check("freshness", "age of the newest record, seconds", measure=freshness.age),
     Check("timestamp_ahead", "newest log timestamp ahead of the clock, seconds", measure=freshness.ahead),
     Check("held_age", "age of the oldest held record, seconds", measure=held.age),

@@ -55,6 +55,10 @@ class BranchFacts:
     """Timestamp of the oldest of them, milliseconds since 1970."""
     first_held: Sequence[str]
     """The oldest of them, by key and version; known only where a limit is exceeded."""
+    filtered_newer: int
+    """Records that the filter left out and that are newer than the live row of their key."""
+    first_filtered: Sequence[str]
+    """Some of them, by key and position."""
     rejected_deletes: Sequence[str]
     """Some rejected deletes, by key and position."""
     backwards: Sequence[str]

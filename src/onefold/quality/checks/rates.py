@@ -94,6 +94,22 @@ def backwards_rate(facts: BranchFacts) -> Measurement | None:
     )
 
 
+def filtered_newer(facts: BranchFacts) -> Measurement | None:
+    """Records that the filter left out, and whose key has a live row of a smaller version: readers see what is past."""
+    if not facts.dataset.watches_filter:
+        return None
+    return Measurement(
+        facts.filtered_newer,
+        facts.dataset.quality.max_filtered_newer or 0,
+        first=facts.first_filtered,
+        way_out=(
+            "source.filter leaves out newer versions of rows, and the rows stay as they were: move the part of the "
+            "condition that changes into target.where, which hides a row until a version satisfies it again, and "
+            "rebuild; source.filter is for what never changes about a row"
+        ),
+    )
+
+
 def compare_proposal(dataset: Dataset, shown: Sequence[dict[str, Any]]) -> str:
     """Which fields a dataset file can leave out of the comparison: those in which the two contents of each conflict
     that is shown differ. Nothing where they are many, where they decide, or where a content is not known."""
