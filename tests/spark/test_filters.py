@@ -18,7 +18,7 @@ from onefold.report.changes import changes_of
 from onefold.report.explain import explain
 from onefold.report.ledger import rows_of
 from onefold.tables.key_digest import digest_of_key
-from onefold.upsert.state import state_table
+from onefold.tables.names import state_table
 from tests.support.pipeline import Sent, export, run, tampered
 
 Fold = Callable[..., BatchRun]

@@ -84,7 +84,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "folding": (
         *_LAWS, "spark/test_survivors.py", "spark/test_judge.py", "spark/test_chain.py", "spark/test_increment.py",
         "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_compare.py", "spark/test_reuse.py",
-        "spark/test_situations.py", "spark/test_plans.py", "unit/test_modes.py",
+        "spark/test_situations.py", "spark/test_filters.py", "spark/test_plans.py", "unit/test_modes.py",
     ),
     "formats": ("unit/test_formats.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py", *_LAYOUTS),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
