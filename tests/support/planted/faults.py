@@ -498,11 +498,11 @@ FAULTS: dict[str, Fault] = {
         "tests/spark/test_situations.py::test_a_part_of_the_key_may_be_a_field_too", _let_the_key_win,
     ),
     "a run undoes a rollback": Fault(
-        "rolled_back", "log.undone", "What a rollback undid waits for nobody.",
+        "L1", "log.undone", "What a rollback undid waits for nobody.",
         "tests/unit/test_rolled_back.py::test_it_waits_and_no_run_nor_rebuild_takes_it_up", _undo_nothing,
     ),
     "an old release counts after a rollback": Fault(
-        "rolled_back", "log.standing", "A rollback overrules no decision.",
+        "L1", "log.standing", "A rollback overrules no decision.",
         "tests/unit/test_rolled_back.py::test_a_rollback_overrules_what_was_decided_before[release]",
         _obey_what_was_undone,
     ),
