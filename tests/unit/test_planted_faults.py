@@ -27,7 +27,7 @@ def test_each_law_exit_code_fault_point_verdict_and_reason_is_broken() -> None:
         f"exit code {code}" for code in re.findall(r"\b(\d+) (?=[a-z])", str(app.info.help).partition("codes:")[2])
     }
     assert len(codes) == 7
-    assert {fault.breaks for fault in FAULTS.values()} == LAWS | codes | set(FAULT_POINTS) | REASONS | {"rolled_back"}
+    assert {fault.breaks for fault in FAULTS.values()} == LAWS | codes | set(FAULT_POINTS) | REASONS
 
 
 @pytest.mark.parametrize("name", FAULTS)

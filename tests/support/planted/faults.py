@@ -569,11 +569,11 @@ FAULTS: dict[str, Fault] = {
         for (verdict, reason), (function, test) in REASONS.items()
     },
     "a run undoes a rollback": Fault(
-        "rolled_back", "log.undone", "What a rollback undid waits for no one.",
+        "L1", "log.undone", "What a rollback undid waits for no one.",
         "tests/unit/test_rolled_back.py::test_it_waits_and_no_run_nor_rebuild_takes_it_up", _undo_nothing,
     ),
     "an old release counts after a rollback": Fault(
-        "rolled_back", "log.standing", "A rollback overrules no decision.",
+        "L1", "log.standing", "A rollback overrules no decision.",
         "tests/unit/test_rolled_back.py::test_a_rollback_overrules_what_was_decided_before[release]",
         _obey_what_was_undone,
     ),
