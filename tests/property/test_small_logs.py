@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
 
 import pytest
 from pyspark.sql import SparkSession
@@ -131,10 +130,7 @@ def _stands(mine: Decoded, batch: Sequence[Decoded], standing: dict[object, Deco
     """What stands for a record's message behind its batch: the best of the batch, or the table's row where that is
     better, or where the batch's best is no row itself, for the batch has a newer version of the key."""
     of_key = [one for one in batch if one.key == mine.key]
-    best = reduce(
-        lambda one, other: other if rules.beats(other, one) else one,
-        (one for one in of_key if one.version == mine.version),
-    )
+    best = oracle.best([one for one in of_key if one.version == mine.version], batch, rules)
     row = standing.get(mine.key)
     if row is None or row.version != mine.version:
         return best

@@ -161,20 +161,20 @@ def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], 
         return Verdict(None, None)
     tied = [one for one in before if one.version == record.version] if rules.mode == "upsert" else before
     read_before = any(one.position == record.position for one in before)
-    if tied and (read_before or _best(tied, among, rules).content == record.content):
-        return Verdict("duplicate", _reason(record, tied, rules), _best(tied, among, rules).order)
+    if tied and (read_before or best(tied, among, rules).content == record.content):
+        return Verdict("duplicate", _reason(record, tied, rules), best(tied, among, rules).order)
     if rules.mode == "append":
-        return Verdict("conflict", "same_identity", _best(before, among, rules).order)
+        return Verdict("conflict", "same_identity", best(before, among, rules).order)
     for level in ("producer", "message_id"):
         sent_before = [one for one in before if same_at(level, one, record)]
-        if sent_before and _best(sent_before, among, rules).content == record.content:
-            return Verdict("duplicate", level, _best(sent_before, among, rules).order)
+        if sent_before and best(sent_before, among, rules).content == record.content:
+            return Verdict("duplicate", level, best(sent_before, among, rules).order)
     if ahead := _ahead(record, among, rules):
         return Verdict("superseded", "backwards", max(ahead, key=lambda one: (one.version, one.order)).order)
     if tied:
         verdict = "conflict" if rules.tie == "conflict" else "superseded"
-        return Verdict(verdict, "same_version", _best(tied, among, rules).order)
-    return Verdict("superseded", "in_batch", _best(before, among, rules).order)
+        return Verdict(verdict, "same_version", best(tied, among, rules).order)
+    return Verdict("superseded", "in_batch", best(before, among, rules).order)
 
 
 def goes_backwards(record: Decoded, other: Decoded, rules: Rules) -> bool:
@@ -200,7 +200,8 @@ def _precedes(one: Decoded, other: Decoded, among: Sequence[Decoded], rules: Rul
     return rules.beats(one, other)
 
 
-def _best(records: Sequence[Decoded], among: Sequence[Decoded], rules: Rules) -> Decoded:
+def best(records: Sequence[Decoded], among: Sequence[Decoded], rules: Rules) -> Decoded:
+    """Of records of a version the one that a batch, `among`, judges the others by."""
     return reduce(lambda one, other: other if _precedes(other, one, among, rules) else one, records)
 
 
