@@ -94,7 +94,7 @@ def test_a_row_that_no_longer_satisfies_the_condition_is_hidden_until_a_newer_ve
     done = fold(made, (2, "a", 3, {"region": "us"}), (3, "c", 1, {"region": "us"}), (4, "d", 1, {"region": None}))
     assert counts(done) == {"applied": {"hide": 3}}
     assert ids(lake, made) == ["b"]
-    assert counts(fold(made, (5, "a", 2, {"region": "eu"}))) == {"superseded": {"stored": 1}}
+    assert counts(fold(made, (5, "a", 2, {"region": "eu"}))) == {"superseded": {"backwards": 1}}
     assert ids(lake, made) == ["b"], "an older version does not bring the row back"
     done = fold(made, (6, "a", 4, {"region": "eu"}), (7, "c", 2, {"op": "d"}), (8, "b", 2, {"region": "eu"}))
     assert counts(done) == {"applied": {"insert": 1, "delete": 1, "update": 1}}
