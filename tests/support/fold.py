@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from onefold.dataset import Dataset
 from onefold.decisions.accepted_gaps import Link
 from onefold.dedup.survivors import judge_batch
-from onefold.folding.strategy import folding_of
+from onefold.folding.strategy import Placing, folding_of
 from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
@@ -77,7 +77,7 @@ def fold(
                 if at <= number
             ]
         folding = folding_of(dataset)
-        judged = folding.judge(rows, folding.base_columns(stood), links=links)
+        judged = folding.judge(rows, folding.base_columns(stood), Placing(links=links))
         found = judged.toArrow().to_pylist()
         by_case: dict[str, list[Row]] = {}
         for row in found:

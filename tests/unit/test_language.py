@@ -19,9 +19,11 @@ INSTEAD = {
     "nobody": "no one, nothing, unknown",
 }
 WORD = re.compile(rf"(?<![a-z])({'|'.join(INSTEAD)})(?![a-z])", re.IGNORECASE)
-WITH_IDIOMS = ("decisions", "dedup", "folding", "operations", "proof", "quality", "report", "upsert")
-"""Packages that still have some of the words. The list only gets shorter."""
-WITH_ONES = (*WITH_IDIOMS, "values", "vocabulary.py")
+RECORDED = ("stands: str | None", "stands=_place(", "every action stands on the branch")
+"""Words of documents that lakes hold already: a field of a proof, the earlier title of a check."""
+WITH_ONES = (
+    "decisions", "dedup", "folding", "operations", "proof", "quality", "report", "upsert", "values", "vocabulary.py",
+)  # fmt: skip
 """Packages that still have variables called `one`. The list only gets shorter."""
 
 Finder = Callable[[Path], Iterator[str]]
@@ -30,6 +32,8 @@ Finder = Callable[[Path], Iterator[str]]
 def idioms(text: str) -> Iterator[tuple[int, str]]:
     """The line of each such word in a source, and the word; in identifiers a word ends at an underscore."""
     for number, line in enumerate(text.splitlines(), start=1):
+        if any(recorded in line for recorded in RECORDED):
+            continue
         yield from ((number, found[1].lower()) for found in WORD.finditer(line))
 
 
@@ -59,17 +63,14 @@ def complaints(find: Finder, wanted: Callable[[str], bool]) -> list[str]:
     return [found for file in files if wanted(file.relative_to(ROOT).parts[0]) for found in find(file)]
 
 
-@pytest.mark.parametrize(("find", "not_swept"), [(idioms_in, WITH_IDIOMS), (ones_in, WITH_ONES)])
+@pytest.mark.parametrize(("find", "not_swept"), [(idioms_in, ()), (ones_in, WITH_ONES)])
 def test_the_code_is_in_plain_words(find: Finder, not_swept: tuple[str, ...]) -> None:
     assert complaints(find, lambda package: package not in not_swept) == []
 
 
-@pytest.mark.parametrize(
-    ("find", "package"),
-    [(idioms_in, package) for package in WITH_IDIOMS] + [(ones_in, package) for package in WITH_ONES],
-)
-def test_a_package_that_is_swept_is_not_listed_any_more(find: Finder, package: str) -> None:
-    assert complaints(find, lambda name: name == package), f"nothing is left in {package}: remove it from the list"
+@pytest.mark.parametrize("package", WITH_ONES)
+def test_a_package_that_is_swept_is_not_listed_any_more(package: str) -> None:
+    assert complaints(ones_in, lambda name: name == package), f"nothing is left in {package}: remove it from the list"
 
 
 @pytest.mark.parametrize(

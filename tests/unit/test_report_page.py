@@ -366,7 +366,7 @@ def test_what_the_sequence_rule_found_is_shown_session_by_session() -> None:
     text = said(published(producers=found, come_again=[stale], highest=[stale.highest]))
     assert "accepted 15 repeat 2 gap 1 fenced 0 in 2 sessions" in text
     assert "<till-7> c/t/1/0 [20, 31) 6 to 12 9 at 9 2 4 0 repeat at 23" in text
-    assert "from offset 20 on it counts from 6 again, though 9 stands at offset 9 in an earlier batch" in text
+    assert "from offset 20 on it counts from 6 again, though 9 is at offset 9 in an earlier batch" in text
     assert "&lt;till-7&gt;" in render(published(producers=found))
     assert "left out" not in text
     unseen = said(published(producers=found, highest=[stale.highest], left_out=1_234))
@@ -442,7 +442,7 @@ def test_what_waited_in_the_table_is_counted_beside_what_landed() -> None:
 def test_an_inexact_layout_is_accounted_by_object_and_says_why() -> None:
     text = said(inexact())
     assert "Reconciliation by object" in text
-    assert "offset cannot be told from one that a transaction or compaction took" in text
+    assert "offset looks like one that a transaction or compaction took" in text
     assert "payments.entries+0+0000000188.json 1.3 kB 10" in text
     assert "landed 19 = Σ objects 19 holds" in text
     assert "Reconciliation by partition" not in text
@@ -487,8 +487,8 @@ def test_a_conflict_shows_both_records_and_marks_what_differs() -> None:
     assert 'status ≠ "active" "seized"' in text
     assert "credit_limit ≠ 750.25 null" in text
     assert 'owner "Ada" "Ada"' in text
-    assert "Other record of the batch would stand" in text
-    assert "Other record of the batch stands" in said(published(examples={"conflicts": [CONFLICT]}))
+    assert "Other record of the batch would win" in text
+    assert "Other record of the batch wins" in said(published(examples={"conflicts": [CONFLICT]}))
 
 
 def test_a_stored_conflict_that_the_record_won_says_which_stands() -> None:
@@ -496,8 +496,8 @@ def test_a_stored_conflict_that_the_record_won_says_which_stands() -> None:
         said(red(examples={"conflicts": [CONFLICT | {"scope": "stored", "won": won}]})) for won in (True, False)
     )
     assert "against the table" in won
-    assert "Judged record would stand" in won
-    assert "In the table stands" in lost
+    assert "Judged record would win" in won
+    assert "In the table wins" in lost
 
 
 def test_a_conflict_without_fields_still_names_the_records() -> None:

@@ -1,4 +1,4 @@
-"""A decision of a person on one batch: immutable, numbered within its batch; the last one stands."""
+"""A decision of a person on one batch: immutable, numbered within its batch; the last one counts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Decision(BaseModel):
 
     dataset: str
     batch: str
-    number: int = Field(description="1 is the batch's first decision; the last one stands")
+    number: int = Field(description="1 is the batch's first decision; the last one counts")
     by: str
     reason: str
     at: datetime
@@ -233,4 +233,4 @@ class Erasure(BaseModel):
     at: datetime
     ended: datetime | None = None
     records: int | None = Field(default=None, description="Landed records whose payload is gone, at the end")
-    objects: int | None = Field(default=None, description="Landed objects that were written anew, by what ended it")
+    objects: int | None = Field(default=None, description="Landed objects that were written again, by what ended it")

@@ -1,6 +1,6 @@
 """The log of a batch's decisions: documents 0001, 0002, …, each put only where there is none.
 
-`datasets/<dataset>/decisions/<batch>/<number>.json`; beside a skip that was published `<number>.skipped.json`.
+`datasets/<dataset>/decisions/<batch>/<number>.json`; next to a skip that was published `<number>.skipped.json`.
 Numbers are a compare-and-set: who looked at a log of two writes the third, or learns that another has.
 """
 

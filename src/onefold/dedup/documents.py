@@ -25,7 +25,7 @@ class StagedPartition(BaseModel):
 
 
 class Reused(BaseModel):
-    """A narrow identity that stands for two messages of a batch."""
+    """A narrow identity that is of two messages of a batch."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -109,14 +109,14 @@ def _producer(dataset: Dataset, named: list[Compiled]) -> Column:
 
     Null where neither tells: a producer that is not idempotent has no id, a marker no sequence.
     """
-    told = []
+    sessions = []
     if dataset.source.shows_log:
         known = (F.col(E.PRODUCER_ID) >= 0) & (F.col(E.SEQUENCE) >= 0)
-        told.append(_session(known, F.col(E.PRODUCER_ID), F.col(E.PRODUCER_EPOCH), F.col(E.SEQUENCE)))
+        sessions.append(_session(known, F.col(E.PRODUCER_ID), F.col(E.PRODUCER_EPOCH), F.col(E.SEQUENCE)))
     if named:
         name, sequence = (part.value for part in named)
-        told.append(_session(name.isNotNull() & sequence.isNotNull(), name, F.lit(-1), sequence))
-    return F.coalesce(*told)
+        sessions.append(_session(name.isNotNull() & sequence.isNotNull(), name, F.lit(-1), sequence))
+    return F.coalesce(*sessions)
 
 
 def _session(known: Column, name: Column, epoch: Column, sequence: Column) -> Column:

@@ -50,7 +50,7 @@ def lines_of(rows: DataFrame) -> dict[str, list[Range]]:
 
 
 def has_inconsistent_positions(staged: DataFrame) -> bool:
-    """Whether one position stands with two contents; asked only where positions repeat."""
+    """Whether one position has two contents; asked only where positions repeat."""
     content = F.struct(C.KEY, C.HASH, C.RAW_VALUE)
     placed = staged.where(F.col(f"{C.ORDER}.offset").isNotNull())
     position = [F.col(f"{C.ORDER}.{name.removeprefix('_')}").alias(name) for name in E.POSITION]
@@ -75,7 +75,7 @@ def fold_positions(identified: DataFrame) -> DataFrame:
         .withColumns(
             {
                 REJECTED: F.when(
-                    F.col("_beaten"), rejected(Reason.INCONSISTENT_POSITION, "another content stands at this position")
+                    F.col("_beaten"), rejected(Reason.INCONSISTENT_POSITION, "another content is kept at this position")
                 ).otherwise(F.col(REJECTED)),
                 C.KEY: F.when(~F.col("_beaten"), F.col(C.KEY)),
             }

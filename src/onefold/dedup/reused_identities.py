@@ -1,4 +1,4 @@
-"""One narrow identity under two deciding ones: a finding beside the verdicts, looked for in a narrow second pass."""
+"""One narrow identity under two deciding ones: a finding next to the verdicts, looked for in a narrow second pass."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _identities(staged: DataFrame, dataset: Dataset) -> DataFrame:
     named = F.array(
         *(F.struct(F.lit(level).alias("level"), identity_text(level).alias("text")) for level in dataset.narrow)
     )
-    # Beside a generator that reads fields of a struct (`_order`) Spark loses other columns (SPARK-39854).
+    # Next to a generator that reads fields of a struct (`_order`) Spark loses other columns (SPARK-39854).
     rows = staged.where(F.col(C.KEY).isNotNull()).select(*apart, named.alias("named"))
     return rows.select(*apart, F.inline("named")).where(F.col("text").isNotNull())
 

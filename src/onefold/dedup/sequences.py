@@ -5,7 +5,7 @@ Of each producer on a partition, in the order of offsets: the next sequence is t
 starts again at 0, and what still comes with a lower one is of a zombie that the bump has `fenced`. (Kafka:
 `ProducerAppendInfo.checkSequence`; KIP-98, KIP-360.) A named producer has no epoch (-1) and does not wrap.
 
-The rule knows what came before only where the offsets are without a hole: behind each hole it begins anew.
+The rule knows what came before only where the offsets are without a hole: behind each hole it begins again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def diagnose(records: DataFrame, whole: bool = False) -> DataFrame:
     """Give every record of a producer its outcome.
 
     Takes the partition's four columns, `offset` and `producer` (struct<name, epoch, sequence>, or null); an offset
-    may stand there more than once. `whole`: no partition has a hole, so that nobody has to look for one, and a log's
+    may be there more than once. `whole`: no partition has a hole, so that none is looked for, and a log's
     producers are judged side by side. Gives the partition, `offset`, `name`, `epoch`, `sequence`, `outcome`,
     `missing` (sequences that a gap leaves out) and `place` (the sequence without wraps, from the first of its epoch).
     One exchange: by partition, or by producer where the logs are whole.
     """
-    # Digests are sorted several times faster than the texts that they stand for; a producer counts for each log anew.
+    # Digests are sorted several times faster than their texts; a producer counts for each log from the start.
     records = records.withColumn("log", F.xxhash64(*_PARTITION))
     log = Window.partitionBy("log").orderBy("offset")
     ahead_by = F.col("offset") - F.lag("offset").over(log)
@@ -128,7 +128,7 @@ def producers_of(staged: DataFrame, whole: bool = False) -> Producers:
 
 
 def _anomaly() -> dict[str, Column]:
-    """What is told of a record that is not accepted, as numbers."""
+    """What is reported of a record that is not accepted, as numbers."""
     outcome = F.array_position(F.array(*map(F.lit, _OUTCOMES)), F.col("outcome")) - 1
     return {"offset": F.col("offset"), "outcome": outcome} | {name: F.col(name) for name in ("sequence", "missing")}
 

@@ -51,7 +51,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     """The staging table's columns (`onefold.tables.staging`), payload and bytes only where they are needed."""
     refused = F.col(REJECTED).isNotNull()
     kept = has_payload()
-    if C.CONTESTED in judged.columns:  # whatever became of what stands there, the conflict names it
+    if C.CONTESTED in judged.columns:  # whatever became of the winner of the position, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
     optional = (C.HIDDEN, C.COMPARED, C.WITHIN, C.VERSION, C.TIED, C.NULL_KEY, C.FILTERED_KEY, *C.LEVELS.values())
@@ -88,8 +88,8 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     ]
     own += [FILTERED, REJECTED, C.CONTESTED]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
-    told = (*E.TOTAL_ORDER, E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)  # other columns say it
-    named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in told]
+    restated = (*E.TOTAL_ORDER, E.UNREADABLE, E.PRODUCER_ID, E.PRODUCER_EPOCH, E.SEQUENCE)  # other columns say it
+    named = [name for name in (*own, *payload, *E.ENVELOPE) if name in identified.columns and name not in restated]
     return identified.select(*dict.fromkeys(named))
 
 
@@ -115,14 +115,14 @@ def periods_of(staged: DataFrame) -> list[str]:
 def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, table: str) -> tuple[Staged, bool]:
     """Count a staging table: records by object, offsets by partition; and whether a position is inconsistent."""
     rows = read_flat(session, table)
-    told = [F.count("*").alias("count")]
+    counts = [F.count("*").alias("count")]
     asked = {"rejected": C.REFUSED, "bytes": C.KEEPS_BYTES, "nulls": "false"}
     if C.NULL_KEY in rows.columns:
         asked["nulls"] = f"{C.NULL_KEY} IS NOT NULL"
-    told += [F.count_if(F.expr(condition)).alias(name) for name, condition in asked.items()]
+    counts += [F.count_if(F.expr(condition)).alias(name) for name, condition in asked.items()]
     counted, found, reused = at_once(
         session,
-        rows.groupBy(E.OBJECT).agg(*told).collect,
+        rows.groupBy(E.OBJECT).agg(*counts).collect,
         partial(offsets_of, rows) if dataset.source.exact else dict,
         partial(reused_identities, rows, dataset),
     )
@@ -159,7 +159,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
 
 
 def commit_staging(session: SparkSession, lake: Lake, dataset: Dataset, staged: Staged) -> Staged:
-    """Make a staging table the batch's; where another driver was first, its staging stands and ours goes."""
+    """Make a staging table the batch's; where another driver was first, its staging is kept and ours goes."""
     fault_point("before_staged")
     key = staged_key(lake, dataset, staged.batch, staged.without)
     standing = lake.put_first(key, staged)

@@ -39,9 +39,9 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     fate = F.col(E.FATE)
     known = [F.col(name) for name in (APART, C.CONTESTED) if name in judged.columns]
     other = F.coalesce(*known) if known else F.lit(None)
-    told = F.when(fate == LogStatus.OPEN, Verdict.HELD).when(fate == E.FORGOTTEN, Verdict.REJECTED)
+    unsettled = F.when(fate == LogStatus.OPEN, Verdict.HELD).when(fate == E.FORGOTTEN, Verdict.REJECTED)
     verdict = (
-        F.when(fate.isNotNull(), told.otherwise(fate))
+        F.when(fate.isNotNull(), unsettled.otherwise(fate))
         .when(inconsistent, Verdict.CONFLICT)
         .when(refused, Verdict.REJECTED)
         .when(F.col(FILTERED), Verdict.FILTERED)

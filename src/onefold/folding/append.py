@@ -3,17 +3,14 @@ one of the smaller hash."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.decisions.accepted_gaps import Link
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, narrowest, with_levels
 from onefold.folding.positions import clashes, repeats
-from onefold.folding.strategy import BASE_ORDER, Folding, Place, as_it_lies
+from onefold.folding.strategy import BASE_ORDER, PLACED, Folding, Placing
 from onefold.folding.ties import FIRST, in_order
 from onefold.folding.witness import witness_of
 from onefold.tables import staging as C
@@ -85,16 +82,9 @@ class Fold(Folding):
             }
         ).drop(LEVEL, RESENT)
 
-    def judge(
-        self,
-        staged: DataFrame,
-        base: DataFrame,
-        place: Place = as_it_lies,
-        within: tuple[str, ...] = (),
-        links: Sequence[Link] = (),
-    ) -> DataFrame:
+    def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """By a join of each record with the row of its identity."""
-        del place, within, links
+        del placing
         return judge_by(winner, loser, FIRST, staged, base, self.dataset)
 
     def went_back(self) -> Column:

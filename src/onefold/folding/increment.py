@@ -1,10 +1,10 @@
 """Mode increment: what is added to a key is added once a message, whatever arrives in which order.
 
 The state table is ledger and sums in one. Each message id has an *entry* (`_state` entry: its key, its fields, its
-place in the total order), judged as in append: the smallest record in the order stands. Each key has a *sum* (`_state`
+place in the total order), judged as in append: the smallest record in the order wins. Each key has a *sum* (`_state`
 live: the columns added to, and `_entries`, how many entries it is made of). What a batch changes in the ledger, +new,
 or -old +new where a smaller record takes over, is added up by key and moves the sums; both are published in one
-commit, so nobody reads one without the other. A key whose last entry went has no sum.
+commit, so no one reads one of them without the other. A key whose last entry went has no sum.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from onefold.dataset.expressions import parse
 from onefold.dataset.masks import masked_json
 from onefold.dataset.modes.increment import Increment
 from onefold.dataset.types import FieldType
-from onefold.decisions.accepted_gaps import Link
 from onefold.errors import SumOverflowError
 from onefold.folding import append
-from onefold.folding.strategy import Place, Size, as_it_lies
+from onefold.folding.strategy import PLACED, Placing, Size
 from onefold.spark.iceberg_tables import bucketed, drop
 from onefold.spark.key_filter import narrowed
 from onefold.spark.slots import SLOT, in_slots
@@ -68,16 +67,9 @@ class Fold(append.Fold):
         """That of the sum."""
         return sum_key(self.dataset)
 
-    def judge(
-        self,
-        staged: DataFrame,
-        base: DataFrame,
-        place: Place = as_it_lies,
-        within: tuple[str, ...] = (),
-        links: Sequence[Link] = (),
-    ) -> DataFrame:
+    def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """As in append, with the words of the ledger, and `_becomes`."""
-        judged, action = super().judge(staged, base, place, within, links), F.col(U.ACTION)
+        judged, action = super().judge(staged, base, placing), F.col(U.ACTION)
         added = (F.col(C.VERDICT) == Verdict.APPLIED) & (F.col(C.REASON) == Reason.INSERT)
         return judged.withColumns(
             {

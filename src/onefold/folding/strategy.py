@@ -35,8 +35,22 @@ def as_it_lies(rows: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class Placing:
+    """How rows of the base are judged together with those of the batch, by a folding that does so."""
+
+    place: Place = as_it_lies
+    within: tuple[str, ...] = ()
+    """Columns, which `place` may add, that are part of every group."""
+    links: Sequence[Link] = ()
+    """Accepted gaps."""
+
+
+PLACED = Placing()
+
+
+@dataclass(frozen=True, slots=True)
 class Size:
-    """How a batch lies next to the base: `slots` parts a bucket; `narrow`: the base is large beside it."""
+    """How a batch lies next to the base: `slots` parts a bucket; `narrow`: the base is much larger."""
 
     slots: int = 1
     narrow: bool = False
@@ -70,7 +84,7 @@ class Folding(ABC):
         return (C.KEY,)
 
     def are_two(self, differ: Mapping[str, Column]) -> Column:
-        """Whether an identity stands for two messages, by which columns of `apart` differ."""
+        """Whether an identity is that of two messages, by which columns of `apart` differ."""
         return differ[C.KEY]
 
     # The batch against the base.
@@ -94,19 +108,11 @@ class Folding(ABC):
         return self.kept(state).select(*C.row_key(self.dataset), *(F.col(name).alias(U.BASE + name) for name in names))
 
     @abstractmethod
-    def judge(
-        self,
-        staged: DataFrame,
-        base: DataFrame,
-        place: Place = as_it_lies,
-        within: tuple[str, ...] = (),
-        links: Sequence[Link] = (),
-    ) -> DataFrame:
+    def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """Judge staged rows (with `_covered`) against `base_columns`.
 
         Gives the staging columns with the final `_verdict` and `_reason`; `_scope`, `_other`, `_won`, `_action`,
-        `_finding`; and where rows have further states `_becomes`. `place` puts the rows of a key together; `within`
-        columns, which it may add, are part of every group; `links` are accepted gaps.
+        `_finding`; and where rows have further states `_becomes`.
         """
 
     def follow_up(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.modes.version import Version
-from onefold.decisions.accepted_gaps import Link
 from onefold.folding.backwards import AHEAD, BEHIND, lies_behind, with_ahead
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, no_level, with_levels
 from onefold.folding.positions import clashes, repeats
-from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, Folding, Place, as_it_lies
+from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, PLACED, Folding, Placing
 from onefold.folding.ties import FIRST, answered, in_order, loser_of, reason_of, verdict_of
 from onefold.folding.versions import ahead_of_log, are_apart, set_apart, version_of
 from onefold.folding.witness import with_witness
@@ -191,16 +190,9 @@ class Fold(Folding):
         """With the version."""
         return self.named_columns(state, C.VERSION)
 
-    def judge(
-        self,
-        staged: DataFrame,
-        base: DataFrame,
-        place: Place = as_it_lies,
-        within: tuple[str, ...] = (),
-        links: Sequence[Link] = (),
-    ) -> DataFrame:
+    def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """By a join of each record with the row of its key."""
-        del place, within, links
+        del placing
         return judge_by(winner, loser, self.version.tie, staged, base, self.dataset, self._finding)
 
     def _finding(self, f: Facts) -> Column:

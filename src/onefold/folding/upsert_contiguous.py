@@ -23,7 +23,7 @@ from onefold.decisions.accepted_gaps import Link
 from onefold.folding import upsert
 from onefold.folding.backwards import lies_behind
 from onefold.folding.levels import finding, narrowest, same_levels
-from onefold.folding.strategy import BASE_VERSION, Faults, Narrow, Place, as_it_lies
+from onefold.folding.strategy import BASE_VERSION, PLACED, Faults, Narrow, Placing
 from onefold.folding.ties import answered, in_order, is_before_winner, reason_of, verdict_of
 from onefold.folding.upsert import is_hidden, version_in
 from onefold.folding.witness import witness_in
@@ -62,30 +62,23 @@ class Fold(upsert.Fold):
         kept = [name for name in self.KEPT if name in state.columns]
         return state.select(*by, C.VERSION, C.ORDER, *content, *kept, S.STATE, *levels)
 
-    def judge(
-        self,
-        staged: DataFrame,
-        base: DataFrame,
-        place: Place = as_it_lies,
-        within: tuple[str, ...] = (),
-        links: Sequence[Link] = (),
-    ) -> DataFrame:
+    def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """Next to the batch's records there is a row for each row of the base that changes (`_survivor` is null): with
         a verdict where a held record becomes a link or the head (it is *woken*), without one where a row only goes.
 
-        The keys of `links` that the batch itself accepts are judged, too.
+        The keys of accepted gaps that the batch itself accepts are judged, too.
         """
         dataset = self.dataset
         by = C.row_key(dataset)
         fresh = F.col(C.SURVIVOR) & ~F.col(U.COVERED)
         keys = staged.where(fresh).select(*by).distinct()
-        if own := [one for one in links if one.own]:
+        if own := [link for link in placing.links if link.own]:
             keys = keys.unionByName(_keys_of(base.sparkSession, own, base)).distinct()
         known = base.join(keys, by, "left_semi").withColumn(_BASE, F.lit(True))
         winners = staged.where(fresh).withColumns({_BASE: F.lit(False), S.STATE: F.lit(None).cast("string")})
-        rows = place(winners.unionByName(known, allowMissingColumns=True))
-        rows = mark_links(rows, _LINKED, links)
-        judged = _decided(_placed(rows, dataset, within), dataset).drop(*within)
+        rows = placing.place(winners.unionByName(known, allowMissingColumns=True))
+        rows = mark_links(rows, _LINKED, placing.links)
+        judged = _decided(_placed(rows, dataset, placing.within), dataset).drop(*placing.within)
         others = _others(staged.where(~fresh), base, by, dataset)
         return judged.unionByName(others, allowMissingColumns=True)
 

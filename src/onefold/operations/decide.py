@@ -52,7 +52,7 @@ def release(
         NotWaivableError: a check is red that guards a law, or that could not be made.
         UsageError: the batch is not red, is published, or `waive` is not what the gate found.
         RolledBackError: the batch was rolled back: it has to be judged again first.
-        ForeignCommitError: the table has a head that nobody can answer for.
+        ForeignCommitError: the table has a head that Onefold did not write.
         DecidedMeanwhileError: somebody else decided at the same time.
     """
     given = checked_reason(reason)
@@ -62,9 +62,9 @@ def release(
     _refuse_published(dataset, batch, found)
     log = log_of(lake, dataset.name, batch)
     check_not_rolled_back(log)
-    stands = standing(log)
-    if isinstance(stands, Release) and _same(stands, waive):
-        return stands
+    last = standing(log)
+    if isinstance(last, Release) and _same(last, waive):
+        return last
     attempt = upserted_of(lake, dataset, batch).attempt
     gate = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
     if gate is None:
@@ -73,7 +73,7 @@ def release(
         raise UsageError(
             f"{dataset.name}: batch {batch} is green: there is nothing to release. It is published by running it."
         )
-    carried = still_waived(gate.checks, stands.in_force if isinstance(stands, Release) else [])
+    carried = still_waived(gate.checks, last.in_force if isinstance(last, Release) else [])
     decision = Release(
         dataset=dataset.name,
         batch=batch,
@@ -116,9 +116,9 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
             "there is nothing to skip. Leave it, or discard it for the next run."
         )
     log = log_of(lake, dataset.name, batch)
-    stands = standing(log)
-    if isinstance(stands, Skip):
-        return stands
+    last = standing(log)
+    if isinstance(last, Skip):
+        return last
     decision = Skip(dataset=dataset.name, batch=batch, number=len(log) + 1, by=by, reason=given, at=datetime.now(UTC))
     if not dry_run:
         record(lake, decision)

@@ -30,7 +30,7 @@ class Request(BaseModel):
 
 
 class Shown(BaseModel):
-    """What a request comes to, as it was shown to whoever approves it."""
+    """What a request comes to, as it was shown to the approver."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -145,7 +145,7 @@ def decide(
     by: str,
     reason: str,
 ) -> Erasure:
-    """Put the decision on record; one on the same keys and records that has not ended stands."""
+    """Put the decision on record; one on the same keys and records that has not ended is taken."""
     reason = checked_reason(reason)
     keys = [one.hex() for one in digests]
     known = hashlib.sha256(json.dumps([keys, positions]).encode()).hexdigest()[:12]
@@ -252,7 +252,7 @@ def count(positions: dict[str, list[Range]]) -> int:
 
 
 def clear_attempts(lake: Lake, dataset: Dataset) -> None:
-    """Remove what landing attempts left beside the one that a manifest names: nobody goes on with them."""
+    """Remove what landing attempts left next to the one that a manifest names: none of them is continued."""
     for source in sources(lake, dataset):
         attempts = {tuple(info.key.split("/")[3:5]) for info in lake.storage.list(f"sources/{source}/landed/")}
         for batch, attempt in sorted(attempts):

@@ -87,7 +87,7 @@ def forget(
 
 
 def digests_of(dataset: Dataset, key: dict[str, Any]) -> list[bytes]:
-    """The digests that a key stands for: in mode increment a message's, or that of the sum it is added to.
+    """The digests of a key: in mode increment a message's, or that of the sum it is added to.
 
     Raises:
         UsageError: it is no key of the dataset.

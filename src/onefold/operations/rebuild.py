@@ -1,4 +1,4 @@
-"""`onefold rebuild`: fold everything landed into a new generation beside the published one, then lead readers to it."""
+"""`onefold rebuild`: fold everything landed into a new generation, and then move readers to it."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def try_batch(
     *,
     rebuilding: bool = False,
 ) -> BatchRun:
-    """`run_batch` as one of several: what keeps this batch from being folded is told of it, and the others go on."""
+    """`run_batch` as one of several: what keeps this batch from being folded is reported, and the others go on."""
     try:
         return run_batch(lake, dataset, plan, spark, say, rebuilding=rebuilding)
     except OneBatchError as error:

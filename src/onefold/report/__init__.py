@@ -1,4 +1,4 @@
-"""The report: a page and a JSON per batch, beside the lake."""
+"""The report: a page and a JSON per batch, in the lake."""
 
 from onefold.report.document import Report, describe
 from onefold.report.page import render

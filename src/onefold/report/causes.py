@@ -62,8 +62,8 @@ class Explained:
     @property
     def seconds(self) -> tuple[float, float] | None:
         """The least and the most time between such a record and its survivor."""
-        told = [one.seconds for one in self.groups if one.seconds]
-        return (min(one[0] for one in told), max(one[2] for one in told)) if told else None
+        spans = [one.seconds for one in self.groups if one.seconds]
+        return (min(one[0] for one in spans), max(one[2] for one in spans)) if spans else None
 
     @property
     def example(self) -> Duplicates:
@@ -149,14 +149,14 @@ RESTARTED = Cause(
 )
 OTHER_PLACE = Cause(
     "sent again to another place",
-    "The same message in another partition or topic: a retry after the partitioner chose anew, or two routes for one.",
+    "The same message in another partition or topic: a retry after the partitioner chose again, or two routes for one.",
     "The producer: a key for each message, and as many partitions as before while it tries again.",
     (Change("partitioner.ignore.keys", "false"), Change("enable.idempotence", "true")),
 )
 RECREATED = Cause(
     "loaded again into a new topic",
-    "The topic was created anew, and filled with messages that the old one held already.",
-    "Whoever fills the topic: begin behind what was read from the old one.",
+    "The topic was created again, and filled with messages that the old one held already.",
+    "When you fill the topic, begin behind what was read from the old one.",
 )
 MIRRORED = Cause(
     "mirrored",
@@ -215,10 +215,10 @@ def causes_of(groups: list[Duplicates]) -> list[Explained]:
     return sorted(found.values(), key=lambda one: (-one.records, one.cause.name))
 
 
-def untold(counts: Mapping[str, int], told: Iterable[Duplicates]) -> list[Duplicates]:
+def untold(counts: Mapping[str, int], known: Iterable[Duplicates]) -> list[Duplicates]:
     """Duplicates counted by reason of which the kinds tell nothing: of these only the reason is known."""
     left = dict(counts)
-    for one in told:
+    for one in known:
         left[one.reason] = left.get(one.reason, 0) - one.records
     unknown = {"scope": UNKNOWN, "place": UNKNOWN, "session": UNKNOWN, "object": UNKNOWN, "record": "", "survivor": ""}
     return [

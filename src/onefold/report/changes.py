@@ -68,7 +68,7 @@ class Difference:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All of them, one by one."""
-        return (_told(change, row) for change, found in self.parts for row in each(found))
+        return (_as_row(change, row) for change, found in self.parts for row in each(found))
 
     def first(self, limit: int | None) -> Changes:
         """At most so many of them (None: all), and how many there are."""
@@ -77,7 +77,7 @@ class Difference:
         for change, found in self.parts:
             count += found.num_rows
             wanted = found if limit is None else found.slice(0, max(0, limit - len(rows)))
-            rows += [_told(change, row) for row in each(wanted)]
+            rows += [_as_row(change, row) for row in each(wanted)]
         return Changes(self.since, self.until, rows, count)
 
 
@@ -92,7 +92,7 @@ def changes_of(lake: Lake, dataset: Dataset, since: str | None = None, limit: in
 
 
 def difference(lake: Lake, dataset: Dataset, since: str | None = None) -> Difference:
-    """The same, for whoever does not want all rows at once. No row is read before it is asked for.
+    """The same, for a caller that does not want all rows at once. No row is read before it is asked for.
 
     Raises:
         ChangesUnknownError: `since` is not published any more, or its snapshot has expired.
@@ -112,12 +112,12 @@ def difference(lake: Lake, dataset: Dataset, since: str | None = None) -> Differ
     return Difference(start, until, _differences(table, table.published_columns(dataset), before, head.snapshot))
 
 
-def _told(change: str, row: dict[str, Any]) -> dict[str, Any]:
+def _as_row(change: str, row: dict[str, Any]) -> dict[str, Any]:
     return {"change": change, "row": plain(row)}
 
 
 def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:
-    """Where `since` stands in the history of `main`."""
+    """Where `since` is in the history of `main`."""
     record = next((one for one in records if one.batch == since), None)
     if record:
         _check_batch(lake, dataset, record)
@@ -138,7 +138,7 @@ def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitR
 
 
 def _check_batch(lake: Lake, dataset: Dataset, record: CommitRecord) -> None:
-    """Refuse a batch that readers may have seen in another history: published again, it stands beside other rows."""
+    """Refuse a batch that readers may have seen in another history: published again, it is next to other rows."""
     listed = lake.storage.list(f"datasets/{dataset.name}/retired")
     retired = (lake.get(info.key, Retired) for info in listed)
     if any(one and one.at >= record.written for one in retired):
@@ -167,8 +167,8 @@ Tasks = dict[str, FileScanTask]
 def _differences(table: StateTable, names: list[str], start: int | None, end: int) -> Iterator[tuple[str, pa.Table]]:
     """The net changes, partition by partition: a key stays in its own."""
     before, after = _files(table, start) if start else {}, _files(table, end)
-    stands = {path for path in before.keys() & after.keys() if _deletes(before[path]) == _deletes(after[path])}
-    old, new = (_by_partition(files, stands) for files in (before, after))
+    unchanged = {path for path in before.keys() & after.keys() if _deletes(before[path]) == _deletes(after[path])}
+    old, new = (_by_partition(files, unchanged) for files in (before, after))
     for one in sorted(old.keys() | new.keys()):
         yield from _in_partition(table, start, end, old.get(one, {}), new.get(one, {}), names)
 
@@ -202,10 +202,10 @@ def _deletes(task: FileScanTask) -> frozenset[str]:
     return frozenset(one.file_path for one in task.delete_files)
 
 
-def _by_partition(files: Tasks, stands: set[str]) -> dict[tuple[Any, ...], Tasks]:
+def _by_partition(files: Tasks, unchanged: set[str]) -> dict[tuple[Any, ...], Tasks]:
     found: dict[tuple[Any, ...], Tasks] = {}
     for path, task in files.items():
-        if path not in stands:
+        if path not in unchanged:
             partition = task.file.partition
             found.setdefault(tuple(partition[at] for at in range(len(partition))), {})[path] = task
     return found

@@ -27,7 +27,7 @@ from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import CameAgain, Highest, Upserted
 
-_Told = TypeVar("_Told", Accepted | None, Decision | None)
+_Kept = TypeVar("_Kept", Accepted | None, Decision | None)
 
 
 class LandedLine(BaseModel):
@@ -51,7 +51,7 @@ class Report(BaseModel):
     table: str
     mode: str
     deciding: str = Field(description="The identity level that decides")
-    exact: bool = Field(description="Whether positions are exact, so that holes can be told")
+    exact: bool = Field(description="Whether positions are exact, so that holes are known")
     batch: str
     interval: Interval | None
     attempt: str | None
@@ -62,7 +62,7 @@ class Report(BaseModel):
         description="What planning and landing saw: open transactions, unknown holes, damage, records woken; "
         "and that a rebuild has not ended",
     )
-    decision: Decision | None = Field(default=None, description="Of a person, where one stands")
+    decision: Decision | None = Field(default=None, description="Of a person, where there is one")
     snapshot: int | None
     landed: int | None
     replayed: int = Field(default=0, description="Quarantined records that it folds again; it has landed none then")
@@ -172,7 +172,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     )
 
 
-def _shown(dataset: Dataset, one: _Told) -> _Told:
+def _shown(dataset: Dataset, one: _Kept) -> _Kept:
     """A decision as a report shows it: the key of an accepted gap may be masked."""
     return one.model_copy(update={"key": masked(dataset, one.key)}) if isinstance(one, Accepted | AcceptGap) else one
 

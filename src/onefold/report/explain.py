@@ -97,7 +97,7 @@ def explain(
 ) -> list[dict[str, Any]]:
     """Every record that touched a key, in the total order, with its verdicts in the order of batches.
 
-    `published` is whether the verdict's batch is; those of the batches in `red` are listed, too. The record that stands
+    `published` is whether the verdict's batch is; those of the batches in `red` are listed, too. The record that wins
     has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted, hidden). `period`: where
     the key's begins (`onefold.tables.key_digest.period_of_key`); nothing of other periods is opened.
     """
@@ -202,7 +202,7 @@ def _judged(
 def _rows_of_keys(
     lake: Lake, dataset: Dataset, keys: set[str], periods: list[str] | None
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The table's rows of some keys, live, deleted or hidden, by key and the position of the record that stands."""
+    """The table's rows of some keys, live, deleted or hidden, by key and position of the record that made each."""
     table = find_state(lake, dataset)
     if table is None or not keys:
         return {}

@@ -74,9 +74,9 @@ def _since(lake: Lake, dataset: Dataset, held: list[dict[str, Any]]) -> dict[tup
     if not keys:
         return {}
     wanted = And(one_of("key", keys), one_of("attempt", list(records)))
-    told = verdict_rows(lake, dataset, wanted, ("key", "attempt", *_POSITION))
+    rows = verdict_rows(lake, dataset, wanted, ("key", "attempt", *_POSITION))
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(told, key=lambda row: -oldest_first[row["attempt"]]):
+    for row in sorted(rows, key=lambda row: -oldest_first[row["attempt"]]):
         record = records[row["attempt"]]
         found[_place(row["key"], row)] = {"batch": record.batch, "at": record.written.isoformat()}
     return found

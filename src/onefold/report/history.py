@@ -93,7 +93,7 @@ class Entry(BaseModel):
         return self.counts.get(Verdict.DUPLICATE, 0) / self.records if self.records else None
 
 
-class Told(BaseModel):
+class ReportSummary(BaseModel):
     """What an entry takes from a report's JSON. The rest may be of a newer version than this code."""
 
     model_config = ConfigDict(frozen=True)
@@ -147,7 +147,7 @@ class History(BaseModel):
 def keep_history(lake: Lake, dataset: Dataset) -> None:
     """Bring the dataset's history up to its reports.
 
-    Two batches that end at once may both write it. Whoever writes last looks once more at what it has written, and a
+    Two batches that end at once may both write it. The last writer looks once more at what it has written, and a
     report that is missing there was written before: so the last one to write has them all.
     """
     key = lake_keys.history(dataset.name)
@@ -281,7 +281,7 @@ def _entry(lake: Lake, dataset: str, batch: str, document: ObjectInfo | None, pa
     if data is None:
         return None  # it was removed since it was listed
     try:
-        report = Told.model_validate_json(data)
+        report = ReportSummary.model_validate_json(data)
     except ValidationError:
         return bare
     return bare if (report.dataset, report.batch) != (dataset, batch) else _summary(bare, report)
@@ -301,7 +301,7 @@ def _instant(text: str) -> datetime:
     return datetime.strptime(text, form).replace(tzinfo=UTC)
 
 
-def _summary(bare: Entry, report: Told) -> Entry:
+def _summary(bare: Entry, report: ReportSummary) -> Entry:
     holes: dict[str, int] = {}
     for account in report.accounts:
         for kind, count in account.explained.items():

@@ -37,7 +37,7 @@ LOG = ("cluster", "incarnation")
 
 
 VERDICT = ("verdict", "reason", "scope", "survivor", "finding", "detail", "object", "line")
-"""What is told of a record beside its position."""
+"""What is reported of a record, next to its position."""
 
 
 def records_of(lake: Lake, dataset: Dataset) -> list[CommitRecord]:
@@ -145,9 +145,9 @@ def each_verdict(
     batch: str,
     reason: str | None = None,
     limit: int | None = None,
-    told: tuple[str, ...] = VERDICT,
+    columns: tuple[str, ...] = VERDICT,
 ) -> tuple[Iterator[dict[str, Any]], bool]:
-    """The same one by one, with only some columns beside the position.
+    """The same one by one, with only some columns next to the position.
 
     With a `limit` no more rows are held than that, without one all of them as Arrow has them.
 
@@ -166,7 +166,7 @@ def each_verdict(
     wanted: BooleanExpression = equal("attempt", attempt)
     if reason:
         wanted = And(wanted, equal("reason", reason))
-    names = [*POSITION, *told]
+    names = [*POSITION, *columns]
     found = stream(_verdict_table(lake, dataset).scan(row_filter=wanted, selected_fields=tuple(names)))
     rows = in_order((some.select(names) for some in found), ("topic", "partition", "offset"), limit)
     return (plain(_from_here(row)) for row in rows), record is not None

@@ -1,7 +1,7 @@
 """Rows of a scan in an order, with as few of them in memory as the question lets.
 
-Arrow holds a row in a fraction of what Python needs, so a row is made a dictionary when it is told and no sooner. A
-limit bounds what is held; without one all rows of the answer are, as Arrow has them.
+Arrow holds a row in a fraction of what Python needs, so a row is made a dictionary only when it is
+given out. A limit bounds what is held; without one all rows of the answer are, as Arrow has them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyiceberg.table import DataScan, FileScanTask
 
 from onefold.instants import rows_of
 
-TOLD = 1_000
+CHUNK = 1_000
 """Rows that are dictionaries at once."""
 _RUN_ROWS, _RUN_BYTES = 1_000_000, 256 << 20
 """Where a sorted run ends: the runs of a question are merged."""
@@ -41,13 +41,13 @@ class _Streamed(ArrowScan):
 def in_order(found: Iterable[pa.Table], by: Sequence[str], limit: int | None = None) -> Iterator[dict[str, Any]]:
     """The rows of some tables by these columns, nulls first and equal ones as they come; at most `limit`."""
     runs = [_first(found, by, limit)] if limit is not None else list(_runs(found, by))
-    told = [each(run) for run in runs if run is not None]
-    return heapq.merge(*told, key=lambda row: tuple((row[name] is not None, row[name]) for name in by))
+    sorted_runs = [each(run) for run in runs if run is not None]
+    return heapq.merge(*sorted_runs, key=lambda row: tuple((row[name] is not None, row[name]) for name in by))
 
 
 def each(found: pa.Table) -> Iterator[dict[str, Any]]:
     """The rows of a table, one after another."""
-    for batch in found.to_batches(max_chunksize=TOLD):
+    for batch in found.to_batches(max_chunksize=CHUNK):
         yield from rows_of(batch)
 
 

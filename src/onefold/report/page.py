@@ -1,7 +1,7 @@
 """The report's page: one self-contained HTML file, values escaped, nothing from another host.
 
 What is counted and compared is worked out here; the wording is in `templates/meanings.html`, the look in
-`templates/style.css`, and a section of the page is a file beside them.
+`templates/style.css`, and a section of the page is a file next to them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Take the samples of rows and records out of a dataset's documents: what was counted stays, what was shown goes.
 
 Gates keep failing keys, both sides of conflicts and the text of what was rejected; stagings identities that were
-reused. Nobody can tell whose a sample is by looking at it, so an erasure takes them all. What Spark's steps left for
+reused. Whose a sample is does not show, so an erasure takes them all. What Spark's steps left for
 their drivers are copies, with errors that name keys, and goes whole: it was read when the step ended.
 """
 
@@ -54,7 +54,7 @@ def _rewrite(lake: Lake, key: str, kind: type[BaseModel]) -> bool:
     if document is None or (less := _without(document)) == document:
         return False
     if isinstance(less, Report):
-        # The page first: whoever is killed between the two finds the JSON as it was, and writes both again.
+        # The page first: a process that is killed between the two leaves the JSON as it was, and the next writes both.
         lake.storage.write(f"{key.removesuffix('.json')}.html", render(less).encode())
     lake.put(key, less)
     return True

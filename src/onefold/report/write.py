@@ -13,7 +13,7 @@ from onefold.report.page import render
 def report_batch(lake: Lake, dataset: Dataset, batch: str) -> str:
     """Write the page and the JSON of a batch, and add it to the dataset's history; where a person opens the page.
 
-    The generation keeps a copy, for a rebuild reports the batch anew.
+    The generation keeps a copy, for a rebuild reports the batch again.
     """
     report = describe(lake, dataset, batch)
     html = render(report).encode()

@@ -39,10 +39,10 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
     touched = F.when(F.col(U.ACTION).isNotNull(), bucket).alias("bucket")
     log = [F.col(C.ORDER)[name].alias(name) for name in TopicPartition.model_fields]
-    told = [C.VERDICT, C.REASON, U.COVERED, U.ACTION]
+    words = [C.VERDICT, C.REASON, U.COVERED, U.ACTION]
     landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (contiguous), and sums
     newest = F.max(F.when(landed, F.col(f"{C.ORDER}.timestamp")))
-    counted = actions.groupBy(*told, *log, touched).agg(
+    counted = actions.groupBy(*words, *log, touched).agg(
         F.count("*").alias("count"),
         newest.alias("newest"),
         F.count_if(F.col(U.FINDING)["scope"] == Scope.STORED).alias("findings"),
@@ -50,7 +50,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
         F.count_if(refused_delete(dataset)).alias("refused_deletes"),
     )
     sums = [F.sum(name).alias(name) for name in ("count", "findings", "woken", "refused_deletes")]
-    groups = counted.groupBy(*told, *TopicPartition.model_fields)  # few: the records are counted above
+    groups = counted.groupBy(*words, *TopicPartition.model_fields)  # few: the records are counted above
     rows = groups.agg(*sums, F.max("newest").alias("newest"), F.collect_set("bucket").alias("buckets")).collect()
     verdicts: dict[str, dict[str, int]] = {}
     partitions: dict[str, dict[str, dict[str, int]]] = {}

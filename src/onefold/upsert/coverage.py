@@ -31,7 +31,7 @@ class PartitionAccount(BaseModel):
 
     @property
     def lost(self) -> int:
-        """Offsets whose records nobody has read: gone before they were landed, or there since the log was cut."""
+        """Offsets whose records no one has read: gone before they were landed, or there since the log was cut."""
         return self.replaced + sum(count for kind, count in self.explained.items() if kind in LOST)
 
     @property
@@ -143,8 +143,8 @@ def _account(
     unexplained = meet(missing, damaged) if kind else missing
     holes: list[Hole] = []
     for named in sorted({named for _, _, named in seen}):
-        told = meet([span], [(start, end) for start, end, one in seen if one == named])
-        holes += [(low, high, named) for low, high in minus(told, landed)]
+        explained = meet([span], [(start, end) for start, end, one in seen if one == named])
+        holes += [(low, high, named) for low, high in minus(explained, landed)]
     holes += [(*one, kind) for one in minus(missing, unexplained) if kind]
     counts = {f"{how} by another batch": size(ranges) for how, ranges in elsewhere.items()}
     for start, end, named in holes:

@@ -18,7 +18,7 @@ from onefold.offsets import Coverage, Present, Range, meet, merged, minus
 
 
 class Obeyed(BaseModel):
-    """What an attempt obeys: how many decisions the batch had, the one that stands, and what skips took out."""
+    """What an attempt obeys: how many decisions the batch had, the one in force, and what skips took out."""
 
     model_config = ConfigDict(frozen=True)
 

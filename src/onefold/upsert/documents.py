@@ -27,7 +27,7 @@ class Duplicates(BaseModel):
     records: int
     seconds: tuple[float, float, float] | None = Field(description="Least, median and most between the two timestamps")
     record: str = Field(description="One of them, as topic-partition@offset")
-    survivor: str = Field(description="What stands for it")
+    survivor: str = Field(description="Its survivor")
 
 
 class Highest(BaseModel):
@@ -39,7 +39,7 @@ class Highest(BaseModel):
     producer: str
     epoch: int
     sequence: int
-    offset: int = Field(description="Where it stands")
+    offset: int = Field(description="Where it is")
 
 
 class CameAgain(BaseModel):
@@ -94,7 +94,7 @@ class Upserted(Attempted):
         default={}, description="Rows inserted and updated; guard contiguous: inserted, removed, woken"
     )
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
-    narrow: bool = Field(default=False, description="The table is large beside the batch (`onefold.spark.key_filter`)")
+    narrow: bool = Field(default=False, description="The table is large next to the batch (`onefold.spark.key_filter`)")
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
     refused_deletes: int = Field(default=0, description="Rejected records that delete, or whose value is null; upsert")

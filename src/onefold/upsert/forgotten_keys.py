@@ -87,8 +87,8 @@ def find_mark(
         for (landed, name), ranges in ranges_by(lined, ["batch", "object"], "line").items():
             digest = manifest_of(lake, dataset, landed).digests[name]
             lines[digest] = merged([*lines.get(digest, []), *ranges])
-    told = {"partitions": dict(sorted(partitions.items())), "lines": dict(sorted(lines.items()))}
-    return mark.model_copy(update=told)
+    places = {"partitions": dict(sorted(partitions.items())), "lines": dict(sorted(lines.items()))}
+    return mark.model_copy(update=places)
 
 
 def of_keys(rows: DataFrame, keys: list[bytes], column: str = C.KEY) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.decisions.accepted_gaps import Link
-from onefold.folding.strategy import folding_of
+from onefold.folding.strategy import Placing, folding_of
 from onefold.spark.key_filter import narrowed
 from onefold.spark.slots import SLOT, in_slots
 from onefold.tables import actions as U
@@ -32,7 +32,7 @@ def look_up(
 
     Tables are bucketed alike, so that nothing is shuffled; a folding that judges rows of the base together with the
     batch's shuffles both, into `slots` parts a bucket. `links` are accepted gaps. `keys`: the batch's, where the base
-    is large beside it; `bounded`: only files of the batch's periods are read.
+    is much larger; `bounded`: only files of the batch's periods are read.
     """
     folding = folding_of(dataset)
     known = folding.base_columns(state)
@@ -41,16 +41,16 @@ def look_up(
             known = F.broadcast(known)  # a scan without files tells no buckets: the join would shuffle the batch
         elif keys is not None:
             known = narrowed(known, keys, dataset, large=True)
-    return folding.judge(staged, known, partial(in_slots, dataset=dataset, slots=slots), (SLOT,), links)
+    return folding.judge(staged, known, Placing(partial(in_slots, dataset=dataset, slots=slots), (SLOT,), links))
 
 
 def mark_repeated(judged: DataFrame) -> DataFrame:
     """What an earlier batch covers is a duplicate by its position, also where that batch was skipped."""
     again = F.col(U.COVERED) & (F.col(C.VERDICT) == Verdict.SKIPPED)
-    told = {
+    repeated = {
         C.VERDICT: F.lit(Verdict.DUPLICATE),
         C.REASON: F.lit(Reason.POSITION),
         U.SCOPE: F.lit(Scope.STORED),
         U.OTHER: F.col(C.ORDER),
     }
-    return judged.withColumns({name: F.when(again, of).otherwise(F.col(name)) for name, of in told.items()})
+    return judged.withColumns({name: F.when(again, of).otherwise(F.col(name)) for name, of in repeated.items()})

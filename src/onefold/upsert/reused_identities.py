@@ -15,7 +15,7 @@ _REUSED = "_reused_"
 
 
 def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) -> DataFrame:
-    """Add `_finding` to the records whose narrow identity stands for two messages of the batch, but for those that are
+    """Add `_finding` to the records whose narrow identity is that of two messages of the batch, but for those that are
     covered: they were found with the batch that covered them."""
     found = F.lit(None).cast(U.FINDING_TYPE)
     fresh = F.col(C.KEY).isNotNull() & ~F.col(U.COVERED)
@@ -35,8 +35,8 @@ def found_reused(session: SparkSession, actions: DataFrame, reused: list[Reused]
     for level in _levels(reused):
         identities = marked.select(identity_text(level).alias(_REUSED + level))
         named = F.broadcast(_named(session, reused, level))
-        told = identities.join(named, _REUSED + level, "left_semi").distinct()
-        found |= {(level, row[0]) for row in told.collect()}
+        met = identities.join(named, _REUSED + level, "left_semi").distinct()
+        found |= {(level, row[0]) for row in met.collect()}
     return [one for one in reused if (one.level, one.identity) in found]
 
 

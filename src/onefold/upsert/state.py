@@ -84,7 +84,7 @@ def _create(empty: DataFrame, table: str, dataset: Dataset) -> None:
 def ensure_views(session: SparkSession, lake: Lake, dataset: Dataset) -> None:
     """The published name (live rows without Onefold's own columns) and its quarantine, over the state table as it is.
 
-    Nothing is done for a generation that is folded beside the published one, and a rebuild that has led readers on is
+    Nothing is done for a generation that is folded next to the published one, and a rebuild that has led readers on is
     not taken back.
     """
     published = lake.get(lake_keys.generation(dataset), Generation)
@@ -93,8 +93,8 @@ def ensure_views(session: SparkSession, lake: Lake, dataset: Dataset) -> None:
     begun = begun_rebuild(lake, dataset, published) if published else ""
     for view, query in _views(dataset).items():
         session.sql(f"CREATE VIEW IF NOT EXISTS {view} AS {query}")
-        stands = str(session.sql(f"SHOW CREATE TABLE {view}").collect()[0][0]).strip()
-        if not stands.endswith(query) and not (begun and state_name(dataset, begun) in stands):
+        present = str(session.sql(f"SHOW CREATE TABLE {view}").collect()[0][0]).strip()
+        if not present.endswith(query) and not (begun and state_name(dataset, begun) in present):
             session.sql(f"CREATE OR REPLACE VIEW {view} AS {query}")
 
 

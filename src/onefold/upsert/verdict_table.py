@@ -62,5 +62,5 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
             f"PARTITIONED BY (attempt, bucket({dataset.target.buckets}, key)) "
             f"LOCATION '{place}' TBLPROPERTIES ({properties})"
         )
-    # Whoever asks for one key reads one bucket, and of its files the part where the key lies.
+    # A question for one key reads one bucket, and of its files the part where the key lies.
     rows.sortWithinPartitions("key", "topic", "partition", "offset").writeTo(table).append()

@@ -1,6 +1,6 @@
 """The checks of the gate, by id: plain Python over facts, or expectations over rows as data. Imports no engine.
 
-A new check is a function in the file of its family, and a row in `CHECKS`. A fact that nobody counts yet is a field in
+A new check is a function in the file of its family, and a row in `CHECKS`. A fact that nothing counts yet is a field in
 `facts.py`, counted in `onefold.quality.branch_facts`.
 """
 
