@@ -70,5 +70,5 @@ def test_nothing_is_compared_with_a_mode_outside_its_home() -> None:
 def test_no_page_asks_for_a_mode() -> None:
     asked = re.compile(r"\bmode\s*(?:==|!=|in\b|not in\b)")
     templates = sorted(SOURCE.rglob("*.html"))
-    assert len(templates) > 20
+    assert len(templates) >= 20
     assert [str(file.relative_to(SOURCE)) for file in templates if asked.search(file.read_text())] == []

@@ -15,6 +15,7 @@ from onefold.dataset.modes.contract import Apply
 from onefold.dataset.modes.increment import Increment
 from onefold.dataset.modes.upsert import Upsert
 from onefold.dataset.modes.upsert_contiguous import UpsertContiguous
+from onefold.errors import nearest
 
 MODES: dict[str, type[Apply]] = {mode.NAME: mode for mode in (Append, Upsert, UpsertContiguous, Increment)}
 """By name; each file's section is one of them."""
@@ -22,12 +23,16 @@ NOT_BUILT = ("history",)
 
 
 def _known(given: Any) -> Any:
-    mode = given.get("mode") if isinstance(given, dict) else None
     words = list(dict.fromkeys(_word(mode) for mode in MODES.values()))
+    if isinstance(given, Apply):
+        return given
+    if not isinstance(given, dict) or "mode" not in given:
+        raise ValueError(f"it takes a mapping with a mode ({', '.join(words)})")
+    mode = given["mode"]
     if mode in NOT_BUILT:
         raise not_built(f"mode {mode} ({', '.join(words[:-1])} and {words[-1]} are)")
-    if mode is not None and mode not in words:
-        raise ValueError(f"no mode {mode!r} ({', '.join(words)})")
+    if mode not in words:
+        raise ValueError(f"no mode {mode!r}{nearest(str(mode), words)}")
     return given
 
 
@@ -38,11 +43,10 @@ def _word(mode: type[Apply]) -> str:
 
 
 def _name(given: Any) -> str:
-    """Which mode a section is of: its word, and its guard."""
+    """Which mode a section is of: its word, and its guard. It was looked at by `_known`."""
     if isinstance(given, Apply):
         return given.NAME
-    mode = given.get("mode", Append.NAME) if isinstance(given, dict) else Append.NAME
-    version = given.get("version") if isinstance(given, dict) else None
+    mode, version = str(given["mode"]), given.get("version")
     guarded = f"{mode}_{version.get('guard')}" if isinstance(version, dict) else mode
     return guarded if guarded in MODES else mode
 
