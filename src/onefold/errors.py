@@ -55,6 +55,11 @@ class OneBatchError(TerminalError):
     """One batch could not be folded, mostly for what it holds: other batches are tried all the same."""
 
 
+def _cut(text: str, length: int) -> str:
+    """A text that a file may have made long, as an error repeats it."""
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
 @dataclass(eq=False)
 class InvalidDatasetError(TerminalError):
     """A dataset file does not say what it must."""
@@ -69,8 +74,8 @@ class InvalidDatasetError(TerminalError):
     def complaint(self) -> str:
         """What is wrong, and where; what happens now depends on who asked."""
         where = f"{self.file}:{self.line}" if self.line else self.file
-        key = f" {self.key}:" if self.key else ""
-        return f"{where}:{key} {self.problem}"
+        key = f" {_cut(self.key, 200)}:" if self.key else ""
+        return f"{where}:{key} {_cut(self.problem, 2_000)}"
 
     def sentence(self) -> str:
         return f"{self.complaint}. Nothing was run."

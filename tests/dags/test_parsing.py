@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onefold.dataset import load_dataset
+from tests.support.hostile_files import RIGHT, WRONG, WRONG_SUITES, write_files
 
 PROJECT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (PROJECT / "datasets").glob("*.yaml"))
@@ -297,3 +298,17 @@ def test_only_a_dated_run_of_a_schedule_has_an_interval(probe: Any) -> None:
     assert found["dated"] == "20260101T050000Z-20260101T060000Z"
     assert (found["dateless"], found["empty"], found["export"]) == (None, None, None)
     assert found["kinds"] == ["datetime"], "plain instants, which can be reckoned with"
+
+
+def test_s2_a_hostile_dataset_file_costs_no_other_its_dag(probe: Any, tmp_path: Path) -> None:
+    write_files(tmp_path / "datasets", tmp_path / "expectations")
+
+    found = probe(
+        "bag", ONEFOLD_DATASETS=str(tmp_path / "datasets"), ONEFOLD_EXPECTATIONS=str(tmp_path / "expectations")
+    )
+
+    assert sorted(found["dags"]) == sorted([*RIGHT, *WRONG_SUITES, *OWN]), "a suite is read when its dataset runs"
+    (error,) = found["errors"].values()
+    for name, (_, problem) in WRONG.items():
+        assert f"{name}.yaml" in error
+        assert problem in error

@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from onefold.dataset.tree import read_tree
+from onefold.dataset.tree import DEEPEST, MOST_NODES, TreeLimitError, read_tree
 
 WORDS = [
     *("yes", "no", "on", "off", "y", "n", "true", "TRUE", "tRUE", "false", "null", "Null", "nULL", "~", ""),
@@ -48,12 +48,32 @@ def test_every_key_and_every_part_of_a_list_has_its_line() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["a: 1\nb: {c: 1, c: 2}", "a: [{b: 1, b: 1}]", "a: &a [*a]\nb: 1\nb: 2"])
+@pytest.mark.parametrize("text", ["a: 1\nb: {c: 1, c: 2}", "a: [{b: 1, b: 1}]"])
 def test_a_key_that_stands_twice_is_an_error(text: str) -> None:
     with pytest.raises(YAMLError, match="duplicate key"):
         read_tree(text)
 
 
-def test_an_alias_may_lead_to_where_it_stands() -> None:
-    found, _ = read_tree("a: &a [*a]")
-    assert found["a"][0] is found["a"]
+def test_s2_an_alias_within_its_own_anchor_is_refused() -> None:
+    with pytest.raises(TreeLimitError, match="within its own anchor"):
+        read_tree("a: &a [*a]")
+
+
+def test_s2_the_deepest_and_largest_document_is_read_and_one_more_is_refused() -> None:
+    assert read_tree("[" * DEEPEST + "]" * DEEPEST)
+    with pytest.raises(TreeLimitError, match="deeper"):
+        read_tree("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1))
+    assert len(read_tree("- x\n" * (MOST_NODES - 1))[0]) == MOST_NODES - 1
+    with pytest.raises(TreeLimitError, match="more than"):
+        read_tree("- x\n" * MOST_NODES)
+
+
+def test_s2_what_an_alias_repeats_counts_where_it_repeats_it() -> None:
+    levels = "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1)
+    assert read_tree(f"a: &a {levels}\nb: *a")
+    with pytest.raises(TreeLimitError, match="deeper"):
+        read_tree(f"a: &a {levels}\nb: [*a]")
+    half = f"a: &a [{'x, ' * (MOST_NODES // 2 - 5)}]\n"
+    assert read_tree(half + "b: *a")
+    with pytest.raises(TreeLimitError, match="more than"):
+        read_tree(half + "b: *a\nc: *a")

@@ -14,6 +14,7 @@ from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide_commands import user
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.dataset.advice import notes_of
+from onefold.dataset.yaml_file import describe_error
 from onefold.errors import OnefoldError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.settings import load_settings
@@ -36,6 +37,7 @@ def validate(
     if not files:
         raise UsageError(f"no dataset files in {folder}")
     rows: list[dict[str, Any]] = []
+    no_facts: dict[str, str | None] = {"mode": None, "identity": None, "generation": None}
     for file in files:
         problem, notes = "", list[str]()
         try:
@@ -48,7 +50,9 @@ def validate(
                 "generation": dataset.generation,
             }
         except OnefoldError as error:
-            problem, facts = str(error), {"mode": None, "identity": None, "generation": None}
+            problem, facts = str(error), no_facts
+        except Exception as error:  # a check that met what it does not know; the other files are checked all the same
+            problem, facts = f"{file}: cannot be checked: {describe_error(error)}", no_facts
         rows.append({"dataset": file.stem, "ok": not problem, **facts, "problem": problem, "notes": notes})
     wanted = [row["dataset"] for row in rows if row["ok"]] if sample > 0 else []
     samples, failed = _samples(Lake(settings), wanted, sample) if wanted else ({}, [])

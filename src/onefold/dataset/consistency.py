@@ -23,6 +23,7 @@ from onefold.dataset.expressions import (
     parts,
     paths,
     paths_without,
+    shorten,
     used,
 )
 from onefold.dataset.expressions import Literal as LiteralValue
@@ -58,23 +59,25 @@ def check_declaration(dataset: Declaration) -> None:
         tells = place in _TELLING or (place == "identity.producer.name" and dataset.deciding is Level.PRODUCER)
         if tells and not any(paths(parse(text))):
             raise ValueError(
-                f"{place}: {text!r} is the same for every record; name what a record has, such as a field, a header "
-                "or its key"
+                f"{place}: {shorten(text)} is the same for every record; name what a record has, such as a field, a "
+                "header or its key"
             )
     _check_where(dataset)
     for place, text in dataset.expressions():
         if meanings := two_meanings(text, dataset.fields):
             written, first, second = meanings
             said = f"{written!r} is a field, and what the log has of a record"
-            raise ValueError(f"{place}: {text!r}: {said}; write {first} (what it meant before) or {second}")
+            raise ValueError(f"{place}: {shorten(text)}: {said}; write {first} (what it meant before) or {second}")
         for path in paths(parse(text)):
             _check_path(dataset, place, text, path)
     for place, text in dataset.expressions():
         for path in used(parse(text)):
             if (kind := dataset.type_of(path)) and kind.nested:
-                raise ValueError(f"{place}: {text!r}: {path.column} is a {kind.name}; name a field of it")
+                raise ValueError(f"{place}: {shorten(text)}: {path.column} is a {kind.name}; name a field of it")
         if place in _IDENTIFYING and (kind := dataset.type_of(parse(text))) and kind.name == "double":
-            raise ValueError(f"{place}: {text!r} is a double: equal doubles are no identity; declare decimal(p,s)")
+            raise ValueError(
+                f"{place}: {shorten(text)} is a double: equal doubles are no identity; declare decimal(p,s)"
+            )
     for place, text in dataset.expressions():
         _check_kinds(dataset, place, text)
     dataset.apply.check(dataset)
@@ -104,39 +107,39 @@ def _check_where(dataset: Declaration) -> None:
         if path.root == "value" and name in dataset.fields:
             continue
         if path.root == "value" and name not in spellings:
-            raise ValueError(f"target.where: {text!r} reads {name}, which no row has{nearest(name, spellings)}")
+            raise ValueError(f"target.where: {shorten(text)} reads {name}, which no row has{nearest(name, spellings)}")
         instead = f"; write {spellings[name]}" if name in spellings else nearest(name, spellings)
         if path.root == "value":
-            raise ValueError(f"target.where: {text!r} reads {name}, which is no field of value.fields{instead}")
+            raise ValueError(f"target.where: {shorten(text)} reads {name}, which is no field of value.fields{instead}")
         read = f"{path.root}.{path.name}" if path.name else path.root
         raise ValueError(
-            f"target.where: {text!r} reads {read}, which rows do not keep; it may read fields and parts of "
+            f"target.where: {shorten(text)} reads {read}, which rows do not keep; it may read fields and parts of "
             f"apply.key{instead}"
         )
 
 
 def _check_kinds(dataset: Declaration, place: str, text: str) -> None:
     """Refuses what Spark would refuse, or try to cast by itself, record by record."""
-    tree = parse(text)
+    tree, said = parse(text), f"{place}: {shorten(text)}"  # made once: a list may have thousands of literals
     conditions = [tree] if place in ("source.filter", "apply.delete_when", "target.where") else []
     for part in parts(tree):
         match part:
             case Compare(_, left, right):
-                _check_pair(dataset, f"{place}: {text!r}", left, right)
+                _check_pair(dataset, said, left, right)
             case Member(term, items):
                 for item in items:
-                    _check_pair(dataset, f"{place}: {text!r}", term, item)
+                    _check_pair(dataset, said, term, item)
             case Junction(_, terms):
                 conditions += terms
             case Negation(term):
                 conditions.append(term)
             case Call() | Fallback():
-                _check_call(dataset, f"{place}: {text!r}", part)
+                _check_call(dataset, said, part)
             case _:
                 pass
     for term in conditions:
         if (kind := _kind_of(dataset, term)).name != "boolean":
-            raise ValueError(f"{place}: {text!r} takes a {kind} for a condition; compare it with something")
+            raise ValueError(f"{said} takes a {kind} for a condition; compare it with something")
 
 
 def _check_call(dataset: Declaration, said: str, call: Call | Fallback) -> None:
@@ -172,7 +175,7 @@ def _check_periods(dataset: Declaration) -> None:
     for place, text in dataset.expressions():
         period = next((call.function for call in calls(parse(text)) if call.function in PERIODS), None)
         if period and place != "identity.within":
-            raise ValueError(f"{place}: {text!r}: {period} is a function of identity.within alone")
+            raise ValueError(f"{place}: {shorten(text)}: {period} is a function of identity.within alone")
     if not dataset.within:
         return
     place, given = f"identity.within: {dataset.identity.within!r}", dataset.within
@@ -270,12 +273,12 @@ def _check_path(dataset: Declaration, place: str, text: str, path: Path) -> None
     if path.root == "value" and path.name not in dataset.value.fields:
         known = ", ".join(dataset.value.fields)
         roots = f"; {path.name!r} is none of {', '.join(ROOTS)}" if path.inner else ""
-        raise ValueError(f"{place}: {text!r} names no field of value.fields (there are {known}){roots}")
+        raise ValueError(f"{place}: {shorten(text)} names no field of value.fields (there are {known}){roots}")
     if path.root == "value" and dataset.fields[path.name].part(path.inner) is None:
-        raise ValueError(f"{place}: {text!r}: value.fields has no such part of {path.name}")
+        raise ValueError(f"{place}: {shorten(text)}: value.fields has no such part of {path.name}")
     if path.root == "key" and path.name and dataset.key.format not in with_parts():
-        raise ValueError(f"{place}: {text!r}: key.NAME needs key.format {', '.join(with_parts())}")
+        raise ValueError(f"{place}: {shorten(text)}: key.NAME needs key.format {', '.join(with_parts())}")
     if path.root == "key" and not VALUE_FORMATS[dataset.key.format].is_text:
-        raise ValueError(f"{place}: {text!r}: a key of {dataset.key.format} cannot be used in an expression")
+        raise ValueError(f"{place}: {shorten(text)}: a key of {dataset.key.format} cannot be used in an expression")
     if path.root in ("offset", "timestamp") and not dataset.source.exact:
-        raise ValueError(f"{place}: {text!r}: layout {dataset.source.layout} carries no {path.root}")
+        raise ValueError(f"{place}: {shorten(text)}: layout {dataset.source.layout} carries no {path.root}")

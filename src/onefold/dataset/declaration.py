@@ -51,8 +51,8 @@ class Declaration(Model):
     """The sections of one dataset file, and what follows from them."""
 
     name: DatasetName
-    description: str = ""
-    owner: str = ""
+    description: str = Field(default="", max_length=5_000)
+    owner: str = Field(default="", max_length=250, description="Airflow shows it, and finds DAGs by it")
     source: Source
     schedule: Schedule | None = None
     key: KeyFormat = KeyFormat()

@@ -29,6 +29,8 @@ LOG_POSITIONS = ("pg_lsn", "hex")
 FUNCTIONS = (*CASTS, *LOG_POSITIONS, "lower", "upper", "trim", "coalesce", *PERIODS)
 DEEPEST = 40
 """How deep an expression may nest: what compiles it, here and in Spark, recurses."""
+_SHOWN = 200
+"""Letters of an expression that errors repeat."""
 
 _GRAMMAR = r"""
 ?start: disjunction
@@ -222,14 +224,19 @@ def parse(text: str) -> Expression:
         depth = _depth(tree)
     except UnexpectedInput as error:
         column = getattr(error, "column", 0)
-        raise ValueError(f"{text!r} cannot be read at character {column}{_quoting(text, column)}") from error
+        raise ValueError(f"{shorten(text)} cannot be read at character {column}{_quoting(text, column)}") from error
     except VisitError as error:
-        raise ValueError(f"{text!r}: {error.orig_exc}") from error
+        raise ValueError(f"{shorten(text)}: {error.orig_exc}") from error
     except RecursionError:
         depth = DEEPEST + 1
     if depth > DEEPEST:
         raise ValueError(f"{text[:40]!r}… nests deeper than {DEEPEST} levels")
     return tree
+
+
+def shorten(text: str) -> str:
+    """An expression as an error repeats it: quoted, and cut where it is long."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
 
 
 _ODD_NAME = re.compile(r"((?:key|value|header)\.)?([^\s()'\"=<>!,]+)")

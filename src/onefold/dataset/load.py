@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from onefold.dataset.base import NotBuiltError
 from onefold.dataset.model import Dataset
 from onefold.dataset.modes import MODES
-from onefold.dataset.tree import Place, read_tree
+from onefold.dataset.tree import Place, line_of
+from onefold.dataset.yaml_file import describe_error, read_yaml, read_yaml_text
 from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
 
 
@@ -24,10 +24,7 @@ def load_dataset(file: Path) -> Dataset:
         InvalidDatasetError: with the file, the line and the key at fault.
         NotSupportedYetError: it asks for something that is not built yet.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
+    text = read_yaml_text(file)
     return read_dataset(text, file)
 
 
@@ -44,9 +41,9 @@ def read_dataset(text: str, file: Path) -> Dataset:
     except ValidationError as error:
         raise _complaint(file, lines, error) from None
     except Exception as error:  # a check that does not know what it met: one file takes no other down
-        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {_describe(error)}") from error
-    of_fields = {name: _line(lines, ("value", "fields", name)) for name in dataset.fields}
-    of_fields[""] = _line(lines, ("value", "fields"))
+        raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {describe_error(error)}") from error
+    of_fields = {name: line_of(lines, ("value", "fields", name)) for name in dataset.fields}
+    of_fields[""] = line_of(lines, ("value", "fields"))
     return dataset.read_from(str(file), {name: line for name, line in of_fields.items() if line})
 
 
@@ -87,25 +84,13 @@ def dataset_files(folder: Path) -> list[Path]:
 
 
 def _read(text: str, file: Path) -> tuple[dict[str, Any], dict[Place, int]]:
-    try:
-        tree, lines = read_tree(text)
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise InvalidDatasetError(str(file), line, "", f"not YAML: {error.problem}") from None
-    except YAMLError as error:  # a character that YAML does not take; it has no mark
-        raise InvalidDatasetError(str(file), None, "", f"not YAML: {str(error).splitlines()[0]}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of levels
-        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {_describe(error)}") from None
+    tree, lines = read_yaml(text, file)
     if not isinstance(tree, dict):
         raise InvalidDatasetError(str(file), 1, "", "not a mapping of keys such as name, source, value, apply")
     if tree.get("name") != file.stem:
         problem = f"the name must be that of the file, {file.stem!r}"
-        raise InvalidDatasetError(str(file), _line(lines, ("name",)), "name", problem)
+        raise InvalidDatasetError(str(file), line_of(lines, ("name",)), "name", problem)
     return tree, lines
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> InvalidDatasetError:
@@ -114,7 +99,7 @@ def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> I
     found = sorted(error.errors(), key=lambda problem: (_not_built(problem), problem["type"] != "extra_forbidden"))
     first = found[0]
     place = _place_of(first["loc"])
-    key, line = ".".join(str(part) for part in place), _line(lines, place)
+    key, line = ".".join(str(part) for part in place), line_of(lines, place)
     if _not_built(first):
         problem = str(first["ctx"]["error"]).removeprefix("not_supported_yet: ")
         return NotSupportedYetError(str(file), line, key or "dataset", problem)
@@ -123,7 +108,7 @@ def _complaint(file: Path, lines: dict[Place, int], error: ValidationError) -> I
     problem = first["msg"].removeprefix("Value error, ")
     if not place and ": " in problem:  # a check across keys names its place itself
         key, problem = problem.split(": ", 1)
-        line = _line(lines, tuple(key.split(".")))
+        line = line_of(lines, tuple(key.split(".")))
     return InvalidDatasetError(str(file), line, key, problem)
 
 
@@ -155,9 +140,3 @@ def _unknown(loc: tuple[Any, ...]) -> str:
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     kinds = [annotation, *getattr(annotation, "__args__", ())]
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
-
-
-def _line(lines: dict[Place, int], place: Place) -> int | None:
-    """Of the last key on the way that is in the file."""
-    known = (lines.get(place[:length]) for length in range(len(place), 0, -1))
-    return next((line for line in known if line), None)

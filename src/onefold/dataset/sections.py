@@ -139,6 +139,9 @@ class Identity(Model):
     )
 
 
+_LONGEST_NAMESPACE, _LONGEST_TABLE = 100, 128
+
+
 class Target(Model):
     """Where readers find it."""
 
@@ -151,6 +154,13 @@ class Target(Model):
     @field_validator("table")
     @classmethod
     def _free(cls, table: str) -> str:
+        namespace, name = table.split(".")
+        if len(namespace) > _LONGEST_NAMESPACE:
+            raise ValueError(f"a namespace has at most {_LONGEST_NAMESPACE} letters, as Airflow's tags have")
+        if len(name) > _LONGEST_TABLE:
+            raise ValueError(
+                f"a table's name has at most {_LONGEST_TABLE} letters: folders have Onefold's own behind it"
+            )
         if table.endswith("__quarantine"):
             raise ValueError(f"{table!r}: names that end in __quarantine are those of rejected records")
         return table

@@ -9,6 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from onefold.dataset import dataset_files, find_valid
+from onefold.dataset.yaml_file import describe_error
 from onefold.errors import InvalidDatasetError, UsageError
 from onefold.orchestration.dataset_dag import dataset_dag
 from onefold.settings import Settings, load_settings
@@ -47,4 +48,7 @@ def _parse(settings: Settings) -> tuple[list[DAG], list[InvalidDatasetError]]:
             dags.append(dataset_dag(file, settings))
         except InvalidDatasetError as error:
             complaints.append(error)
+        except Exception as error:  # what Airflow refuses; one file takes no other down
+            problem = f"Airflow makes no DAG of it: {describe_error(error)}"
+            complaints.append(InvalidDatasetError(str(file), None, "", problem))
     return dags, complaints

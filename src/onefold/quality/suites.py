@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from onefold.dataset import Dataset
+from onefold.dataset.tree import line_of
+from onefold.dataset.yaml_file import read_yaml, read_yaml_text
 from onefold.errors import InvalidDatasetError
 
 _OVER_ROWS = ("expect_column_values_", "expect_column_pair_values_", "expect_multicolumn_")
@@ -64,15 +64,10 @@ def load_suite(folder: Path, dataset: Dataset) -> Suite | None:
     if dataset.quality.suite is None:
         return None
     file = folder / dataset.quality.suite
+    tree, lines = read_yaml(read_yaml_text(file, "quality.suite"), file)
     try:
-        return Suite.model_validate(YAML(typ="safe").load(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InvalidDatasetError(str(file), None, "quality.suite", f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidDatasetError(str(file), None, "", f"cannot be read: {error}") from None
-    except YAMLError as error:
-        raise InvalidDatasetError(str(file), None, "", f"not YAML: {error}") from None
+        return Suite.model_validate(tree)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise InvalidDatasetError(str(file), None, key, first["msg"]) from None
+        raise InvalidDatasetError(str(file), line_of(lines, first["loc"]), key, first["msg"]) from None
