@@ -193,14 +193,15 @@ def small_disk(tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.fixture(scope="session")
 def dataset() -> Callable[..., Dataset]:
-    """Makes a dataset of a kcat export, or of what is given; keys as in a dataset file."""
+    """Makes a dataset of a kcat export whose offsets may have any gaps, or of what is given; keys as in a dataset
+    file."""
 
     def make(name: str = "things", **keys: Any) -> Dataset:
         exports = {
             "path": "exports",
             "layout": "kcat",
             "origin": {"cluster": "c", "incarnation": 1},
-            "holes": "compacted",
+            "holes": {"kind": "transactional", "longest": 1_000_000},
         }
         given: dict[str, Any] = {
             "name": name,

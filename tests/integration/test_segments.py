@@ -134,7 +134,9 @@ def things(dataset: Callable[..., Dataset]) -> Callable[..., Dataset]:
         origin = {"cluster": "c", "incarnation": 1}
         exports = {"path": "exports", "layout": "segments", "origin": origin, "holes": holes}
         fields = {"id": "string", "pad": "string"}
-        return dataset("things", source={"exports": exports}, value={"fields": fields}, identity={"message_id": "id"})
+        newest = {"mode": "upsert", "key": ["id"], "version": {"from": "offset"}}
+        mode = {"apply": newest} if holes == "compacted" else {"identity": {"message_id": "id"}}
+        return dataset("things", source={"exports": exports}, value={"fields": fields}, **mode)
 
     return make
 

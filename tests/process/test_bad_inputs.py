@@ -75,7 +75,7 @@ LINES = {
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """All files in one batch, in a lake whose own path is odd too."""
     made = Project(tmp_path_factory.mktemp("bad inputs") / "a lake [with] {odd} letters")
-    made.write_dataset("things", THINGS.replace("holes: none", "holes: compacted"))
+    made.write_dataset("things", THINGS.replace("holes: none", "holes: {kind: transactional, longest: 1000}"))
     for name, lines in FILES.items():
         made.put(f"things/{name}", lines)
     made.put("things/README.md", [b"not an export object"])

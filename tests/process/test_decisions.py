@@ -441,7 +441,7 @@ def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_sk
         assert said in run.err
     assert rows(strict) == [("a", 1), ("b", 2), ("f", 6)]
     strict.write_dataset("things", STRICT + "# another meaning\n")
-    strict.write_dataset("things", STRICT.replace("holes: none", "holes: compacted"))
+    strict.write_dataset("things", STRICT.replace("holes: none", "holes: transactional"))
     launcher = InSession(lake, session)
     done = rebuild(lake, strict.dataset(), launcher)
     assert (done.swapped, [bool(one.failed) for one in done.batches].count(True)) == (True, 1)

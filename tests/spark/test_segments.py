@@ -139,7 +139,7 @@ def test_a_damaged_batch_is_rejected_by_name_and_red_until_a_replica_has_it(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
     """L2 and L6: none of its offsets is present, also where compaction explains holes; the others are as they were."""
-    mine = things(dataset, "compacted")
+    mine = things(dataset, "compacted", apply={"mode": "upsert", "key": ["id"], "version": {"from": "offset"}})
     parts = [of(0, "a"), of(1, "b", "c"), of(3, "d")]
     torn = parts[1][:-1] + bytes([parts[1][-1] ^ 1])
     bad = Export(tmp_path / "bad")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Hole, Manifest
-from onefold.offsets import Coverage, Range, TopicPartition
+from onefold.offsets import Coverage, Present, Range, TopicPartition, minus
 from onefold.upsert.coverage import PartitionAccount, account_for, name_unexplained
 from onefold.vocabulary import HoleKind
 
@@ -66,7 +67,10 @@ def test_what_an_earlier_batch_has_landed_is_no_loss_and_no_hole_though_it_is_no
 ) -> None:
     """An earlier batch holds 50 to 99: it rejected 70, and the transaction of 80 and 81 was open."""
     export = {"path": "exports", "layout": "kcat", "origin": {"cluster": "c"}, "holes": holes}
-    made = dataset(source={"exports": export})
+    if holes == "transactional":
+        export |= {"holes": {"kind": holes, "longest": 50}}
+    newest = {"mode": "upsert", "key": ["id"], "version": {"from": "offset"}}
+    made = dataset(source={"exports": export}, apply=newest)
     landed = Manifest(batch="b", source="s", attempt="a", objects=[], layout="kcat")
 
     def of(before: Coverage, **offsets: list[Range]) -> tuple[Coverage, PartitionAccount]:
@@ -122,3 +126,32 @@ def test_a_manifest_names_many_holes_in_few_bytes_and_reads_the_older_list() -> 
     assert len(text) < 20 * len(holes)
     older = json.loads(text) | {"holes": [one.model_dump() for one in holes]}
     assert Manifest.model_validate(older) == manifest
+
+
+@pytest.mark.parametrize(
+    ("holes", "unexplained", "explained"),
+    [
+        ("transactional", [(10, 1000)], {"transactional": 2}),
+        ({"kind": "transactional", "longest": 989}, [(10, 1000)], {"transactional": 2}),
+        ({"kind": "transactional", "longest": 990}, [], {"transactional": 992}),
+        ("none", [(4, 6), (10, 1000)], {}),
+    ],
+)
+def test_more_missing_offsets_in_a_row_than_declared_are_unexplained(
+    dataset: Callable[..., Dataset], holes: Any, unexplained: list[Range], explained: dict[str, int]
+) -> None:
+    """L2: two markers are two offsets; a file that never came is 990 of them."""
+    made = dataset(source={"exports": {"path": "e", "layout": "kcat", "origin": {"cluster": "c"}, "holes": holes}})
+    partitions = {KEY: StagedPartition(present=[(0, 4), (6, 10), (1000, 1010)], quarantined=[])}
+    staged = Staged(
+        batch="b", generation="g", code="c", attempt="a", table="t", records=18, partitions=partitions, objects={}
+    )
+    landed = Manifest(batch="b", source="s", attempt="a", objects=[], layout="kcat")
+    own, (account,) = account_for(made, staged, landed, Coverage())
+    assert (account.unexplained, account.explained) == (unexplained, explained)
+    covered = own.partitions[KEY].covered
+    assert covered == minus([(0, 1010)], unexplained)
+    # What another batch has landed in between cuts the run.
+    between = Coverage(partitions={KEY: Present(present=[(12, 998)])})
+    if holes == "transactional":
+        assert account_for(made, staged, landed, between)[1][0].unexplained == []

@@ -139,6 +139,14 @@ def test_unexplained_offsets_are_named(dataset: MakeDataset) -> None:
     assert find("unexplained_offsets", facts(dataset(), accounts=of_partition())).first == []
 
 
+def test_a_run_of_offsets_that_is_too_long_for_markers_names_the_option(dataset: MakeDataset) -> None:
+    exports = {"path": "e", "layout": "kcat", "origin": {"cluster": "c"}, "holes": "transactional"}
+    made = dataset(source={"exports": exports})
+    result = find("unexplained_offsets", facts(made, accounts=of_partition(unexplained=[(3, 5), (10, 1000)])))
+    assert "source.exports.holes: {kind: transactional, longest: 990}" in result.way_out
+    assert find("unexplained_offsets", facts(made, accounts=of_partition(unexplained=[(3, 5)]))).way_out == ""
+
+
 @pytest.mark.parametrize(("loss", "severity"), [("refused", "blocking"), ("tolerated", "warning")])
 def test_a_loss_before_landing_blocks_unless_it_is_tolerated(dataset: MakeDataset, loss: str, severity: str) -> None:
     accounts = of_partition(explained={next(iter(LOST)): 4})

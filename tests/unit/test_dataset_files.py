@@ -239,6 +239,21 @@ REFUSED = [
         "did you mean 'offset'",
     ),
     ("holes unknown", "holes: transactional", "holes: many", "source.exports.holes", "none"),
+    ("holes with a word that is none", "holes: transactional", "holes: {kind: many}", "source.exports.holes", "none"),
+    (
+        "a length of other holes",
+        "holes: transactional",
+        "holes: {kind: none, longest: 5}",
+        "source.exports.holes",
+        "longest belongs to kind transactional",
+    ),
+    (
+        "no length",
+        "holes: transactional",
+        "holes: {kind: transactional, longest: 0}",
+        "source.exports.holes.longest",
+        "greater",
+    ),
     ("holes of segments", "layout: kcat", "layout: segments", "source.exports", "hold markers and aborted records"),
     ("incarnation", "incarnation: 1", "incarnation: 0", "source.exports.origin.incarnation", "greater"),
     ("cluster", "cluster: prod", "cluster: 'a/b'", "source.exports.origin.cluster", "pattern"),
@@ -544,6 +559,40 @@ def test_a_tombstone_holds_neither_value_nor_version(write: Write, change: tuple
     upsert = changed(*change, UPSERT)
     with pytest.raises(InvalidDatasetError, match=f"apply.delete_when: tombstone needs (the )?{said}"):
         load_dataset(write(changed("  mode: append\n", upsert)))
+
+
+COMPACTED = "holes: compacted"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        (ENTRIES, "mode append"),
+        (INCREMENT, "mode increment"),
+        (changed("  mode: append\n", CHAIN), "mode upsert with guard contiguous"),
+    ],
+)
+def test_a_mode_that_needs_every_record_refuses_holes_of_compaction(write: Write, text: str, mode: str) -> None:
+    with pytest.raises(InvalidDatasetError, match=rf"{mode} needs every record.*Write none or transactional") as raised:
+        load_dataset(write(changed("holes: transactional", COMPACTED, text)))
+    assert (raised.value.key, raised.value.line) == ("source.exports.holes", line_of(text, "holes:"))
+
+
+def test_the_newest_version_of_a_key_can_do_without_compacted_records(write: Write) -> None:
+    upsert = changed("holes: transactional", COMPACTED, changed("  mode: append\n", UPSERT))
+    source = load_dataset(write(upsert)).source
+    assert (source.holes, source.longest_hole) == ("compacted", None)
+
+
+def test_transactional_holes_may_be_as_long_as_the_file_says(write: Write) -> None:
+    """How long they may be changes no row: the generation stays."""
+    plain = load_dataset(write(ENTRIES))
+    longer = load_dataset(write(changed("holes: transactional", "holes: {kind: transactional, longest: 500}")))
+    assert [(one.source.holes, one.source.longest_hole) for one in (plain, longer)] == [
+        ("transactional", 2),
+        ("transactional", 500),
+    ]
+    assert (plain.generation, plain.source_id) == (longer.generation, longer.source_id)
 
 
 @pytest.mark.parametrize("guard", [UPSERT, CHAIN])

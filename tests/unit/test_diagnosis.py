@@ -129,7 +129,7 @@ def silent(session: timedelta, heartbeat: timedelta) -> Activity:
 
 
 EXPORT = {
-    "source": {"exports": {"path": "x/", "layout": "kcat", "origin": {"cluster": "prod"}, "holes": "compacted"}},
+    "source": {"exports": {"path": "x/", "layout": "kcat", "origin": {"cluster": "prod"}}},
     "schedule": None,
 }
 STALLED = replace(GOOD_PARTITION, stable=90, stalled_since=NOW - 2 * HOUR)
@@ -569,13 +569,6 @@ FOUND: list[Row] = [
         "quality.loss=refused",
     ),
     (
-        "holes_declared",
-        facts(cluster=False, file=EXPORT),
-        "warning",
-        "source.exports.holes=compacted in mode append",
-        "source.exports.holes=none",
-    ),
-    (
         "added_partitions",
         grown(OFFSET, 1),
         "warning",
@@ -882,7 +875,7 @@ def test_the_worst_comes_first_and_equal_findings_are_one() -> None:
 def test_an_export_is_told_by_its_file_and_data_and_the_rest_is_unknown() -> None:
     seen = facts(cluster=False, file=EXPORT, landed=published(position=100))
     done = diagnose(seen)
-    rules = ["duplicates", "holes_declared", "no_schedule", "export"]
+    rules = ["duplicates", "no_schedule", "export"]
     assert [one.rule for one in done.findings] == rules
     assert {one.name for one in done.by_hand if one.of in ("topic", "broker")} == {
         "replication.factor", "min.insync.replicas", "unclean.leader.election.enable", "retention.ms",

@@ -39,7 +39,7 @@ MANY = 4 << 20
 """Bytes of Python's own that no question with a limit needs: all rows as dictionaries are five times as many."""
 FILE = """
 name: things
-source: {exports: {path: exports, layout: kcat, origin: {cluster: c, incarnation: 1}, holes: compacted}}
+source: {exports: {path: exports, layout: kcat, origin: {cluster: c, incarnation: 1}, holes: transactional}}
 value: {fields: {id: string, change: string?}}
 apply: {mode: append}
 target: {table: tests.things, buckets: 2}

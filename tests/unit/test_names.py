@@ -59,7 +59,7 @@ def test_expressions_may_name_a_field_by_its_place(dataset: MakeDataset) -> None
 
 
 def _filtered(condition: str) -> dict[str, Any]:
-    exports = {"path": "e", "layout": "kcat", "origin": {"cluster": "c"}, "holes": "compacted"}
+    exports = {"path": "e", "layout": "kcat", "origin": {"cluster": "c"}, "holes": "transactional"}
     return {"exports": exports, "filter": condition}
 
 

@@ -43,6 +43,8 @@ def things(dataset: Make) -> Make:
     def make(holes: str = "none", name: str = "things", **more: Any) -> Dataset:
         origin = {"cluster": "c", "incarnation": 1}
         exports = {"path": "segments", "layout": "segments", "origin": origin, "holes": holes}
+        if holes == "compacted":  # which only this mode can do without
+            more = {"apply": {"mode": "upsert", "key": ["id"], "version": {"from": "offset"}}} | more
         return dataset(name, source={"exports": exports}, identity={"message_id": "id"}, **more)
 
     return make

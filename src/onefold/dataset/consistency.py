@@ -27,12 +27,13 @@ from onefold.dataset.expressions import (
     used,
 )
 from onefold.dataset.expressions import Literal as LiteralValue
+from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.names import two_meanings
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import FieldType, number_type
 from onefold.dataset.value_formats import VALUE_FORMATS, with_parts
 from onefold.errors import nearest
-from onefold.vocabulary import Level
+from onefold.vocabulary import HoleKind, Level
 
 if TYPE_CHECKING:
     from onefold.dataset.declaration import Declaration
@@ -81,12 +82,26 @@ def check_declaration(dataset: Declaration) -> None:
     for place, text in dataset.expressions():
         _check_kinds(dataset, place, text)
     dataset.apply.check(dataset)
+    _check_holes(dataset)
     _check_periods(dataset)
     _check_limits(dataset)
     _check_compare(dataset)
     _check_key_columns(dataset)
     _check_column_names(dataset)
     _check_masks(dataset)
+
+
+def _check_holes(dataset: Declaration) -> None:
+    """Compaction removes records, and only where a newer version takes a row's place can they be missing."""
+    if dataset.source.holes != HoleKind.COMPACTED or not dataset.apply.NEEDS_EVERY_RECORD:
+        return
+    others = [word for word in ("none", "transactional") if word not in LAYOUTS[dataset.source.layout].refused_holes]
+    raise ValueError(
+        f"source.exports.holes: compacted: {dataset.apply.words} needs every record, and "
+        "compaction removes all but the newest of a key: what is missing would make rows wrong, and nothing would "
+        f"show it. Only mode upsert with guard newer can do without these records. Write {' or '.join(others)}, by "
+        "which a missing record is data loss, and read the topic before it is compacted"
+    )
 
 
 def _check_where(dataset: Declaration) -> None:

@@ -7,13 +7,14 @@ import json
 import re
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from onefold.dataset.base import ExpressionText, Model, Name, not_built
 from onefold.dataset.layouts import LAYOUTS, NOT_BUILT, LayoutOptions, export_layouts
 from onefold.dataset.layouts.kafka import KAFKA
+from onefold.vocabulary import HoleKind
 
 
 class Origin(Model):
@@ -23,7 +24,28 @@ class Origin(Model):
     incarnation: int = Field(default=1, ge=1, description="Raise it when the topic was created again")
 
 
-Holes = Literal["none", "transactional", "compacted"]
+HoleWord = Literal["none", "transactional", "compacted"]
+MARKERS = 2
+"""Offsets without a record that markers leave in a row, where the file does not say."""
+
+
+class Holes(Model):
+    """What explains an offset that an export does not hold: a word, or a mapping with more."""
+
+    kind: HoleWord = Field(description="none | transactional | compacted")
+    longest: int | None = Field(
+        default=None, ge=1, description="transactional: the offsets that may be missing in a row; 2"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.longest is not None and self.kind != "transactional":
+            raise ValueError(f"longest belongs to kind transactional, not to {self.kind}")
+        return self
+
+
+def _with_kind(given: Any) -> Any:
+    return {"kind": given} if isinstance(given, str) else given
 
 
 class _Export(Model):
@@ -37,7 +59,9 @@ class _Export(Model):
 class Exports(LayoutOptions, _Export):
     """Export files as a source."""
 
-    holes: Holes = Field(default="none", description="What explains a missing offset")
+    holes: Annotated[Holes, BeforeValidator(_with_kind)] = Field(
+        default=Holes(kind="none"), description="What explains a missing offset"
+    )
 
     @model_validator(mode="after")
     def _built(self) -> Self:
@@ -51,16 +75,16 @@ class Exports(LayoutOptions, _Export):
                 if getattr(self, name) != field.default and self.layout != layout.name:
                     raise ValueError(f"{name} belongs to layout {layout.name}, not to {self.layout}")
         refused = LAYOUTS[self.layout].refused_holes
-        if self.holes in refused:
-            left = ", ".join(word for word in get_args(Holes) if word not in refused)
-            raise ValueError(f"holes: {refused[self.holes]} ({left})")
+        if self.holes.kind in refused:
+            left = ", ".join(word for word in get_args(HoleWord) if word not in refused)
+            raise ValueError(f"holes: {refused[self.holes.kind]} ({left})")
         return self
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What of an export can change a row; the path cannot."""
+        """What of an export can change a row; the path cannot, nor how long a hole may be."""
         own = {name: getattr(self, name).model_dump() for name in LAYOUTS[self.layout].options.model_fields}
-        return {"origin": self.origin.model_dump(), "layout": self.layout, "holes": self.holes, **own}
+        return {"origin": self.origin.model_dump(), "layout": self.layout, "holes": self.holes.kind, **own}
 
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
@@ -125,7 +149,14 @@ class Source(Model):
     @property
     def holes(self) -> str | None:
         """What the file says explains an offset that an export does not hold; None: nothing does."""
-        return None if self.exports is None or self.exports.holes == "none" else self.exports.holes
+        return None if self.exports is None or self.exports.holes.kind == "none" else self.exports.holes.kind
+
+    @property
+    def longest_hole(self) -> int | None:
+        """How many offsets in a row that explains at most; None: any number."""
+        if self.holes != HoleKind.TRANSACTIONAL or self.exports is None:
+            return None
+        return self.exports.holes.longest or MARKERS
 
     @property
     def place(self) -> str:
@@ -155,5 +186,5 @@ class Source(Model):
             name = FilePath(self.exports.path.rstrip("/")).name
             words = [self.exports.path, self.exports.layout, self.exports.origin.model_dump()]
             if self.shows_log:  # its landing says which transactions are decided, and holes matter
-                words.append(self.exports.holes)
+                words.append(self.exports.holes.kind)
         return f"{name or 'root'}-{hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:8]}"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.names import of_the_log
+from onefold.dataset.source import MARKERS
 from onefold.dataset.types import parse_type
 from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.apply import Append, Upsert
@@ -144,7 +145,7 @@ class _File:
             Entry((*at, "origin"), mapped(cluster=scalar(source.cluster or "kafka"), incarnation="1"), unnamed),
         ]
         if sample.exact:
-            holes, why = _holes(sample, self.choices.opened.tombstones, source.layout)
+            holes, why = _holes(sample, self.choices, source.layout)
             entries.append(Entry((*at, "holes"), holes, why))
         if source.topic:
             [word] = self._spelled("topic")
@@ -303,15 +304,24 @@ def _duplicate_rate(duplicates: int, total: int) -> Entry:
     return Entry(("quality", "max_duplicate_rate"), str(limit), why)
 
 
-def _holes(sample: Sample, tombstones: int, layout: str) -> tuple[str, str]:
+def _holes(sample: Sample, choices: Choices, layout: str) -> tuple[str, str]:
     there = len(sample.records)
     if not sample.missing:
         return "none", "no offset is missing in the sample; with none, an offset that is missing later is data loss"
     missing = f"{counted(sample.missing, 'offset')} missing between {there} that are there"
     markers_explain = "transactional" not in LAYOUTS[layout].refused_holes
-    if not markers_explain or (tombstones and sample.missing > there // 4):
+    looks_compacted = bool(choices.opened.tombstones) and sample.missing > there // 4
+    if isinstance(choices.applied, Upsert) and (looks_compacted or not markers_explain):
         return "compacted", f"{missing}: taken for what compaction took away; with none they are data loss"
-    return "transactional", f"{missing}: taken for markers and aborted records; with none they are data loss"
+    if not markers_explain:
+        return "none", f"{missing}: data loss, and a run with them is red. Compacted, they suit mode upsert only"
+    why = f"{missing}: taken for markers and aborted records; with none they are data loss"
+    if (longest := sample.longest_hole) > MARKERS:
+        why += (
+            f". {longest} in a row are more than markers, and a run with them is red: if they are aborted records, "
+            f"write {{kind: transactional, longest: {longest}}}"
+        )
+    return "transactional", why
 
 
 def _namespace(topics: list[str]) -> str:

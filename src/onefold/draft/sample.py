@@ -8,6 +8,7 @@ from datetime import datetime
 
 from onefold.instants import instant
 from onefold.kafka.record import Record
+from onefold.offsets import Range, minus, size
 
 LARGEST = 64 << 20
 """Bytes of records that are held for a draft."""
@@ -32,6 +33,8 @@ class Sample:
     """Records at a position that was there already: written twice by overlapping exports."""
     missing: int = 0
     """Offsets that are not there, between others that are."""
+    longest_hole: int = 0
+    """The most of them in a row."""
     exact: bool = True
     """Whether each record carries its own offset."""
     others: tuple[str, ...] = ()
@@ -89,7 +92,8 @@ def sample_of(
         records,
         unreadable,
         count - len(records),
-        missing,
+        size(missing),
+        max((end - start for start, end in missing), default=0),
         exact,
         others=tuple(sorted(others)),
         opened=opened,
@@ -97,11 +101,12 @@ def sample_of(
     )
 
 
-def _missing(there: Collection[Position], spans: Iterable[Span]) -> int:
-    """The offsets within spans where nothing is."""
-    total, reached = 0, ("", -1, 0)
-    for topic, partition, first, last in sorted(spans):
-        start = first if reached[:2] != (topic, partition) else max(first, reached[2])
-        total += max(0, last + 1 - start)
-        reached = (topic, partition, max(last + 1, start))
-    return total - len(there) if total else 0
+def _missing(there: Collection[Position], spans: Iterable[Span]) -> list[Range]:
+    """The offsets within spans where nothing is, of each log."""
+    whole: dict[tuple[str, int], list[Range]] = {}
+    held: dict[tuple[str, int], list[Range]] = {}
+    for topic, partition, first, last in spans:
+        whole.setdefault((topic, partition), []).append((first, last + 1))
+    for topic, partition, offset in there:
+        held.setdefault((topic, partition), []).append((offset, offset + 1))
+    return [hole for where, ranges in whole.items() for hole in minus(ranges, held.get(where, ()))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.dataset import Dataset
@@ -48,7 +50,8 @@ def account_for(
     A missing offset is explained by what landing saw of it, by an earlier batch that covers it or has landed it (and
     rejected it, or left it open), or by the dataset's `holes`. A live landing names every offset that it does not
     hold, so another one that is missing here was lost behind it; older landings did not, and what they do not name is
-    a `log_gap`. Offsets of damaged batches are explained by nothing but another batch that has them.
+    a `log_gap`. Offsets of damaged batches are explained by nothing but another batch that has them, nor are more
+    offsets in a row than `holes` declares (`Source.longest_hole`).
     """
     if not dataset.source.exact:
         digests = manifest.digests
@@ -56,7 +59,8 @@ def account_for(
         refused = {digests[name]: _not_used(manifest, staged, name) for name in staged.objects}
         return Coverage(objects=objects, refused={name: lines for name, lines in refused.items() if lines}), []
     # How it was landed counts, not what the dataset reads today: an export keeps its gaps.
-    kind = _remainder(manifest) if manifest.ranges else dataset.source.holes
+    declared = _Declared(dataset.source.holes, dataset.source.longest_hole)
+    remainder = _Declared(_remainder(manifest), None) if manifest.ranges else declared
     named: dict[str, list[Hole]] = {}
     for one in manifest.holes:
         named.setdefault(one.topic_partition.key, []).append((one.start, one.end, one.kind))
@@ -65,7 +69,7 @@ def account_for(
         offsets = staged.partitions.get(key, StagedPartition(present=[], quarantined=[]))
         known = Present() if manifest.ranges else before.partitions.get(key, Present())
         damaged = [(one.start, one.end) for one in manifest.damaged if one.topic_partition.key == key]
-        parts = [_account(key, span, offsets, named.get(key, []), known, kind, damaged) for span in spans]
+        parts = [_account(key, span, offsets, named.get(key, []), known, remainder, damaged) for span in spans]
         holes = [hole for own, _ in parts for hole in own]
         uncovered = merged([*offsets.quarantined, *offsets.undecided])
         partitions[key] = Present(present=offsets.present, uncovered=uncovered).with_(Present(holes=holes))
@@ -118,6 +122,25 @@ def _whole(accounts: list[PartitionAccount]) -> PartitionAccount:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What explains the offsets that nothing else does."""
+
+    kind: str | None
+    """A kind of hole; None: nothing explains them"""
+    longest: int | None
+    """How many in a row it explains at most; None: any number"""
+
+    def leaves(self, missing: list[Range], damaged: list[Range]) -> list[Range]:
+        """What of missing offsets it does not explain. It says nothing about offsets that were there and cannot be
+        read."""
+        if self.kind is None:
+            return missing
+        longest = self.longest
+        too_long = [(start, end) for start, end in missing if longest is not None and end - start > longest]
+        return merged([*meet(missing, damaged), *too_long])
+
+
 def _remainder(manifest: Manifest) -> str | None:
     """The kind of a live topic's missing offsets that the landing does not name."""
     return None if manifest.examined else HoleKind.LOG_GAP
@@ -129,7 +152,7 @@ def _account(
     offsets: StagedPartition,
     seen: list[Hole],
     known: Present,
-    kind: str | None,
+    declared: _Declared,
     damaged: list[Range],
 ) -> tuple[list[Hole], PartitionAccount]:
     """The holes and the account of one contiguous range."""
@@ -139,13 +162,12 @@ def _account(
     missing = minus(minus([span], landed), [(start, end) for start, end, _ in seen])
     elsewhere = {"covered": meet(missing, known.covered), "landed": meet(missing, known.uncovered)}
     missing = minus(missing, [*elsewhere["covered"], *elsewhere["landed"]])
-    # What the dataset's `holes` declares is no word about offsets that were there and cannot be read.
-    unexplained = meet(missing, damaged) if kind else missing
+    unexplained = declared.leaves(missing, damaged)
     holes: list[Hole] = []
     for named in sorted({named for _, _, named in seen}):
         explained = meet([span], [(start, end) for start, end, one in seen if one == named])
         holes += [(low, high, named) for low, high in minus(explained, landed)]
-    holes += [(*one, kind) for one in minus(missing, unexplained) if kind]
+    holes += [(*range_, declared.kind) for range_ in minus(missing, unexplained) if declared.kind]
     counts = {f"{how} by another batch": size(ranges) for how, ranges in elsewhere.items()}
     for start, end, named in holes:
         counts[named] = counts.get(named, 0) + end - start

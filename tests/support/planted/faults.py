@@ -125,6 +125,20 @@ def _read_every_bucket(original: Any) -> Any:
     return lambda *args: []
 
 
+def _explain_any_hole(original: Any) -> Any:
+    def leaves(self: Any, missing: Any, damaged: Any) -> Any:
+        from dataclasses import replace
+
+        return original(replace(self, longest=None), missing, damaged)
+
+    return leaves
+
+
+def _accept_any_holes(original: Any) -> Any:
+    del original
+    return lambda dataset: None
+
+
 # Reasons
 
 
@@ -492,6 +506,16 @@ FAULTS: dict[str, Fault] = {
     "a duplicate has no verdict": Fault(
         "L2", "append_verdicts", "Duplicates get no row in the verdict table.",
         "tests/process/test_runs.py::test_explain_tells_every_record_of_a_key_in_order", _drop_verdicts_of_duplicates,
+    ),
+    "a file that never came is markers": Fault(
+        "L2", "_Declared.leaves", "Any number of missing offsets in a row is explained by markers.",
+        "tests/unit/test_account.py::test_more_missing_offsets_in_a_row_than_declared_are_unexplained",
+        _explain_any_hole,
+    ),
+    "compaction explains holes in every mode": Fault(
+        "L2", "_check_holes", "No mode refuses `holes: compacted`.",
+        "tests/unit/test_dataset_files.py::test_a_mode_that_needs_every_record_refuses_holes_of_compaction",
+        _accept_any_holes,
     ),
     "the gate does not ask for uniqueness": Fault(
         "L3", "judge_branch", "Every check of uniqueness passes.",

@@ -56,11 +56,17 @@ class Apply(Model):
     KEEPS_ENTRIES: ClassVar[bool] = False
     """Whether a published row is made of several messages, each kept as an entry next to it."""
     NEEDS_EVERY_RECORD: ClassVar[bool] = True
-    """Whether a row is wrong where compaction has removed a record."""
+    """Whether a row is wrong where compaction has removed a record: then `holes: compacted` is refused, and a hole of
+    this kind is a loss."""
     ERASABLE: ClassVar[bool] = True
     """Whether `onefold erase` can take the bytes of a key."""
     MAX_REJECTED_RATE: ClassVar[float] = 0.01
     """The share of wanted records that may be rejected, where the file does not say."""
+
+    @property
+    def words(self) -> str:
+        """The mode, within a sentence."""
+        return f"mode {self.mode}"
 
     def expressions(self) -> list[tuple[str, str]]:
         """The section's expressions, each with its key of the file."""

@@ -16,7 +16,13 @@ class UpsertContiguous(Upsert):
 
     NAME: ClassVar[str] = "upsert_contiguous"
     HOLDS: ClassVar[bool] = True
+    NEEDS_EVERY_RECORD: ClassVar[bool] = True
     MAX_REJECTED_RATE: ClassVar[float] = 0.0
+
+    @property
+    def words(self) -> str:
+        """The mode and its guard, within a sentence."""
+        return f"mode {self.mode} with guard contiguous"
 
     _which: ClassVar[str] = "version by version, along"
 

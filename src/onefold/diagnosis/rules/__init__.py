@@ -48,7 +48,6 @@ RULES: tuple[Rule, ...] = (
     stamps.late_records,
     contract.position_decides,
     contract.loss_tolerated,
-    contract.holes_declared,
     contract.no_schedule,
     contract.no_freshness,
     contract.no_duplicate_rate,

@@ -27,16 +27,6 @@ def loss_tolerated(facts: Facts) -> Iterator[Finding]:
         yield Finding("warning", _FILE, "quality.loss=tolerated", why, Change("quality.loss", "refused"))
 
 
-def holes_declared(facts: Facts) -> Iterator[Finding]:
-    """An export of which missing offsets are declared compacted, where every record counts."""
-    exports = facts.dataset.source.exports
-    if exports and exports.holes == "compacted" and facts.dataset.apply.NEEDS_EVERY_RECORD:
-        why = "Every missing offset is explained by compaction: a record that the export lost is not missed."
-        change = Change("source.exports.holes", "none", "or transactional")
-        found = f"source.exports.holes=compacted in mode {facts.dataset.apply.mode}"
-        yield Finding("warning", _FILE, found, why, change)
-
-
 def no_schedule(facts: Facts) -> Iterator[Finding]:
     """Nothing says how long records wait."""
     if facts.dataset.schedule is None:

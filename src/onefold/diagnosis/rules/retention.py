@@ -86,8 +86,8 @@ def compaction(facts: Facts) -> Iterator[Finding]:
         if apply.NEEDS_EVERY_RECORD:
             severity = "error" if wait is None or lag < wait else "warning"
             why = (
-                f"Mode {apply.mode} needs every record, and compaction removes all but a key's last before they are "
-                "landed."
+                f"{apply.words.capitalize()} needs every record, and compaction removes all but a key's last before "
+                "they are landed."
             )
         elif apply.version and apply.version.parts != ["offset"]:
             severity = "warning"

@@ -24,7 +24,20 @@ def unexplained_offsets(facts: BranchFacts) -> Measurement:
     """Offsets between landed ones that are neither a record nor explained."""
     accounts = facts.upserted.accounts
     missing = sum(size(account.unexplained) for account in accounts)
-    return Measurement(missing, 0, first=name_unexplained(accounts, NAMED))
+    return Measurement(missing, 0, first=name_unexplained(accounts, NAMED), way_out=_way_out_of_long_holes(facts))
+
+
+def _way_out_of_long_holes(facts: BranchFacts) -> str:
+    """What `holes: transactional` can say of more offsets in a row than it explains; else nothing."""
+    longest = facts.dataset.source.longest_hole
+    runs = [end - start for account in facts.upserted.accounts for start, end in account.unexplained]
+    if longest is None or max(runs, default=0) <= longest:
+        return ""
+    return (
+        f"source.exports.holes: transactional explains {longest} missing offsets in a row, and {max(runs)} are "
+        "missing. If they are records of aborted transactions, declare source.exports.holes: "
+        f"{{kind: transactional, longest: {max(runs)}}}; else export them again and run that folder"
+    )
 
 
 def lost_offsets(facts: BranchFacts) -> Measurement:
