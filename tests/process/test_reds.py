@@ -164,7 +164,7 @@ def test_the_users_own_check_blocks_with_examples(begun: Project, session: Spark
     suite(begun, "expect_column_values_to_be_between", "{column: n, max_value: 10}")
     ended = red_run(begun, session, [thing(10, "c", 11)])
     check = check_of(begun, ended.batch, "expect_column_values_to_be_between")
-    assert (check.by, check.status, check.observed, check.detail) == ("suite", "failed", "1 of 1 unexpected", "11")
+    assert (check.by, check.status, check.observed, check.detail) == ("suite", "failed", "1 of 3 unexpected", "11")
 
 
 def test_the_users_warning_does_not_block(begun: Project, session: SparkSession) -> None:
@@ -180,7 +180,7 @@ expectations:
   - {type: expect_column_values_to_be_splendid, kwargs: {column: n}}
   - {type: expect_column_values_to_not_be_null, kwargs: {column: nn}, meta: {severity: warning}}
   - {type: expect_column_values_to_be_between, kwargs: {colum: n}, meta: {severity: warning}}
-  - {type: expect_column_values_to_be_in_set, kwargs: {column: n, value_set: [11]}}
+  - {type: expect_column_values_to_be_in_set, kwargs: {column: n, value_set: [1, 2, 11]}}
 """
 """An unknown type, an unknown column, an unknown argument, and one that passes."""
 

@@ -46,7 +46,7 @@ VERDICTS = CheckResult(
 STATUSES = CheckResult(
     id='expect_column_values_to_be_in_set(column="status")',
     title='expect_column_values_to_be_in_set(column="status")', by="suite", severity="warning",
-    status="failed", observed="9 of 57 unexpected", expected="over changed rows",
+    status="failed", observed="9 of 57 unexpected", rows=57, over="changed",
     detail="review, review, seized",
 )  # fmt: skip
 CONFLICTS = CheckResult(

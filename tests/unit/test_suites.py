@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onefold.dataset import Dataset, dataset_files, load_dataset
 from onefold.errors import InvalidDatasetError
-from onefold.quality.suites import load_suite
+from onefold.quality.suites import Expectation, load_suite
 
 PROJECT = Path(__file__).parents[2]
 GOOD = """\
@@ -36,8 +37,20 @@ def test_a_suite_is_read_with_severity_and_rows(dataset: MakeDataset, tmp_path: 
     (tmp_path / "s.yaml").write_text(GOOD)
     suite = load_suite(tmp_path, with_suite(dataset))
     assert suite is not None
-    assert [one.over for one in suite.expectations] == ["changed", "table", "table", "changed"]
+    assert [one.over(()) for one in suite.expectations] == ["table", "table", "table", "changed"]
+    passed = [one.digest for one in suite.expectations]
+    assert [one.over(passed) for one in suite.expectations] == ["changed", "table", "table", "changed"]
     assert [one.meta.severity for one in suite.expectations] == ["blocking", "warning", "blocking", "blocking"]
+
+
+def test_an_expectation_is_another_with_other_arguments_and_the_same_with_another_severity() -> None:
+    def of(type_: str, **more: Any) -> str:
+        return Expectation.model_validate({"type": type_, **more}).digest
+
+    between = "expect_column_values_to_be_between"
+    first = of(between, kwargs={"column": "n", "max_value": 1})
+    assert first == of(between, kwargs={"max_value": 1, "column": "n"}, meta={"severity": "warning"})
+    assert len({first, of(between, kwargs={"column": "n", "max_value": 2}), of("expect_column_values_to_be_null")}) == 3
 
 
 def test_a_dataset_without_a_suite_has_none(dataset: MakeDataset, tmp_path: Path) -> None:

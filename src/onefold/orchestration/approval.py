@@ -61,7 +61,8 @@ def _red(gate: GateResult | None, request: Request) -> list[str]:
 def _describe(check: CheckResult, request: Request) -> str:
     wanted = f", wanted {_code(check.expected)}" if check.expected else ""
     name = _code(check.title) if check.id == check.title else f"{_code(check.title)} ({_code(check.id)})"
-    description = f"{name}: found {_code(check.value)}{wanted}"
+    over = f" {check.looked_at}" if check.looked_at else ""
+    description = f"{name}: found {_code(check.value)}{over}{wanted}"
     if request.decision != "release":
         return description
     if why := why_not(check):

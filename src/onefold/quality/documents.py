@@ -31,6 +31,8 @@ class CheckResult(BaseModel):
     observed: str = ""
     expected: str = ""
     detail: str = ""
+    rows: int | None = Field(default=None, description="How many rows a check of the dataset's suite looked at")
+    over: str = Field(default="", description="Which rows these were: changed (the batch wrote them) or table")
     first: list[str] = Field(default=[], description="The first keys, or ranges of offsets, that it counts")
     waivable: bool = True
     way_out: str = Field(default="", description="What the dataset file can say so that it is not red again")
@@ -54,6 +56,14 @@ class CheckResult(BaseModel):
     def value(self) -> str:
         """What it found, as a waiver names it."""
         return self.observed or self.detail
+
+    @property
+    def looked_at(self) -> str:
+        """Which rows a check of the dataset's suite looked at, and how many; empty for other checks."""
+        if self.rows is None:
+            return ""
+        rows = f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}"
+        return f"over the {rows} that the batch wrote" if self.over == "changed" else f"over all {rows} of the table"
 
     @property
     def suffix(self) -> str:
@@ -102,6 +112,9 @@ class GateResult(BaseModel):
     )
     facts: dict[str, Any] = {}
     examples: dict[str, list[dict[str, Any]]] = {}
+    passed: list[str] = Field(
+        default=[], description="Expectations of the suite, by digest, that all rows of the branch have passed"
+    )
     judged: datetime
 
     def failures(self) -> tuple[str, ...]:
@@ -135,5 +148,6 @@ def _sentence(check: CheckResult) -> str:
     if check.status == "errored":
         return f"{check.title} could not be made: {check.detail}{check.suffix}"
     wanted = f", wanted {check.expected}" if check.expected else ""
+    over = f" {check.looked_at}" if check.looked_at else ""
     first = f" (first: {', '.join(check.first)})" if check.first else ""
-    return f"{check.title}: found {check.value}{first}{wanted}{check.suffix}"
+    return f"{check.title}: found {check.value}{over}{first}{wanted}{check.suffix}"

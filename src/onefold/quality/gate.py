@@ -19,7 +19,7 @@ from onefold.quality.documents import CheckResult, GateResult, apply_check
 from onefold.quality.examples import examples_of
 from onefold.quality.expectations import check_rows
 from onefold.quality.suites import load_suite
-from onefold.quality.user_checks import check_suite
+from onefold.quality.user_checks import SuiteResult, check_suite, passed_before
 from onefold.quality.waivers import under
 from onefold.spark.concurrently import at_once
 from onefold.upsert.documents import Upserted
@@ -29,7 +29,8 @@ from onefold.upsert.forgotten_keys import forgotten_keys
 def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> GateResult:
     """Run every check on an attempt's branch, under what was decided of the batch.
 
-    A skipped batch changes no row, so the user's suite, which is about rows, does not run.
+    A skipped batch changes no row, so the user's suite, which is about rows, does not run: what all rows had passed
+    they still have.
     """
     log = log_of(lake, dataset.name, upserted.batch)
     decision = standing(log)
@@ -45,10 +46,13 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         )
         examples = examples_of(session, dataset, upserted)
         facts = gather_facts(session, lake, dataset, upserted, counts, examples["conflicts"])
-        of_suite = check_suite(session, dataset, upserted, suite.expectations) if suite else []
+        passed = passed_before(lake, dataset, upserted)
+        of_suite = SuiteResult(passed=passed if isinstance(decision, Skip) else ())
+        if suite:
+            of_suite = check_suite(session, dataset, upserted, suite.expectations, passed)
     finally:
         changed.unpersist()
-    checks = under([*generated_checks(facts, of_rows), *of_suite], decision)
+    checks = under([*generated_checks(facts, of_rows), *of_suite.checks], decision)
     return GateResult(
         batch=upserted.batch,
         attempt=upserted.attempt,
@@ -65,6 +69,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         facts={"landed": facts.landed, "rows_before": counts.rows_before, "rows_after": counts.rows_after}
         | ({"held": facts.held} if facts.held is not None else {}),
         examples={"failing_keys": counts.failing_keys, **examples},
+        passed=sorted(of_suite.passed),
         judged=datetime.now(UTC),
     )
 

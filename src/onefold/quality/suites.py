@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +27,8 @@ class Meta(BaseModel):
     severity: Literal["blocking", "warning"] = "blocking"
     over: Literal["changed", "table"] | None = Field(
         default=None,
-        description="Rows that the batch changed, or the whole table; default: row by row checks the changed "
-        "rows (the others were checked when they changed), anything else the table",
+        description="Rows that the batch wrote, or the whole table; default: row by row checks the whole table until "
+        "all of it has passed, and then what a batch writes; anything else the table",
     )
 
 
@@ -39,12 +42,21 @@ class Expectation(BaseModel):
     meta: Meta = Meta()
 
     @property
-    def over(self) -> str:
-        """`changed` or `table`."""
-        if self.meta.over:
-            return self.meta.over
-        by_row = self.type.startswith(_OVER_ROWS) and not self.type.endswith(_OVER_TABLE)
-        return "changed" if by_row else "table"
+    def by_row(self) -> bool:
+        """Whether rows that have passed once need not be looked at again before a batch writes them."""
+        return self.meta.over is None and self.type.startswith(_OVER_ROWS) and not self.type.endswith(_OVER_TABLE)
+
+    @property
+    def digest(self) -> str:
+        """What it asks of rows, whatever its severity: sixteen hex digits over type and arguments."""
+        words = json.dumps([self.type, self.kwargs], sort_keys=True, default=str)
+        return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+    def over(self, passed: Collection[str]) -> Literal["changed", "table"]:
+        """The rows that it looks at. `passed`: digests of the expectations that all rows of the base have passed."""
+        if self.by_row:
+            return "changed" if self.digest in passed else "table"
+        return self.meta.over or "table"
 
 
 class Suite(BaseModel):
