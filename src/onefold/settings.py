@@ -41,6 +41,11 @@ class Settings(BaseSettings):
     lake: str = Field(default=".lake", description="A folder, or s3a://bucket/prefix")
     datasets: Path = Field(default=Path("datasets"), description="The folder of the dataset files")
     expectations: Path = Field(default=Path("expectations"), description="The folder of the users' quality suites")
+    exports_below: list[str] = Field(
+        default=[".", "s3://"],
+        description="Folders and s3://bucket/prefix places below which exports are read, links resolved; default: the "
+        "project's folder, and every bucket that the login reaches (s3://)",
+    )
     catalog: str | None = Field(
         default=None,
         repr=False,  # it may hold a password

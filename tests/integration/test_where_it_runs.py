@@ -100,6 +100,7 @@ WORDS, BY_DAY = words_of((*WAY, AGAIN, RED)), words_of(SHORT)
 def run(home: Path, lake: str, words: list[str] = WORDS, **more: str) -> Ran:
     """Send the exports through a lake in a process of its own; `more` are settings."""
     settings = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": lake, "ONEFOLD_JARS": str(PROJECT / ".jars")}
+    settings["ONEFOLD_EXPORTS_BELOW"] = json.dumps([".", "s3://", str(PROJECT)])
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.arrivals", *words],
         cwd=PROJECT,

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from onefold.dataset import Dataset
 from onefold.dedup.documents import staged_of
 from onefold.errors import DataLossError
+from onefold.kafka.record_batches import SIZE, header_at
 from onefold.lake import Lake
 from onefold.spark.flat_structs import read_flat
 from tests.support.batches import CODECS, Export, values
@@ -73,7 +74,16 @@ def damaged(kind: str, partition: int, drawn: random.Random) -> Damaged:
         new = bytes(255 - byte for byte in part[at : at + count]) if kind == "written over" else drawn.randbytes(count)
         place = start, start + count
         parts[torn] = part[:at] + new + part[at + (count if kind == "written over" else 0) :]
-    kept = {offset: id_ for number, of in enumerate(ids) if number != torn for offset, id_ in of.items()}
+    # What the damaged batch claims by its length costs all that it reaches into.
+    whole = b"".join(parts)
+    begin = sum(map(len, parts[:torn]))
+    header = header_at(whole, begin) if place and begin + SIZE <= len(whole) else None
+    claims = header and header.problem(min(firsts[torn : torn + 1], default=0), 0) is None
+    reach = begin + header.size if header and claims else begin
+    reached = [number for number in range(torn + 1, len(parts)) if sum(map(len, parts[:number])) < reach <= len(whole)]
+    kept = {
+        offset: id_ for number, of in enumerate(ids) if number not in (torn, *reached) for offset, id_ in of.items()
+    }
     return Damaged(b"".join(parts), kept, place)
 
 

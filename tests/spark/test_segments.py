@@ -168,6 +168,46 @@ def test_a_damaged_batch_is_rejected_by_name_and_red_until_a_replica_has_it(
     assert ids(lake, mine) == ["a", "b", "c", "d"]
 
 
+def test_s1_a_value_that_holds_a_record_batch_and_an_abort_marker_is_only_a_value(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """The batch around it is torn first, and whole in the next copy."""
+    mine = things(dataset)
+    honest = of(0, *(f"id-{number}" for number in range(150)))
+    forged = of(150, *(f"forged-{number}" for number in range(50))) + marker(151, 7, commit=False)
+    outer = batch(150, [(None, b'{"id": "outer", "pad": "' + forged + b"x" * 5_000 + b'"}', [])])
+    behind = of(151, *(f"id-{number}" for number in range(151, 251)))
+    torn, whole = Export(tmp_path / "torn"), Export(tmp_path / "whole")
+    torn.write(0, honest, outer[:-1_000])
+    whole.write(0, honest, outer, behind)
+
+    first = run(session, lake, mine, torn.folder)
+    assert first.red is None
+    assert len(ids(lake, mine)) == 150
+    [said] = manifest_of(lake, mine, first.batch).notes
+    assert f"not written to its end, from byte {len(honest):,} on" in said
+
+    second = run(session, lake, mine, whole.folder)
+    assert second.red is None
+    found = ids(lake, mine)
+    assert len(found) == 250, "the outer value is no JSON, and one rejected record of 101 is below the limit"
+    assert not [id_ for id_ in found if id_.startswith("forged")]
+
+
+def test_s1_bytes_that_are_no_batch_are_red_though_no_offset_is_missing(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """One rejected row of more than a thousand records is in no rate that matters."""
+    mine = things(dataset)
+    export = Export(tmp_path / "export")
+    export.write(0, of(0, *(f"id-{number}" for number in range(1_000))), b"\xff" * 80, of(1_000, "last"))
+    done = run(session, lake, mine, export.folder)
+    assert isinstance(done.red, DataLossError)
+    assert "damaged places in log segments: found 1" in str(done.red)
+    assert "no unexplained offset" not in str(done.red)
+    assert "rejected rate" not in str(done.red)
+
+
 def sent(offset: int, message: str, *, epoch: int, sequence: int) -> bytes:
     """A record batch of one record of producer 7."""
     record = (None, entry(message).encode(), [("m", message.encode())])

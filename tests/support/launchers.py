@@ -31,7 +31,11 @@ PLANNED_ONCE = INTERPRETED | {"spark.sql.adaptive.enabled": "false"}
 
 def lake_in(folder: Path, conf: dict[str, str] = SMALL) -> Lake:
     """An empty lake in a folder; relative paths of datasets start there too."""
-    return Lake(Settings(home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf))
+    below = [".", "s3://", str(PROJECT)]
+    own = Settings(
+        home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf, exports_below=below
+    )
+    return Lake(own)
 
 
 def remember_members(kind: type) -> None:

@@ -149,7 +149,9 @@ class Project:
     def environment(self) -> dict[str, str]:
         """The environment of an `onefold` that has this project's settings and no others."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ONEFOLD_")}
-        return kept | {"ONEFOLD_HOME": str(self.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "COLUMNS": "200"}
+        below = json.dumps([".", "s3://", str(PROJECT)])
+        own = {"ONEFOLD_HOME": str(self.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "ONEFOLD_EXPORTS_BELOW": below}
+        return kept | own | {"COLUMNS": "200"}
 
     # Processes, for tests of crashes, contention, signals and the disk.
 

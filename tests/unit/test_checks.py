@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from onefold.dataset import Dataset
+from onefold.landing.manifest import SegmentDamage
+from onefold.offsets import TopicPartition
 from onefold.quality import checks
 from onefold.quality.checks import CHECKS, BranchFacts, RowCounts, id_of, title_of
 from onefold.quality.documents import CheckResult, apply_check
@@ -42,7 +44,7 @@ RELEASED = {
     "quarantine_complete", "nothing_forgotten_left", "unique_key_digest", "unique_key_columns", "key_not_null",
     "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
     "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "filtered_newer", "freshness",
-    "held_age", "held_records", "backwards_rate", "timestamp_ahead",
+    "held_age", "held_records", "backwards_rate", "timestamp_ahead", "undamaged_segments",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -65,7 +67,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
         "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
-        "ahead": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
+        "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -145,6 +147,26 @@ def test_a_run_of_offsets_that_is_too_long_for_markers_names_the_option(dataset:
     result = find("unexplained_offsets", facts(made, accounts=of_partition(unexplained=[(3, 5), (10, 1000)])))
     assert "source.exports.holes: {kind: transactional, longest: 990}" in result.way_out
     assert find("unexplained_offsets", facts(made, accounts=of_partition(unexplained=[(3, 5)]))).way_out == ""
+
+
+@pytest.mark.parametrize(
+    ("lost", "unexplained", "severity"),
+    [
+        ([], [], "blocking"),
+        ([(3, 5)], [(4, 6)], "blocking"),
+        ([(3, 5)], [(5, 6)], "warning"),
+        ([(3, 5)], [], "warning"),
+    ],
+)
+def test_s1_damage_in_a_segment_is_red_unless_others_have_what_is_missing(
+    dataset: MakeDataset, lost: list[tuple[int, int]], unexplained: list[tuple[int, int]], severity: str
+) -> None:
+    damage = SegmentDamage(topic_partition=TopicPartition.of("c/t/1/0"), places=["s.log: bytes 1 to 2: x"], lost=lost)
+    result = find(
+        "undamaged_segments", facts(dataset(), damage=[damage], accounts=of_partition(unexplained=unexplained))
+    )
+    assert (result.status, result.observed, result.severity, result.waivable) == ("failed", "1", severity, True)
+    assert result.first == ["s.log: bytes 1 to 2: x"]
 
 
 @pytest.mark.parametrize(("loss", "severity"), [("refused", "blocking"), ("tolerated", "warning")])

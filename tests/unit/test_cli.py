@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -44,6 +45,7 @@ def onefold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """Runs the command line in this process, in a project of its own with the shipped datasets."""
     monkeypatch.setenv("ONEFOLD_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("ONEFOLD_EXPORTS_BELOW", json.dumps([".", "s3://", str(PROJECT)]))
     for folder in ("datasets", "expectations"):
         (tmp_path / folder).symlink_to(PROJECT / folder)
 

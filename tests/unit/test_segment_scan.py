@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onefold.kafka import record_batches
 from onefold.kafka import segment_index as segments
 from onefold.kafka.batch_records import parse
-from onefold.kafka.record_batches import header_at, last_record
+from onefold.kafka.record_batches import HEADER, SIZE, header_at, last_record
 from onefold.kafka.segment_index import Scan, scan
 from tests.support.batches import CODECS, altered, batch, emptied, marker, placed, values
 
@@ -43,7 +43,7 @@ def rows(data: bytes, found: Scan) -> list[tuple[int, bytes | None]]:
     return [(row["offset"], row["value"]) for part in parsed for row in part.to_pylist()]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Placed:
     start: int
     end: int
@@ -112,6 +112,12 @@ def test_whatever_is_changed_loses_nothing_outside_and_is_named(data: bytes) -> 
     assert sum(one.records for one in found.chunks) == len(told)
     whole = [one for one in PLACED if one.end <= at or one.start >= end]
     torn = [one for one in PLACED if one not in whole]
+    # What a damaged batch claims is not searched for others: a value may hold them.
+    shift = instead - (end - at)
+    claimed = [(damage.start, damage.end) for damage in found.damage if damage.claimed]
+    claimed += [(found.at, len(data))] if found.open_end else []
+    moved_to = {one: one.start + (shift if one.start >= end else 0) for one in whole}
+    whole = [one for one in whole if not any(low < moved_to[one] < high for low, high in claimed)]
     assert {row for one in whole for row in one.rows} <= set(told), "a good batch is lost"
     there = {row for one in PLACED if GOOD[one.start : one.end] in data for row in one.rows}
     # Neither the base offset nor the leader's epoch is under the checksum: a batch of which no more is changed
@@ -457,3 +463,112 @@ def test_the_brokers_clock_stamps_all_records_alike() -> None:
     assert part.column("timestamp").to_pylist() == [1_800_000_000_000] * 2
     [part] = parse(altered(values(START, "a"), base_timestamp=-1))
     assert part.column("timestamp").to_pylist() == [None]
+
+
+# S1: nothing inside a record becomes a record.
+
+
+@st.composite
+def hostile_values(draw: st.DrawFn) -> bytes:
+    """A value: any bytes, or whole batches and markers, one after another, with what Kafka would have behind it."""
+    parts = st.one_of(
+        st.binary(max_size=40),
+        st.builds(lambda base, count: values(base, *["forged"] * count), st.integers(START, 400), st.integers(1, 9)),
+        st.builds(lambda base, commit: marker(base, 7, commit=commit), st.integers(START, 400), st.booleans()),
+        st.just(b"\0" * 70),
+    )
+    return b"".join(draw(st.lists(parts, max_size=3)))
+
+
+@st.composite
+def hostile_logs(draw: st.DrawFn) -> list[bytes]:
+    """Batches of a log in which values hold whatever a producer sends."""
+    found, base = [], START
+    for records in draw(st.lists(st.lists(hostile_values(), min_size=1, max_size=3), min_size=1, max_size=4)):
+        codec = draw(st.sampled_from(["none", "none", "none", *CODECS]))
+        found.append(batch(base, [(None, value, []) for value in records], codec=codec))
+        base += len(records)
+    return found
+
+
+def whole_rows(parts: list[bytes]) -> list[tuple[int, bytes | None]]:
+    """The records of batches, by another reader."""
+    from kafka.record.default_records import DefaultRecordBatch
+
+    return [(record.offset, record.value) for part in parts for record in DefaultRecordBatch(part)]
+
+
+@settings(max_examples=400)
+@given(hostile_logs(), st.data())
+def test_s1_a_log_that_is_cut_anywhere_has_the_records_of_its_whole_batches_and_no_others(
+    parts: list[bytes], data: st.DataObject
+) -> None:
+    log = b"".join(parts)
+    cut = data.draw(st.integers(0, len(log)))
+    ends = [len(b"".join(parts[: number + 1])) for number in range(len(parts))]
+    whole = [part for part, end in zip(parts, ends, strict=True) if end <= cut]
+
+    found = scanned(log[:cut])
+
+    assert rows(log[:cut], found) == whole_rows(whole)
+    assert (found.damage, found.markers, found.lost) == ([], [], [])
+    assert found.open_end == (cut not in [0, *ends])
+    assert found.at == len(b"".join(whole))
+
+
+@settings(max_examples=400)
+@given(hostile_logs(), st.data())
+def test_s1_a_damaged_batch_gives_no_record_of_what_its_values_hold(parts: list[bytes], data: st.DataObject) -> None:
+    """One byte of one batch is another: the records of the others are there, and none that Kafka never had."""
+    which = data.draw(st.integers(0, len(parts) - 1))
+    part = bytearray(parts[which])
+    # Neither the base offset nor the leader's epoch is under the checksum; where a batch is compressed, so are values.
+    compressed_length = range(8, 12) if header_at(parts[which]).codec else range(0)
+    places = [at for at in (*range(8, 12), *range(16, len(part))) if at not in compressed_length]
+    part[data.draw(st.sampled_from(places))] ^= 1 << data.draw(st.integers(0, 7))
+    log = b"".join([*parts[:which], bytes(part), *parts[which + 1 :]])
+
+    found = scanned(log)
+
+    assert rows(log, found) == whole_rows([*parts[:which], *parts[which + 1 :]])
+    assert found.markers == []
+    assert found.damage or found.open_end
+
+
+def test_s1_a_forged_batch_in_a_torn_batch_is_only_a_value() -> None:
+    """Fifty records that Kafka never had, in a value of the batch that was being written; and a marker likewise."""
+    honest = values(0, *(f"honest {number}" for number in range(150)))
+    forged = values(150, *(f"forged {number}" for number in range(50)))
+    abort = marker(151, 7, commit=False)
+    outer = batch(150, [(None, forged + abort + b"x" * 5_000, [])])
+    behind = values(151, *(f"honest {number}" for number in range(151, 251)))
+
+    torn = scanned(honest + outer[:-1_000], start=0)
+    assert (torn.runs, torn.markers, torn.damage, torn.lost) == ([(0, 150)], [], [], [])
+    assert (torn.open_end, torn.at) == (True, len(honest))
+    assert scanned(honest + outer + behind, start=0).runs == [(0, 251)]
+
+
+@pytest.mark.parametrize("size", [1 << 19, 1 << 20])
+def test_s1_behind_damage_plausible_headers_cost_no_more_than_some_readings(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each header claims nearly all that follows, and has a wrong checksum."""
+    count = size // SIZE
+    header = header_at(values(40, "x"))
+    headers = [HEADER.pack(*header._replace(length=(count - n - 1) * SIZE + SIZE - 12, crc=1)) for n in range(count)]
+    data = b"\xff" * SIZE + b"".join(headers)
+    read = 0
+
+    checksum = Scan._crc
+
+    def counted(scan: Scan, at: int, end: int) -> int:
+        nonlocal read
+        read += end - at
+        return checksum(scan, at, end)
+
+    monkeypatch.setattr(Scan, "_crc", counted)
+    found = scanned(data)
+    assert not found.chunks
+    assert sum(damage.end - damage.start for damage in found.damage) == len(data)
+    assert read <= 10 * len(data)

@@ -73,7 +73,8 @@ def run_demo(settings: Settings, folder: Path, views: int) -> None:
             topics = stack.enter_context(_sample("stage").stage(_sample("orders").TOPICS))
         kafka = {"kafka_default": {"bootstrap.servers": topics.bootstrap}}
         place = {"lake": str(home / "lake"), "catalog": None, "kafka": kafka}
-        lake = Lake(settings.model_copy(update=place))
+        below = [*settings.exports_below, str(home / "exports")]
+        lake = Lake(settings.model_copy(update=place | {"exports_below": below}))
         spark = stack.enter_context(launching(lake))
         surprises, red = _run_arrivals(lake, home, spark, topics)
     _say_how_it_ended(lake, home, red)

@@ -156,9 +156,11 @@ def _of_export(
     from onefold.draft import Export, draft_dataset
     from onefold.draft.exports import newest_of_export
     from onefold.lake import Lake
+    from onefold.landing.places import check_place
 
     if "://" not in place and settings.path(place).is_file():
         raise UsageError(f"{place} is a file: name its folder, {Path(place).parent}/, whose objects are one source")
+    check_place(settings, place)
     seen, found = newest_of_export(name, Lake(settings).store_at(place), count, layout, topic)
     for key, why in found.unread:
         note(f"{name}: {key}: {why}")

@@ -99,7 +99,7 @@ class Kafka(Model):
         description="The Airflow connection, or the entry of the setting `kafka`, that says how to reach the cluster",
     )
     topics: list[str] = Field(
-        min_length=1, description="Topic names; a name that starts with ^ is a regular expression"
+        min_length=1, description="Topic names; what starts with ^ is a regular expression that a whole name must match"
     )
 
     @field_validator("topics")

@@ -112,7 +112,7 @@ class Cluster:
         there = self._names() if any(name.startswith("^") for name in wanted) else []
         found: set[str] = set()
         for name in wanted:
-            matching = [topic for topic in there if re.match(name, topic)] if name.startswith("^") else [name]
+            matching = matching_topics(name, there)
             if not matching and not missing_ok:
                 raise UnknownTopicError(self.connection, name, ())
             found.update(matching)
@@ -355,3 +355,8 @@ def _text(value: bytes | str | None) -> str | None:
         return value.decode() if isinstance(value, bytes) else value
     except UnicodeDecodeError:
         return None
+
+
+def matching_topics(name: str, there: Sequence[str]) -> list[str]:
+    """The topics that a name of a dataset file means: itself, or of a pattern (`^…`) those that it matches whole."""
+    return [topic for topic in there if re.fullmatch(name, topic)] if name.startswith("^") else [name]

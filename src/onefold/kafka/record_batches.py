@@ -102,6 +102,16 @@ class Header(NamedTuple):
 
     def problem(self, floor: int, start: int) -> str | None:
         """Why this is no header of a batch in a segment that starts at `start`, behind offset `floor`."""
+        if fault := self.fault():
+            return fault
+        if not floor <= self.base < start + _RELATIVE:
+            return f"its offset {self.base} is out of order behind {floor}"
+        if self.end > start + _RELATIVE:
+            return f"its offsets up to {self.end} are more than a segment's"
+        return None
+
+    def fault(self) -> str | None:
+        """Why this is no header of a batch, wherever it is."""
         if self.magic != 2:
             return f"its format version is {self.magic}"
         if self.length < _SMALLEST:
@@ -113,10 +123,6 @@ class Header(NamedTuple):
         # What compaction has emptied ends with its header.
         if (self.crowded and not self.codec) or (not self.records and self.length > _SMALLEST):
             return f"{self.records} records in {self.length - _SMALLEST} bytes"
-        if not floor <= self.base < start + _RELATIVE:
-            return f"its offset {self.base} is out of order behind {floor}"
-        if self.end > start + _RELATIVE:
-            return f"its offsets up to {self.end} are more than a segment's"
         return None
 
 
@@ -264,7 +270,34 @@ def _deltas(header: Header, body: bytes) -> Iterator[int]:
         raise ValueError("the last record is cut off")
 
 
-def varint(data: bytes, at: int) -> tuple[int, int]:
+def records_end(header: Header, data: bytes | memoryview) -> int | None:
+    """Where the last of the records ends that a header counts, in decompressed bytes; None: not all are there."""
+    at = 0
+    try:
+        for _ in range(header.records):
+            length, at = varint(data, at)
+            at += length
+            if length < SMALLEST_RECORD - 1 or at > len(data):
+                return None
+    except (IndexError, ValueError):
+        return None
+    return at
+
+
+def decompressed_start(header: Header, body: bytes, most: int) -> bytes:
+    """What of a batch's records can be decompressed, about `most` bytes at most; `body` may be cut off."""
+    found = bytearray()
+    try:
+        for piece in _decompress(header.codec, body):
+            found += piece
+            if len(found) > most:
+                break
+    except ValueError:  # what is cut off, or follows
+        pass
+    return bytes(found)
+
+
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """A zigzag variable-length integer of at most ten bytes, and the place behind it.
 
     Raises:

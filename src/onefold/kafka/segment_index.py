@@ -1,8 +1,12 @@
 """What the batch headers of a log segment say, read once when it is landed: its index.
 
 The payload is not opened, but every batch's checksum is. Damage is fenced in: what is no batch is named by its
-bytes, and reading goes on at the next batch whose checksum is right. A partial last batch is normal in a segment
-that was being written: what is behind it is not there yet.
+bytes, and reading goes on behind it. A partial last batch is normal in a segment that was being written: what is behind
+it is not there yet.
+
+A value may hold whole batches, with the right checksums. So nothing that a header claims for its batch is searched for
+others: a damaged batch costs all that it claims, and a claim that ends behind the segment ends it. Only where there is
+no header, or the length of one is proved wrong, the next batch is searched for, at a cost that is bounded by the size.
 """
 
 from __future__ import annotations
@@ -16,20 +20,25 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.kafka.record_batches import (
     CRC_START,
-    HEADER,
     LENGTH_END,
     MAGIC_AT,
     SIZE,
     Header,
     commits,
+    decompressed_start,
     header_at,
     last_record,
+    records_end,
 )
 from onefold.offsets import Range, merged
 
 CHUNK = 8 << 20
 """Bytes that one task reads, about; a larger batch is a chunk of its own."""
 _WINDOW = 4 << 20
+_PROVED = 1 << 20
+"""Bytes of a batch, at most, that are read to prove that its length is wrong."""
+_PATIENCE = 8
+"""How often the bytes of a segment are read, on average, to search behind damage; then the rest is damaged, too."""
 _OLD = "a message of format version {} (Kafka before 0.11): only version 2 is read"
 _OLD_SMALLEST = 14
 
@@ -121,10 +130,12 @@ class Scan:
     _since: int | None = None
     """The floor before the damage that no good batch has followed yet."""
     _window: tuple[int, bytes] = (0, b"")
+    _spare: int = 0
+    """Bytes that may be read yet to search behind damage."""
 
     def run(self) -> Scan:
         """Read it to its end. No bytes make this fail."""
-        self.floor = self.start
+        self.floor, self._spare = self.start, _PATIENCE * self.size
         while self.at < self.size:
             header = self._header(self.at)
             why = "it is cut off" if header is None else self._fault(header)
@@ -268,14 +279,44 @@ class Scan:
     def _end_here(self, header: Header | None) -> bool:
         """Whether what is left is a batch that is not written to its end, or room that is kept for more."""
         rest = self.size - self.at
-        if header is None or (header.problem(self.floor, self.start) is None and header.size > rest):
-            partial = header is not None or self._may_begin(rest)
+        if header is None:
+            partial = self._may_begin(rest)
+        elif header.problem(self.floor, self.start) is None and header.size > rest:
+            partial = not self._has_wrong_length(header)
         else:
             partial = not any(self._bytes(self.at, self.at + SIZE)) and self._zeros(self.at)
-        if not partial or self._search(self.at + 1) < self.size:
-            return False
-        self.open_end, self.size = True, self.at
-        return True
+        if partial:
+            self.open_end, self.size = True, self.at
+        return partial
+
+    def _has_wrong_length(self, header: Header) -> bool:
+        """Whether a batch that claims to end behind the segment has all its records, and other bytes follow.
+
+        Its bytes are framed, so that no value leads past the records that were written; where a batch is cut off, some
+        are missing.
+        """
+        if not header.codec:
+            return self._proved_end(header) != 0
+        body = bytes(self._bytes(self.at + SIZE, min(self.size - SIZE, self.at + SIZE + _PROVED)))
+        records = decompressed_start(header, body, _PROVED if self._spend(len(body)) else 0)
+        return self._spend(len(records)) and bool(records) and records_end(header, records) is not None
+
+    def _proved_end(self, header: Header) -> int:
+        """Where a batch that is not compressed ends by its records, if its checksum is right there; else 0."""
+        body = self._bytes(self.at + SIZE, min(self.size, self.at + SIZE + _PROVED))
+        size = None if header.codec or not self._spend(len(body)) else records_end(header, body)
+        end = self.at + SIZE + (size or 0)
+        return end if size and self._crc(self.at + CRC_START, end) == header.crc else 0
+
+    def _spend(self, count: int) -> bool:
+        """Whether that many bytes more may be read to search behind damage."""
+        self._spare -= count
+        return self._spare >= 0
+
+    def _intact(self, header: Header, at: int) -> bool:
+        """Whether a header's checksum is right for all that it claims."""
+        end = at + header.size
+        return end <= self.size and self._spend(header.size) and self._crc(at + CRC_START, end) == header.crc
 
     def _may_begin(self, rest: int) -> bool:
         """Whether fewer bytes than a header's could be the start of a header."""
@@ -298,8 +339,10 @@ class Scan:
             end, what, claimed = old, _OLD.format(header.magic), (header.base, header.base + 1)
         elif header is not None and header.problem(self.floor, self.start) is None:
             claimed, what = (header.base, header.end), f"a damaged record batch: {why}"
-            end = self._chained(header)
-        end = end or self._search(self.at + 1)
+            end = self._proved_end(header) or self.at + header.size
+        elif header is not None:
+            end = self._proved_end(header) or (self.at + header.size if self._leads_on(header) else 0)
+        end = end if 0 < end <= self.size else self._search(self.at + 1)
         if self._since is None:
             self._since = self.floor
         self.spans += self._open.values()
@@ -325,33 +368,35 @@ class Scan:
         end = self.at + header.size
         if header.magic not in (0, 1) or header.length < _OLD_SMALLEST or end > self.size:
             return 0
+        if not self._spend(header.size):
+            return 0
         wanted = int.from_bytes(self._bytes(self.at + LENGTH_END, self.at + MAGIC_AT), "big")
         return end if self._crc(self.at + MAGIC_AT, end, zlib.crc32) == wanted else 0
 
-    def _chained(self, header: Header) -> int:
-        """Where a damaged batch's length leads, if the batch there goes on with the offset behind it; else 0.
-
-        A length alone is not to be trusted: it may be what is damaged, and would lead past good batches.
-        """
+    def _leads_on(self, header: Header) -> bool:
+        """Whether the length of a header that is wrong otherwise is right: so is its checksum, or a header follows."""
+        if header.length < SIZE - LENGTH_END:
+            return False
+        if header.fault() is None and self._intact(header, self.at):
+            return True
         end = self.at + header.size
         after = self._header(end)
-        chained = after is not None and after.base == header.end and after.problem(header.end, self.start) is None
-        return end if chained else 0
+        return end == self.size or (after is not None and after.problem(self.floor, self.start) is None)
 
     def _search(self, at: int) -> int:
-        """The next place of a good batch, or the end."""
+        """The next place of a header with the right checksum, or the end. It need not be in order."""
         while at + SIZE <= self.size:
-            window = bytes(self._bytes(at, min(self.size, at + _WINDOW)))
-            found = window.find(b"\x02", MAGIC_AT)
-            while found >= 0 and found - MAGIC_AT + SIZE <= len(window):
-                place = found - MAGIC_AT
-                header = Header._make(HEADER.unpack_from(window, place))
-                if header.problem(self.floor, self.start) is None and self._fault(header, at + place) is None:
-                    return at + place
-                found = window.find(b"\x02", found + 1)
-            if len(window) < SIZE or at + len(window) >= self.size:
+            self._bytes(at, at + SIZE)
+            first, data = self._window
+            found = data.find(b"\x02", at - first + MAGIC_AT)
+            while found >= 0 and found - MAGIC_AT + SIZE <= len(data):
+                header, place = header_at(data, found - MAGIC_AT), first + found - MAGIC_AT
+                if header.fault() is None and self._intact(header, place):
+                    return place
+                found = data.find(b"\x02", found + 1)
+            if first + len(data) >= self.size or self._spare < 0:
                 break
-            at += len(window) - SIZE + 1
+            at = first + len(data) - SIZE + 1
         return self.size
 
 

@@ -13,6 +13,7 @@ from onefold.errors import ExportChangedError, NothingToReadError
 from onefold.lake import Lake
 from onefold.landing.log_segments import land_segments
 from onefold.landing.manifest import LandedObject
+from onefold.landing.places import check_objects, check_place
 from onefold.landing.plan import Interval, ObjectsPlan, PinnedObject, of_kind, taken_plans
 from onefold.landing.source import AT_ONCE, Landed
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Storage
@@ -28,6 +29,7 @@ class ExportSource:
 
     def __init__(self, lake: Lake, dataset: Dataset, folder: str | None = None) -> None:
         self.lake, self.dataset, self.folder = lake, dataset, folder
+        check_place(lake.settings, folder or dataset.source.place)
         self.layout = LAYOUTS[dataset.source.layout]
         self.store: Storage = lake.export(dataset, folder)
 
@@ -36,6 +38,7 @@ class ExportSource:
 
         Raises:
             NothingToReadError: the place does not exist or holds nothing of the layout.
+            UsageError: an object is a link to a place that is not allowed.
         """
         del dry_run  # nothing is written either way
         return self._pinned(interval)
@@ -59,6 +62,7 @@ class ExportSource:
             young = {layout.group_of(info.key) for info, _ in wanted if info.modified > settled}
             new = {layout.group_of(info.key) for info, role in wanted if self._pin(info, role) not in planned}
             wanted = [(info, role) for info, role in wanted if layout.group_of(info.key) in new - young]
+        check_objects(self.lake.settings, self.store.folder, (info.key for info, _ in wanted))
         return ObjectsPlan(
             source=self.dataset.source_id,
             interval=interval,
@@ -128,6 +132,7 @@ class ExportSource:
         # Numbered and plain: an exporter's name may hold what a path or a glob cannot.
         plain = re.sub(r"[^A-Za-z0-9.-]+", "_", pinned.name.rsplit("/", 1)[-1]).lstrip(".")
         key = lake_keys.landed(self.dataset.source_id, batch, attempt, f"{number:06d}-{plain}")
+        check_objects(self.lake.settings, self.store.folder, [pinned.name])
         info = self.store.stat(pinned.name)
         if info is None:
             raise ExportChangedError(batch, pinned.name, "is gone")

@@ -116,6 +116,7 @@ def manifest_for(dataset: Dataset, plan: Plan, attempt: str, landed: Landed) -> 
         examined=bool(landed.ranges),
         transactions=landed.transactions,
         damaged=landed.damaged,
+        damage=landed.damage,
         replaced=landed.replaced,
         notes=landed.notes,
     )

@@ -18,7 +18,7 @@ from onefold.kafka.segment_index import SegmentIndex, Span, known, scan
 from onefold.kafka.transactions import Fates, Knowledge, Transactions, listed, resolve
 from onefold.lake import Lake
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.manifest import Cleared, LandedObject, Manifest
+from onefold.landing.manifest import Cleared, LandedObject, Manifest, SegmentDamage
 from onefold.landing.plan import taken_plans
 from onefold.landing.source import Landed
 from onefold.offsets import Range, TopicPartition, meet, merged, minus
@@ -102,6 +102,11 @@ def _land_partition(source: _SourceLog, own: list[SegmentIndex], landed: Landed)
         )
     damaged = _damaged(held, everything)
     landed.damaged.extend(OffsetRange(topic_partition=where, start=start, end=end) for start, end in damaged)
+    landed.damage.extend(
+        SegmentDamage(topic_partition=where, places=_damaged_places(index), lost=index.lost)
+        for index in own
+        if index.damage
+    )
     landed.notes.extend(_notes(where, held, woken, mine))
 
 
@@ -116,15 +121,15 @@ def _damaged(held: list[SegmentIndex], everything: list[SegmentIndex]) -> list[R
     return minus([*(lost for index in held for lost in index.lost), *torn], known(everything))
 
 
+def _damaged_places(index: SegmentIndex) -> list[str]:
+    return [f"{index.name}: bytes {damage.start:,} to {damage.end:,}: {damage.what}" for damage in index.damage]
+
+
 def _notes(
     where: TopicPartition, held: list[SegmentIndex], woken: list[tuple[LandedObject, SegmentIndex]], fates: Fates
 ) -> list[str]:
     at = f"{where.topic}, partition {where.partition}"
-    notes = [
-        f"{index.name}: bytes {damage.start:,} to {damage.end:,}: {damage.what}"
-        for index in held
-        for damage in index.damage
-    ]
+    notes = [place for index in held for place in _damaged_places(index)]
     notes += [
         f"{index.name}: it ends in a batch that was not written to its end, from byte {index.valid:,} on: "
         "what is there is read when the segment has grown"

@@ -100,10 +100,22 @@ class Forgets(BaseModel):
     deleted_before: datetime | None
 
 
+class SegmentDamage(BaseModel):
+    """What of a landed log segment is no record batch."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic_partition: TopicPartition
+    places: list[str] = Field(description="The segment, its bytes, and what is wrong there")
+    lost: list[Range] = Field(
+        description="The offsets that are missing for it; none: the log goes on as if it were not"
+    )
+
+
 class Manifest(BaseModel):
     """What one batch landed. `ranges` and `holes` are those of a live topic: records outside are not the batch's.
 
-    `transactions` and `damaged` are those of log segments.
+    `transactions`, `damaged` and `damage` are those of log segments.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -122,6 +134,7 @@ class Manifest(BaseModel):
     )
     transactions: list[Transactions] = []
     damaged: list[OffsetRange] = Field(default=[], description="Offsets of damaged batches: no `holes` explain them")
+    damage: list[SegmentDamage] = Field(default=[], description="What of the landed segments is no record batch")
     replaced: list[OffsetRange] = Field(
         default=[], description="Landed before, and gone from a log that was cut: other records have these offsets now"
     )

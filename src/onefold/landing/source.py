@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from onefold.kafka.transactions import Transactions
 from onefold.landing.cuts import OffsetRange
-from onefold.landing.manifest import Hole, LandedObject
+from onefold.landing.manifest import Hole, LandedObject, SegmentDamage
 from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan
 
 AT_ONCE = 8
@@ -26,6 +26,7 @@ class Landed:
     holes: list[Hole] = field(default_factory=list)
     transactions: list[Transactions] = field(default_factory=list)
     damaged: list[OffsetRange] = field(default_factory=list)
+    damage: list[SegmentDamage] = field(default_factory=list)
     replaced: list[OffsetRange] = field(default_factory=list)
     """Offsets that earlier landings hold and other records have now"""
     epochs: dict[str, int] = field(default_factory=dict)

@@ -150,6 +150,7 @@ def gather_facts(
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
         backwards=(),
         ahead=(),
+        damage=manifest.damage,
         conflicts=conflicts,
     )
     if limit_exceeded(facts):

@@ -68,6 +68,7 @@ _ROWS = (
         loss=True,
         measure=conservation.unexplained_offsets,
     ),
+    Check("undamaged_segments", "damaged places in log segments", loss=True, measure=conservation.damaged_places),
     Check("nothing_lost", "offsets gone before they were landed", loss=True, measure=conservation.lost_offsets),
     Check(
         "consistent_positions",

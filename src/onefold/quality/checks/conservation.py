@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onefold.offsets import size
+from onefold.offsets import Range, meet, merged, size
 from onefold.quality.checks.check import BLOCKING, WARNING, Measurement, exactly
 from onefold.quality.checks.facts import BranchFacts
 from onefold.upsert.coverage import name_unexplained
@@ -38,6 +38,25 @@ def _way_out_of_long_holes(facts: BranchFacts) -> str:
         "missing. If they are records of aborted transactions, declare source.exports.holes: "
         f"{{kind: transactional, longest: {max(runs)}}}; else export them again and run that folder"
     )
+
+
+def damaged_places(facts: BranchFacts) -> Measurement | None:
+    """Places in landed segments that are no record batch: a warning where other segments have all that is missing for
+    them. Where nothing is missing it is unknown what was there."""
+    if not facts.damage:
+        return None
+    missing: dict[str, list[Range]] = {}
+    for account in facts.upserted.accounts:
+        missing.setdefault(account.partition, []).extend(account.unexplained)
+    bad = [
+        damage
+        for damage in facts.damage
+        if not damage.lost or meet(damage.lost, merged(missing.get(damage.topic_partition.key, [])))
+    ]
+    places = [place for damage in bad or facts.damage for place in damage.places]
+    way_out = "copy the segment again, or from another replica, and run that; release the batch if no copy is better"
+    severity = BLOCKING if bad else WARNING
+    return Measurement(len(places), 0, severity=severity, first=places[:NAMED], way_out=way_out if bad else "")
 
 
 def lost_offsets(facts: BranchFacts) -> Measurement:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from onefold.dataset import Dataset
+from onefold.landing.manifest import SegmentDamage
 from onefold.upsert.documents import Upserted
 
 
@@ -66,5 +67,7 @@ class BranchFacts:
     exceeded."""
     ahead: Sequence[str]
     """Some records whose log timestamp is ahead of the clock, by position; known only where the limit is exceeded."""
+    damage: Sequence[SegmentDamage]
+    """What of the landed log segments is no record batch."""
     conflicts: Sequence[dict[str, Any]]
     """Some conflicts with both sides, as the report shows them."""
