@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from onefold.visible import visible
+from onefold.visible import visible, visible_json
 
 _WIDTH = None if sys.stdout.isatty() else 140
 OUT = Console(highlight=False, width=_WIDTH)
@@ -22,7 +22,7 @@ _SHOWN = 8
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output, exactly."""
+    """One JSON document on standard output, exactly; what a terminal would obey is escaped."""
     sys.stdout.write(_json(value) + "\n")
 
 
@@ -41,7 +41,7 @@ def print_json_rows(rows: Iterable[dict[str, Any]], head: dict[str, Any] | None 
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return visible_json(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing yet") -> None:

@@ -11,6 +11,7 @@ from onefold.orchestration.links import report_link
 from onefold.quality.documents import CheckResult, GateResult
 from onefold.quality.waivers import why_not, with_id
 from onefold.report.page import fields_of, position
+from onefold.visible import visible_line
 
 _MEANS = {
     "release": "It is published as it is, if its gate finds the same values again.",
@@ -28,7 +29,7 @@ SIDES = 5
 
 def subject_of(dataset: Dataset, request: Request) -> str:
     """The question, in one line."""
-    return f"{request.decision.capitalize()} batch {request.batch} of {dataset.name}?"
+    return visible_line(f"{request.decision.capitalize()} batch {request.batch} of {dataset.name}?")
 
 
 def body_of(
@@ -88,6 +89,7 @@ def _sides(gate: GateResult) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """As a code span, in which Markdown reads nothing."""
-    line = " ".join(text.split()).replace("`", "'")
+    """As a code span, in which Markdown reads nothing; what cannot be seen is spelled out, so that no two texts look
+    alike that are not."""
+    line = visible_line(text.strip("\n")).replace("`", "\\u0060")
     return f"`{line or ' '}`"

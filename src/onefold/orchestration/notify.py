@@ -17,6 +17,7 @@ from onefold.errors import DataLossError, GateRedError
 from onefold.orchestration.links import dataset_link, report_link
 from onefold.orchestration.spark_step import NO_BATCH
 from onefold.settings import Settings, load_settings
+from onefold.visible import visible, visible_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,12 @@ class Message:
     batch: str | None = None
     checks: tuple[str, ...] = ()
     advice: str = ""
+
+    def __post_init__(self) -> None:
+        """Spell out what cannot be seen: keys and names of files may be anyone's."""
+        for name in ("subject", "happened", "advice"):
+            object.__setattr__(self, name, visible(getattr(self, name)))
+        object.__setattr__(self, "checks", tuple(map(visible_line, self.checks)))
 
     @property
     def text(self) -> str:
