@@ -138,7 +138,7 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(
             v.CONFLICT,
             r.INCOMPARABLE_VERSION,
-            "its version does not compare with that of another record of its key: offsets of two partitions",
+            "it does not compare with another record of its key: only offsets of two partitions would decide",
         ),
         Outcome(v.HELD, r.VERSION_GAP, "the version before it has not come yet"),
         Outcome(
@@ -216,6 +216,7 @@ class Action(_Word):
     UPDATE = "update", "a changed row"
     REMOVE = "remove", "a row that goes: it is a link now, a better one takes its place, or nothing is left to add up"
     WAKE = "wake", "a held row that becomes the head of its chain"
+    UNPLACE = "unplace", "a row that stays as it is and becomes placeless: a copy of it is in another partition"
     ENTER = "enter", "a new entry of the ledger"
     EXCHANGE = "exchange", "a smaller record of the same message takes the entry's place"
 

@@ -24,7 +24,7 @@ VERDICTS = {
     "applied": {"insert", "update", "replace", "delete", "hide", "folded"},
     "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
     "superseded": {"stored", "same_version", "backwards"},
-    "conflict": {"inconsistent_position", "same_version"},
+    "conflict": {"inconsistent_position", "same_version", "incomparable_version"},
     "held": {"version_gap"},
     "rejected": {"undecodable"},
     "filtered": {"filter"},
@@ -59,10 +59,17 @@ def chained(request: pytest.FixtureRequest, plain: SparkSession, dataset: Callab
 def test_L1_heads_and_held_rows_are_a_function_of_the_set(chained: Chained) -> None:
     wrong = []
     for arrival, table in chained.pairs:
-        heads, held = oracle.chain(arrival.log, rules_of(chained.dataset))
+        records, rules = table.published(arrival), rules_of(chained.dataset)
+        heads, held = oracle.chain(records, rules)
         states = {one: oracle.state(one) for one in heads.values()} | dict.fromkeys(held.values(), "held")
-        expected = {(key_of(arrival.name, one), one.version): (one.order, state) for one, state in states.items()}
-        found: Any = {place: (order_of(row), row[S.STATE]) for place, row in table.rows.items()}
+        usable = [record for record in records if record.usable]
+        expected = {
+            (key_of(arrival.name, one), one.version): (one.order, state, rules.placeless(one, usable))
+            for one, state in states.items()
+        }
+        found: Any = {
+            place: (order_of(row), row[S.STATE], bool(row.get(C.PLACELESS))) for place, row in table.rows.items()
+        }
         if expected != found:
             wrong.append((arrival, expected, found))
     _none_wrong(wrong)

@@ -19,7 +19,7 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables import state as S
 from onefold.values.decode import FILTERED, REJECTED
-from onefold.vocabulary import Action
+from onefold.vocabulary import Action, Reason
 from tests.support.generate import Arrival
 from tests.support.oracle import Decoded
 
@@ -47,6 +47,13 @@ class Table:
     rows: dict[bytes, Row] = field(default_factory=dict)
     judged: list[list[Row]] = field(default_factory=list)
     covered: set[tuple[Any, ...]] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+    """Numbers of the batches that no release publishes: they change nothing."""
+
+    def published(self, arrival: Arrival) -> list[Decoded]:
+        """The records of the batches that the table was made of."""
+        batches = enumerate(arrival.batches)
+        return [record for number, batch in batches if number not in self.refused for record in batch]
 
 
 def fold(
@@ -148,6 +155,9 @@ def state(session: SparkSession, rows: Sequence[Row], dataset: Dataset) -> DataF
     """State tables of all cases, as one."""
     levels = _levels(dataset)
     own = {C.KEY: pa.binary(), C.ORDER: ORDER_TYPE, C.HASH: pa.binary(), S.STATE: pa.string(), CONTENT: pa.string()}
+    if dataset.ties_by_offset:
+        own[C.PLACELESS] = pa.bool_()
+        rows = [{C.PLACELESS: False} | row for row in rows]
     chained = {C.DELETED: pa.bool_(), **_hidden(dataset)} if dataset.apply.HOLDS else {}
     return _frame(session, rows, own | _compared(dataset) | levels | chained)
 
@@ -190,11 +200,24 @@ def _frame(session: SparkSession, rows: Sequence[Row], fields: dict[str, pa.Data
 def _apply(table: Table, judged: list[Row]) -> None:
     """What the merge does with the actions; an insert of a key that stands, or an update of none, is an error."""
     table.judged.append(judged)
+    if _is_refused(table):
+        return
     for row in (row for row in judged if row[U.ACTION]):
-        assert (row[U.ACTION] == "update") is (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
-        table.rows[row[C.KEY]] = row | {S.STATE: state_of(row)}
+        assert (row[U.ACTION] != "insert") is (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
+        if row[U.ACTION] == Action.UNPLACE:
+            table.rows[row[C.KEY]] |= {C.PLACELESS: True}
+        else:
+            table.rows[row[C.KEY]] = row | {S.STATE: state_of(row)}
     usable = (row for row in judged if row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]
+
+
+def _is_refused(table: Table) -> bool:
+    """Whether the last batch has a verdict that nothing waives; it is noted as refused then."""
+    refused = any(row[C.REASON] == Reason.INCOMPARABLE_VERSION for row in table.judged[-1])
+    if refused:
+        table.refused.add(len(table.judged) - 1)
+    return refused
 
 
 def state_of(row: Row) -> str:
@@ -205,6 +228,8 @@ def state_of(row: Row) -> str:
 def _link(table: Table, judged: list[Row]) -> None:
     """`_apply` where a key has a row a held version, too: what goes and what wakes must stand, what comes must not."""
     table.judged.append(judged)
+    if _is_refused(table):
+        return
     acts = [row for row in judged if row[U.ACTION]]
     for row in sorted(acts, key=lambda row: row[U.ACTION] == Action.INSERT):
         place: Any = row[C.KEY], row[C.VERSION]
@@ -215,6 +240,7 @@ def _link(table: Table, judged: list[Row]) -> None:
             assert table.rows[place][C.ORDER] == row[C.ORDER], f"{row[U.ACTION]} of {place}"
             stood = table.rows.pop(place)
             if row[U.ACTION] != Action.REMOVE:
-                table.rows[place] = stood | {S.STATE: row[U.BECOMES]}
+                table.rows[place] = stood | {name: row[name] for name in (C.PLACELESS,) if name in row}
+                table.rows[place][S.STATE] = row[U.BECOMES]
     usable = (row for row in judged if row[C.SURVIVOR] is not None and row[C.VERDICT] != "rejected")
     table.covered |= {order_of(row)[1:] for row in usable}  # type: ignore[index]

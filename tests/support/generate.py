@@ -56,15 +56,32 @@ KINDS: dict[str, dict[str, object]] = {
         "apply": {"mode": "append", **_COMPARE},
     },
     "upsert, sent_at excepted": _upsert("conflict", **_COMPARE),
+    **{f"upsert, tie {tie}, sent_at excepted": _upsert(tie, **_COMPARE) for tie in ("last", "first")},
     "upsert, rows hidden": _upsert("last") | _HIDES,
 }
 """Both modes, every deciding level, every tie, and fields that do not count, as keys of a dataset file."""
 CHAINS: dict[str, dict[str, object]] = {
     **{f"contiguous, tie {tie}": _upsert(tie, "contiguous") for tie in ("conflict", "last", "first")},
     "contiguous, sent_at excepted": _upsert("conflict", "contiguous", **_COMPARE),
+    **{f"contiguous, tie {tie}, sent_at excepted": _upsert(tie, "contiguous", **_COMPARE) for tie in ("last", "first")},
     "contiguous, rows hidden": _upsert("last", "contiguous") | _HIDES,
 }
 """Guard contiguous, with every tie, and with fields that do not count."""
+
+
+SPLITS = tuple(
+    split
+    for count in (1, 2, 3)
+    for split in itertools.product(range(count), repeat=3)  # the batch of each record
+    if set(split) == set(range(count))
+)
+"""The 13 ways in which three records come in one, two or three batches, one after the other."""
+
+
+def batches_of(log: tuple[Decoded, ...], split: tuple[int, ...]) -> tuple[tuple[Decoded, ...], ...]:
+    """The batches of a split of a log."""
+    places = range(max(split) + 1)
+    return tuple(tuple(one for one, at in zip(log, split, strict=True) if at == place) for place in places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +98,7 @@ def rules_of(dataset: Dataset) -> Rules:
     """What the oracle must know of a dataset."""
     version = dataset.apply.version
     tie = version.tie if version else "conflict"
-    return Rules(dataset.apply.mode, dataset.deciding, tie, dataset.narrow, dataset.source.exact)
+    return Rules(dataset.apply.mode, dataset.deciding, tie, dataset.narrow, dataset.source.exact, dataset.apply.HOLDS)
 
 
 def decoded(number: int, dataset: Dataset) -> Decoded:

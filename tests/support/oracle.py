@@ -41,6 +41,12 @@ class Decoded:
         return (-1 if self.timestamp is None else self.timestamp, *self.position)
 
     @property
+    def partition(self) -> tuple[str, str, int]:
+        """Where it was written, of whichever incarnation of the topic."""
+        cluster, topic, _, partition, _ = self.position
+        return cluster, topic, partition
+
+    @property
     def whole(self) -> Any:
         """All that it says."""
         return f"{self.content}{self.sent}" if self.sent else self.content
@@ -61,15 +67,29 @@ class Rules:
     tie: str = "conflict"
     narrow: tuple[str, ...] = ()
     exact: bool = True
+    every_version: bool = False
+
+    @property
+    def by_offset(self) -> bool:
+        """Whether offsets decide between the records of a version."""
+        return self.mode == "upsert" and self.tie != "conflict"
 
     def beats(self, one: Decoded, other: Decoded) -> bool:
-        """Whether `one` stands where `other` would; of two contents at one position the smaller stands."""
+        """Whether `one` is the row where `other` would be; of two contents at one position the smaller is it."""
         if self.mode == "upsert" and one.version != other.version:
             return bool(one.version > other.version)
         if one.order == other.order:
             return bool(one.whole < other.whole)
-        earlier_stands = self.mode == "append" or self.tie == "first"
-        return (one.order < other.order) is earlier_stands
+        earlier_wins = self.mode == "append" or self.tie == "first"
+        if self.by_offset and one.position != other.position:
+            return (one.position < other.position) is earlier_wins
+        return (one.order < other.order) is earlier_wins
+
+    def placeless(self, row: Decoded, records: Iterable[Decoded]) -> bool:
+        """Whether other records of the row's version are in other partitions than it."""
+        return self.by_offset and any(
+            one.partition != row.partition for one in records if (one.key, one.version) == (row.key, row.version)
+        )
 
 
 class Verdict(NamedTuple):
@@ -169,6 +189,13 @@ def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], 
         sent_before = [one for one in before if same_at(level, one, record)]
         if sent_before and best(sent_before, among, rules).content == record.content:
             return Verdict("duplicate", level, best(sent_before, among, rules).order)
+    of_row = (
+        rules.mode != "upsert"
+        or rules.every_version
+        or not any(one.key == record.key and one.version > record.version for one in among)
+    )
+    if tied and of_row and rules.placeless(best(tied, among, rules), among):
+        return Verdict("conflict", "incomparable_version", best(tied, among, rules).order)
     if ahead := _ahead(record, among, rules):
         return Verdict("superseded", "backwards", max(ahead, key=lambda one: (one.version, one.order)).order)
     if tied:

@@ -303,6 +303,26 @@ def test_versions_that_go_backwards_are_named_with_the_way_out(dataset: MakeData
     assert "let the source count on" in chained.way_out
 
 
+def test_two_contents_of_a_version_name_what_decides_a_tie(dataset: MakeDataset) -> None:
+    def proposed(reason: str, **version: str) -> str:
+        made = dataset(**COUNTER | {"apply": COUNTER["apply"] | {"version": {"from": "n", **version}}})
+        found = find(
+            "comparable_versions" if reason == "incomparable_version" else "conflicts",
+            replaced_counts(facts(made), {"conflict": {reason: 1}}),
+        )
+        return found.way_out
+
+    assert "apply.version.tie: last takes the one at the larger offset (first: the smaller)" in proposed("same_version")
+    assert "or a second part tells them apart: [n, timestamp]" in proposed("same_version")
+    in_chain = proposed("same_version", guard="contiguous")
+    assert ("apply.version.tie: last" in in_chain, "second part" in in_chain) == (True, False)
+    assert proposed("same_identity") == proposed("same_version", tie="last") == ""
+    apart = proposed("incomparable_version", tie="first")
+    assert "tie: first takes the smaller offset, and an offset orders the records of one partition only" in apart
+    assert "[n, timestamp], which trusts the producers' clocks" in apart
+    assert "count on within a version" in proposed("incomparable_version", tie="first", guard="contiguous")
+
+
 def test_the_limit_of_versions_that_go_backwards_is_the_files(dataset: MakeDataset) -> None:
     made = dataset(**COUNTER, quality=LIMITS | {"max_backwards_rate": 1.0})
     of = replaced_counts(facts(made), {"superseded": {"backwards": 20}})

@@ -475,6 +475,11 @@ def test_a_red_check_that_cannot_be_waived_says_so() -> None:
     assert "cannot be waived" not in said(red())
 
 
+def test_a_red_check_says_what_the_dataset_file_can_say() -> None:
+    proposed = CONFLICTS.model_copy(update={"way_out": "apply.version.tie: last takes the larger offset"})
+    assert "In the dataset file: apply.version.tie: last takes the larger offset" in said(red(checks=[proposed]))
+
+
 def test_warnings_alone_are_not_red() -> None:
     assert list(grouped([STATUSES, UNIQUE])) == ["warning", "passed"]
 

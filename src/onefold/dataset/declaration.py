@@ -207,6 +207,13 @@ class Declaration(Model):
         return next((n for n, text in enumerate(parts) if parse(text) == Path("offset")), None)
 
     @cached_property
+    def ties_by_offset(self) -> bool:
+        """Whether of several contents of one version the offset decides. Where the version holds an offset, one version
+        is one position, and there are no ties."""
+        version = self.apply.version
+        return version is not None and version.tie != "conflict" and self.before_offset is None
+
+    @cached_property
     def max_ahead(self) -> timedelta | None:
         """How far a time of the version may be ahead: one of the record's own of its log timestamp, and that of the
         clock. None: it is not asked, for the version is more than times, and the file declares no limit."""

@@ -24,7 +24,8 @@ RULES_CHANGED = {
     "microseconds; text with half of a surrogate pair is rejected; bytes that nothing reads reject nothing; an offset "
     "as a version is compared within one partition; a version that is a time and lies too far after the record's log "
     "timestamp (apply.version.max_ahead) is rejected; a delete needs its key, its version and its period only, and "
-    "a filter leaves it out only where it is false",
+    "a filter leaves it out only where it is false; apply.version.tie goes by the offset within a partition, and no "
+    "longer by the timestamp",
 }
 """By number, what these rules do otherwise than those before."""
 

@@ -54,7 +54,17 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     if C.CONTESTED in judged.columns:  # whatever became of the winner of the position, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    optional = (C.HIDDEN, C.COMPARED, C.WITHIN, C.VERSION, C.TIED, C.NULL_KEY, C.FILTERED_KEY, *C.LEVELS.values())
+    optional = (
+        C.HIDDEN,
+        C.COMPARED,
+        C.WITHIN,
+        C.VERSION,
+        C.TIED,
+        C.PLACELESS,
+        C.NULL_KEY,
+        C.FILTERED_KEY,
+        *C.LEVELS.values(),
+    )
     own += [name for name in optional if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(

@@ -11,7 +11,7 @@ from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, narrowest, with_levels
 from onefold.folding.positions import clashes, repeats
 from onefold.folding.strategy import BASE_ORDER, PLACED, Folding, Placing
-from onefold.folding.ties import FIRST, in_order
+from onefold.folding.ties import EARLIEST, in_order
 from onefold.folding.witness import witness_of
 from onefold.tables import staging as C
 from onefold.vocabulary import Action, Reason, Scope, Verdict
@@ -20,7 +20,7 @@ from onefold.vocabulary import Action, Reason, Scope, Verdict
 def winner(f: Facts, dataset: Dataset) -> Judged:
     """A survivor of the batch against the row that the base has of its identity."""
     smaller_hash = ~f.identical & (F.col(C.HASH) < f.base_hash)
-    better = f.earlier | (f.same_order & smaller_hash)
+    better = f.preferred | (f.same_order & smaller_hash)
     # An inferred position orders and names, but never says that a position has two contents.
     exact = F.lit(dataset.source.exact)
     clash = F.when(f.same_order & exact, Reason.INCONSISTENT_POSITION).otherwise(F.lit(Reason.SAME_IDENTITY))
@@ -59,7 +59,7 @@ class Fold(Folding):
 
     def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
         """The first record of each identity, and for every other one its verdict."""
-        dataset, preference = self.dataset, in_order(FIRST)
+        dataset, preference = self.dataset, in_order(EARLIEST)
         levelled = with_levels(records, dataset, within, preference)
         group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
         rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -85,7 +85,7 @@ class Fold(Folding):
     def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """By a join of each record with the row of its identity."""
         del placing
-        return judge_by(winner, loser, FIRST, staged, base, self.dataset)
+        return judge_by(winner, loser, EARLIEST, staged, base, self.dataset)
 
     def went_back(self) -> Column:
         """Whether a later record took the row."""

@@ -14,27 +14,28 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.folding.levels import same_levels
-from onefold.folding.ties import is_before_winner
+from onefold.folding.ties import is_before_winner, is_preferred
 from onefold.folding.witness import stored_witness
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.values.canonical import same_content
-from onefold.vocabulary import Reason, Scope, Verdict
+from onefold.vocabulary import Action, Reason, Scope, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known of a record and of the row that the base has of its key.
 
-    `has`: there is one. `same`: their contents are equal as they are compared; `identical`: in every field. `stays`: it
-    takes the place of the record that the batch's loser lost to.
+    `has`: there is one. `same`: their contents are equal as they are compared; `identical`: in every field.
+    `preferred`: of one version, the record is the row. `stays`: the row takes the place of the record that the batch's
+    loser lost to.
     """
 
     has: Column
     same: Column
     identical: Column
     same_order: Column
-    earlier: Column
+    preferred: Column
     stays: Column
     same_levels: dict[str, Column]
     base_order: Column
@@ -91,7 +92,8 @@ def judge_by(
         columns[_COLUMNS[one.name]] = F.when(lost, getattr(left, one.name)).otherwise(getattr(won, one.name))
     # What is covered is not judged again. But it had its effect: without a row of its key, or where it would take the
     # row's place with other content, another record was there (a topic created again, two exports that disagree).
-    displaces = ~facts.identical & (facts.same_order | won.action.isNotNull())
+    takes_row = won.action.isNotNull() & (won.action != Action.UNPLACE)
+    displaces = ~facts.identical & (facts.same_order | F.coalesce(takes_row, F.lit(False)))
     contradicts = F.coalesce(~facts.has | displaces, F.lit(False)) & F.lit(dataset.source.exact)
     repeated = {
         C.VERDICT: F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE),
@@ -100,7 +102,9 @@ def judge_by(
     }
     for name, value in repeated.items():
         columns[name] = F.when(covered, value).otherwise(columns[name])
-    columns[U.ACTION] = F.when(keyed & ~lost & ~covered, columns[U.ACTION])
+    # A covered survivor may have copies in the batch that are not covered, and in other partitions.
+    acts = ~covered | (columns[U.ACTION] == Action.UNPLACE)
+    columns[U.ACTION] = F.when(keyed & ~lost & acts, columns[U.ACTION])
     columns[U.WON] = F.coalesce(keyed & ~lost & ~covered & columns[U.WON], F.lit(False))
     columns[U.OTHER] = F.when(covered, F.coalesce(F.col(U.BASE + C.ORDER), F.col(C.ORDER))).otherwise(columns[U.OTHER])
     # The other record is the batch's own winner, or the row that the base has.
@@ -123,7 +127,7 @@ def _facts(joined: DataFrame, dataset: Dataset, tie: str) -> tuple[Facts, DataFr
         "same": same_content(F.col(content), F.col(U.BASE + content)),
         "identical": same_content(F.col(C.HASH), F.col(U.BASE + C.HASH)),
         "same_order": order == base_order,
-        "earlier": order < base_order,
+        "preferred": is_preferred(order, base_order, tie),
         "stays": is_before_winner(base_order, tie),
     }
     rows = joined.withColumns({_FACT + name: of for name, of in asked.items()})

@@ -26,6 +26,7 @@ Place = Callable[[DataFrame], DataFrame]
 Narrow = Callable[[DataFrame, DataFrame], DataFrame]
 """Of rows of the table those that may have the keys of others."""
 BASE_ORDER, BASE_VERSION, NEW_ORDER = "_base_order", "_base_version", "_new_order"
+NEW_PLACELESS = "_new_placeless"
 """Of a changed row of the branch: what the base had, and what was meant."""
 
 
@@ -151,12 +152,16 @@ class Folding(ABC):
 
     def changed(self, rows: DataFrame, actions: DataFrame, narrowed: Narrow) -> DataFrame:
         """The branch's rows of the keys of `actions` (those that change a row), with what the base had and what was
-        meant: `_base_order`, `_base_version`, `_new_order`."""
-        named = {C.ORDER: NEW_ORDER, U.OTHER: BASE_ORDER}
-        if C.VERSION in self.row_columns():
-            named[U.BASE + C.VERSION] = BASE_VERSION
+        meant: `_base_order`, `_base_version`, `_new_order`, `_new_placeless`."""
+        stays = F.col(U.ACTION) == Action.UNPLACE  # the row keeps the order that the base has
+        named = {NEW_ORDER: F.when(stays, F.col(U.OTHER)).otherwise(F.col(C.ORDER)), BASE_ORDER: F.col(U.OTHER)}
+        columns = self.row_columns()
+        if C.VERSION in columns:
+            named[BASE_VERSION] = F.col(U.BASE + C.VERSION)
+        if C.PLACELESS in columns:
+            named[NEW_PLACELESS] = F.col(C.PLACELESS)
         by = C.row_key(self.dataset)
-        meant = actions.select(*by, *(F.col(name).alias(as_) for name, as_ in named.items()))
+        meant = actions.select(*by, *(of.alias(name) for name, of in named.items()))
         return narrowed(rows, meant).join(meant, by)
 
     def written(self, rows: DataFrame, actions: DataFrame) -> DataFrame | None:
@@ -184,6 +189,8 @@ class Folding(ABC):
         """Count what is wrong with `changed` rows; `meant` are actions by kind, and `keys` the keys that were found."""
         del actions, links
         differs = F.col(C.ORDER) != F.col(NEW_ORDER)
+        if C.PLACELESS in self.row_columns():
+            differs |= ~F.col(C.PLACELESS).eqNullSafe(F.col(NEW_PLACELESS))
         counted = changed.agg(*map(F.count_if, (null, self.went_back(), differs))).first()
         assert counted is not None
         expected = sum(count for action, count in meant.items() if action != Action.REMOVE)

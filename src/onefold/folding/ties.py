@@ -1,21 +1,59 @@
-"""Ties: two records of one version, of which one is the row."""
+"""Ties: two records of one version, of which one is the row.
+
+With `last` and `first` the offset decides, never a timestamp. An offset orders the records of one partition only: where
+records of a version are in several partitions, equal contents are duplicates, and the row of that version is
+*placeless*: none of its copies is the first. Another content of that version does not compare with it, in a batch or
+against the table, whichever comes first.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from onefold.dataset import Dataset
+from onefold.folding.positions import partition_of
+from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.vocabulary import Reason, Verdict
 
-FIRST, CONFLICT = "first", "conflict"
-"""What `apply.version.tie` may be, next to `last`. Without versions the first record is the row."""
+EARLIEST, FIRST, LAST, CONFLICT = "earliest", "first", "last", "conflict"
+"""What `apply.version.tie` may be, and `EARLIEST`, which no file says: without versions the first record in the total
+order is the row."""
+_BY_OFFSET = ("cluster", "topic", "incarnation", "partition", "offset", "timestamp")
+"""What decides a tie with `last` and `first`; a timestamp only between two copies of one position."""
+
+
+def deciding_order(order: Column, tie: str) -> Column:
+    """What decides a tie, of a record's total order."""
+    return F.struct(*(order[name] for name in _BY_OFFSET)) if tie in (FIRST, LAST) else order
 
 
 def in_order(tie: str) -> list[Column]:
     """What sorts the records of a version, the winner first: of two contents at one position the smaller hash."""
-    order = F.col(C.ORDER)
-    return [order.asc() if tie == FIRST else order.desc(), F.col(C.HASH).asc()]
+    order = deciding_order(F.col(C.ORDER), tie)
+    return [order.asc() if tie in (EARLIEST, FIRST) else order.desc(), F.col(C.HASH).asc()]
+
+
+def is_preferred(order: Column, other: Column, tie: str) -> Column:
+    """Whether a tie prefers a record with one order to a record with another."""
+    mine, theirs = deciding_order(order, tie), deciding_order(other, tie)
+    return mine < theirs if tie in (EARLIEST, FIRST) else mine > theirs
+
+
+def is_placeless(dataset: Dataset, same_version: Column) -> Column:
+    """Whether the records of a record's version are in several partitions; the table's row counts where it is of
+    `same_version`."""
+    if not dataset.ties_by_offset:
+        return F.lit(False)
+    own, base = F.col(C.PLACELESS), F.col(U.BASE + C.PLACELESS)
+    return F.coalesce(own, F.lit(False)) | spans_partitions(same_version, F.col(U.BASE + C.ORDER), base)
+
+
+def spans_partitions(same_version: Column, other_order: Column, other_placeless: Column) -> Column:
+    """Whether another record of the version is in another partition, or is a placeless row."""
+    elsewhere = partition_of(F.col(C.ORDER)) != partition_of(other_order)
+    return F.coalesce(same_version & (elsewhere | F.coalesce(other_placeless, F.lit(False))), F.lit(False))
 
 
 def loser_of(tie: str) -> Verdict:
@@ -39,7 +77,8 @@ def reason_of(tie: str, wins: Column) -> Column:
 
 def is_before_winner(base_order: Column, tie: str) -> Column:
     """Whether a row of the table takes the place of the batch's winner of its version."""
-    return base_order <= F.col(C.WINNER) if tie == FIRST else base_order >= F.col(C.WINNER)
+    row, winner = deciding_order(base_order, tie), deciding_order(F.col(C.WINNER), tie)
+    return row <= winner if tie in (EARLIEST, FIRST) else row >= winner
 
 
 def answered(same: Column, tie: str, same_reason: str | Column) -> tuple[Column, Column]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
@@ -13,9 +13,17 @@ from onefold.dataset.modes.version import Version
 from onefold.folding.backwards import AHEAD, BEHIND, lies_behind, with_ahead
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, no_level, with_levels
-from onefold.folding.positions import clashes, repeats
+from onefold.folding.positions import clashes, partition_of, repeats
 from onefold.folding.strategy import BASE_ORDER, BASE_VERSION, PLACED, Folding, Placing
-from onefold.folding.ties import FIRST, answered, in_order, loser_of, reason_of, verdict_of
+from onefold.folding.ties import (
+    answered,
+    in_order,
+    is_placeless,
+    is_preferred,
+    loser_of,
+    reason_of,
+    verdict_of,
+)
 from onefold.folding.versions import ahead_of_log, are_apart, set_apart, version_of
 from onefold.folding.witness import with_witness
 from onefold.tables import actions as U
@@ -29,10 +37,11 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
     tie = version_in(dataset).tie
     version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
     newer, tied = version > base_version, version == base_version
-    apart = are_apart(f.has, f.base_order, dataset)
+    placeless = f.has & tied & is_placeless(dataset, tied)
+    inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)
+    apart = ~inconsistent & (are_apart(f.has, f.base_order, dataset) | (placeless & ~f.same))
     smaller_hash = f.same_order & ~f.identical & (F.col(C.HASH) < f.base_hash)
-    later = f.earlier if tie == FIRST else ~(f.earlier | f.same_order)
-    better = newer | (tied & (later | smaller_hash))
+    better = newer | (tied & (f.preferred | smaller_hash))
     again = F.coalesce(
         *(F.when(f.same_levels[level], level) for level in RETRIES if level in f.same_levels), no_level()
     )
@@ -43,13 +52,16 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
         .when(~f.has | (F.col(U.BASE + S.STATE) != RowState.LIVE), Reason.INSERT)
         .otherwise(Reason.UPDATE)
     )
-    inconsistent = tied & f.same_order & ~f.same & F.lit(dataset.source.exact)
+    change = F.when(better & ~apart, Action.UPDATE)
+    if dataset.ties_by_offset:
+        known = F.coalesce(F.col(U.BASE + C.PLACELESS), F.lit(False))
+        change = change.when(placeless & f.same & ~known, Action.UNPLACE)
     return Judged(
         verdict=F.when(~f.has, Verdict.APPLIED)
         .when(apart, Verdict.CONFLICT)
         .when((tied & f.same) | retry, Verdict.DUPLICATE)
         .when(inconsistent, Verdict.CONFLICT)
-        .when(tied, verdict_of(tie, later))
+        .when(tied, verdict_of(tie, f.preferred))
         .when(newer, Verdict.APPLIED)
         .otherwise(Verdict.SUPERSEDED),
         reason=F.when(~f.has, fresh)
@@ -57,21 +69,22 @@ def winner(f: Facts, dataset: Dataset) -> Judged:
         .when(tied & f.same, narrowest(dataset, f.same_levels, f.same_order, Reason.KEY_VERSION))
         .when(retry, again)
         .when(inconsistent, Reason.INCONSISTENT_POSITION)
-        .when(tied, reason_of(tie, later))
+        .when(tied, reason_of(tie, f.preferred))
         .when(newer, fresh)
         .when(lies_behind(f.base_order, dataset), Reason.BACKWARDS)
         .otherwise(Reason.STORED),
         scope=F.when(f.has, Scope.STORED).otherwise(Scope.IN_BATCH),
         other=F.when(f.has, f.base_order),
         won=f.has & ~apart & tied & ~f.same & better,
-        action=F.when(~f.has, Action.INSERT).when(better & ~apart, Action.UPDATE),
+        action=F.when(~f.has, Action.INSERT).otherwise(change),
     )
 
 
 def loser(f: Facts, dataset: Dataset) -> Judged:
     """A loser of the batch: a lower version may still meet its own version in the table; a record that lost to one of
-    its own version answers to the table's row of that version, where that record does; and the table's row may be a
-    newer version that lies before it in its partition."""
+    its own version answers to the table's row of that version, where that record does; the table's row may be a newer
+    version that lies before it in its partition; and it may be another content of a row of its version, of which the
+    copies are in several partitions."""
     tie, was, why = version_in(dataset).tie, F.col(C.VERDICT), F.col(C.REASON)
     version, base_version = F.col(C.VERSION), F.col(U.BASE + C.VERSION)
     tied = version == base_version
@@ -79,17 +92,27 @@ def loser(f: Facts, dataset: Dataset) -> Judged:
     lower = (why == Reason.IN_BATCH) | ((why == Reason.BACKWARDS) & f.same)
     meets = f.has & tied & (was == Verdict.SUPERSEDED) & lower
     answers = meets | (f.has & tied & ((F.col(C.TIED) & f.stays) | ~F.col(C.TIED)))
+    answers &= why != Reason.INCOMPARABLE_VERSION
+    read_twice = (was == Verdict.DUPLICATE) & (why == Reason.POSITION)
+    apart = f.has & tied & F.col(C.TIED) & ~f.same & ~read_twice & is_placeless(dataset, tied)
+    apart = F.coalesce(apart & (why != Reason.INCOMPARABLE_VERSION), F.lit(False))
     ordered = (was == Verdict.SUPERSEDED) | (why == Reason.SAME_VERSION)
     backwards = f.has & (base_version > version) & ordered & (why != Reason.BACKWARDS)
     backwards &= lies_behind(f.base_order, dataset)
     same_reason = narrowest(dataset, f.same_levels, f.same_order, Reason.KEY_VERSION)
     verdict, reason = answered(f.same, tie, same_reason)
-    stored = meets | backwards | (answers & (verdict != was))
+    stored = apart | meets | backwards | (answers & (verdict != was))
     return Judged(
-        verdict=F.when(backwards, Verdict.SUPERSEDED).when(answers, verdict).otherwise(was),
-        reason=F.when(backwards, Reason.BACKWARDS).when(answers, reason).otherwise(why),
+        verdict=F.when(apart, Verdict.CONFLICT)
+        .when(backwards, Verdict.SUPERSEDED)
+        .when(answers, verdict)
+        .otherwise(was),
+        reason=F.when(apart, Reason.INCOMPARABLE_VERSION)
+        .when(backwards, Reason.BACKWARDS)
+        .when(answers, reason)
+        .otherwise(why),
         scope=F.when(stored, Scope.STORED).otherwise(Scope.IN_BATCH),
-        other=F.when(answers | backwards, f.base_order).otherwise(F.col(C.WINNER)),
+        other=F.when(apart | answers | backwards, f.base_order).otherwise(F.col(C.WINNER)),
         won=F.lit(False),
         action=F.lit(None).cast("string"),
     )
@@ -111,6 +134,7 @@ class Fold(Folding):
 
     EVERY_VERSION = False
     """Whether each version of a key survives the batch, and not the highest alone."""
+    KEPT: tuple[str, ...] = (C.PLACELESS,)
 
     @property
     def version(self) -> Version:
@@ -147,24 +171,27 @@ class Fold(Folding):
         content = C.compared(dataset)
         head = F.when(F.col("_starts"), with_witness(records, C.ORDER, content))
         ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
+        ranked = self._with_places(ranked, group, within)
         tied = ~F.col("_starts")
         lost = tied if self.EVERY_VERSION else F.col("_number") > 1
         same = F.col(content) == F.col("_head")[content.removeprefix("_")]
         retry = F.col(RESENT).isNotNull()
         duplicate, clashing = tied & (same | F.col("_repeats")), tied & F.col("_clashes")
+        apart = tied & F.col(C.PLACELESS) if dataset.ties_by_offset else F.lit(False)
         reason = F.coalesce(F.when(F.col("_repeats"), F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(Reason.KEY_VERSION))
         return ranked.withColumns(
             {
                 C.SURVIVOR: ~lost,
                 C.TIED: F.when(tied & (duplicate | ~(retry | behind)), F.col("_head.order") == F.col("_top.order")),
                 C.VERDICT: F.when(duplicate | (lost & retry), Verdict.DUPLICATE)
-                .when(clashing, Verdict.CONFLICT)
+                .when(clashing | apart, Verdict.CONFLICT)
                 .when(behind, Verdict.SUPERSEDED)
                 .when(tied, loser_of(tie))
                 .when(lost, Verdict.SUPERSEDED),
                 C.REASON: F.when(duplicate, reason)
                 .when(lost & retry, F.col(RESENT)["level"])
                 .when(clashing, Reason.INCONSISTENT_POSITION)
+                .when(apart, Reason.INCOMPARABLE_VERSION)
                 .when(behind, Reason.BACKWARDS)
                 .when(tied, Reason.SAME_VERSION)
                 .when(lost, Reason.IN_BATCH),
@@ -178,6 +205,20 @@ class Fold(Folding):
             }
         ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", AHEAD, BEHIND, LEVEL, RESENT)
 
+    def _with_places(self, ranked: DataFrame, group: WindowSpec, within: tuple[str, ...]) -> DataFrame:
+        """Add `_placeless` where offsets decide ties: of each version that may be a row, whether its records are in
+        several partitions."""
+        if not self.dataset.ties_by_offset:
+            return ranked
+        of_row, everything = F.lit(True), (Window.unboundedPreceding, Window.unboundedFollowing)
+        if self.EVERY_VERSION:
+            whole = Window.partitionBy(C.KEY, *within, C.VERSION).rowsBetween(*everything)
+        else:  # the sort of the key is enough: only the highest version is a row
+            of_row, whole = F.col("_head.order") == F.col("_top.order"), group.rowsBetween(*everything)
+        elsewhere = partition_of(F.col(C.ORDER)) != partition_of(F.col("_head.order"))
+        spans = F.bool_or(F.coalesce(of_row & elsewhere, F.lit(False))).over(whole)
+        return ranked.withColumn(C.PLACELESS, F.coalesce(F.col(C.KEY).isNotNull() & of_row & spans, F.lit(False)))
+
     def apart(self) -> tuple[str, ...]:
         """The key; the version and the content."""
         return (C.KEY, C.VERSION, C.compared(self.dataset))
@@ -187,13 +228,17 @@ class Fold(Folding):
         return differ[C.KEY] | reduce(Column.__and__, (differ[name] for name in self.apart()[1:]))
 
     def base_columns(self, state: DataFrame) -> DataFrame:
-        """With the version."""
-        return self.named_columns(state, C.VERSION)
+        """With the version, and whether the row is placeless."""
+        return self.named_columns(state, C.VERSION, *([C.PLACELESS] if self.dataset.ties_by_offset else []))
 
     def judge(self, staged: DataFrame, base: DataFrame, placing: Placing = PLACED) -> DataFrame:
         """By a join of each record with the row of its key."""
         del placing
-        return judge_by(winner, loser, self.version.tie, staged, base, self.dataset, self._finding)
+        judged = judge_by(winner, loser, self.version.tie, staged, base, self.dataset, self._finding)
+        if not self.dataset.ties_by_offset:
+            return judged
+        tied = F.coalesce(F.col(C.VERSION) == F.col(U.BASE + C.VERSION), F.lit(False))
+        return judged.withColumn(C.PLACELESS, is_placeless(self.dataset, tied))
 
     def _finding(self, f: Facts) -> Column:
         """The table's row of another version of the key, and of other content, has the same narrow identity."""
@@ -205,11 +250,11 @@ class Fold(Folding):
         return F.when(is_hidden(self.dataset), RowState.HIDDEN).otherwise(super().state_of_row())
 
     def row_columns(self) -> list[str]:
-        """The version."""
-        return [C.VERSION]
+        """The version, and whether the row is placeless."""
+        return [C.VERSION, *([C.PLACELESS] if self.dataset.ties_by_offset else [])]
 
     def went_back(self) -> Column:
         """Whether (version, order) of the row went down."""
         base, version, before = F.col(BASE_ORDER), F.col(C.VERSION), F.col(BASE_VERSION)
-        order_down = (F.col(C.ORDER) > base) if self.version.tie == FIRST else (F.col(C.ORDER) < base)
+        order_down = is_preferred(base, F.col(C.ORDER), self.version.tie)
         return base.isNotNull() & ((version < before) | ((version == before) & order_down))

@@ -23,8 +23,16 @@ from onefold.decisions.accepted_gaps import Link
 from onefold.folding import upsert
 from onefold.folding.backwards import lies_behind
 from onefold.folding.levels import finding, narrowest, same_levels
-from onefold.folding.strategy import BASE_VERSION, PLACED, Faults, Narrow, Placing
-from onefold.folding.ties import answered, in_order, is_before_winner, reason_of, verdict_of
+from onefold.folding.positions import partition_of
+from onefold.folding.strategy import BASE_VERSION, NEW_PLACELESS, PLACED, Faults, Narrow, Placing
+from onefold.folding.ties import (
+    answered,
+    in_order,
+    is_before_winner,
+    reason_of,
+    spans_partitions,
+    verdict_of,
+)
 from onefold.folding.upsert import is_hidden, version_in
 from onefold.folding.witness import witness_in
 from onefold.tables import actions as U
@@ -43,7 +51,7 @@ class Fold(upsert.Fold):
 
     EVERY_VERSION = True  # each is a link of its key's chain
     MEETS_KEYS_ALONE = False
-    KEPT = (C.DELETED, C.HIDDEN)
+    KEPT = (C.DELETED, C.HIDDEN, C.PLACELESS)
 
     def own_columns(self) -> tuple[dict[str, Column], list[Column]]:
         """The version, which is not below the first of a key."""
@@ -71,11 +79,13 @@ class Fold(upsert.Fold):
         dataset = self.dataset
         by = C.row_key(dataset)
         fresh = F.col(C.SURVIVOR) & ~F.col(U.COVERED)
-        keys = staged.where(fresh).select(*by).distinct()
+        # A covered winner may have copies in the batch that are not covered, and in other partitions.
+        linked = fresh | (F.col(C.SURVIVOR) & F.col(C.PLACELESS)) if dataset.ties_by_offset else fresh
+        keys = staged.where(linked).select(*by).distinct()
         if own := [link for link in placing.links if link.own]:
             keys = keys.unionByName(_keys_of(base.sparkSession, own, base)).distinct()
         known = base.join(keys, by, "left_semi").withColumn(_BASE, F.lit(True))
-        winners = staged.where(fresh).withColumns({_BASE: F.lit(False), S.STATE: F.lit(None).cast("string")})
+        winners = staged.where(linked).withColumns({_BASE: F.lit(False), S.STATE: F.lit(None).cast("string")})
         rows = placing.place(winners.unionByName(known, allowMissingColumns=True))
         rows = mark_links(rows, _LINKED, placing.links)
         judged = _decided(_placed(rows, dataset, placing.within), dataset).drop(*placing.within)
@@ -99,10 +109,11 @@ class Fold(upsert.Fold):
         names, values = ", ".join(f"`{name}`" for name in columns), ", ".join(f"s.`{name}`" for name in columns)
         same = [*same_key, *(f"t.{name} <=> s.{name}" for name in (C.VERSION, *FLAT_ORDER.values()))]
         same.append(f"s.{U.ACTION} <> '{Action.INSERT}'")
+        changing = [S.STATE, *([C.PLACELESS] if C.PLACELESS in columns else [])]
         return (
             f"MERGE INTO {target} t USING {source} s ON {' AND '.join(same)} "
             f"WHEN MATCHED AND s.{U.ACTION} = '{Action.REMOVE}' THEN DELETE "
-            f"WHEN MATCHED THEN UPDATE SET t.{S.STATE} = s.{S.STATE} "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in changing)} "
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
         )
 
@@ -147,8 +158,16 @@ class Fold(upsert.Fold):
         place = [C.KEY, C.VERSION, C.ORDER]
         # Where positions are inferred, what goes and what comes may have one place; what only goes leaves none there.
         becomes = F.max(F.when(F.col(U.ACTION) != Action.REMOVE, F.col(U.BECOMES)))
-        met = actions.groupBy(*place).agg(becomes.alias(U.BECOMES)).join(changed.select(*place, S.STATE), place, "left")
-        wrong = met.agg(F.count_if(~F.col(S.STATE).eqNullSafe(F.col(U.BECOMES)))).first()
+        meant_rows, found = {U.BECOMES: becomes}, [S.STATE]
+        right = F.col(S.STATE).eqNullSafe(F.col(U.BECOMES))
+        if C.PLACELESS in self.row_columns():
+            stays = F.col(U.ACTION) != Action.REMOVE
+            meant_rows[NEW_PLACELESS] = F.max(F.when(stays, F.col(C.PLACELESS)))
+            found.append(C.PLACELESS)
+            right &= F.col(C.PLACELESS).eqNullSafe(F.col(NEW_PLACELESS))
+        rows = actions.groupBy(*place).agg(*(of.alias(name) for name, of in meant_rows.items()))
+        met = rows.join(changed.select(*place, *found), place, "left")
+        wrong = met.agg(F.count_if(~right)).first()
         assert counted is not None
         assert wrong is not None
         return Faults(nulls, int(counted.back), int(wrong[0]) + int(counted.no_gap) + linked)
@@ -156,6 +175,7 @@ class Fold(upsert.Fold):
 
 _BASE, _ROWS, _LINKED = "_is_base", "_rows", "_linked"
 _HEAD, _TWIN, _FIRST, _RUN, _END = "_chain_head", "_chain_twin", "_chain_first", "_chain_run", "_chain_end"
+_SPANS = "_chain_spans"
 
 
 def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataFrame:
@@ -166,14 +186,14 @@ def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataF
     row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
     ordered = Window.partitionBy(C.KEY, *within).orderBy(version.asc(), *_preference(dataset))
     is_head = F.col(_BASE) & F.col(S.STATE).isin(*HEADS)
+    of_version = _whole(Window.partitionBy(C.KEY, *within, C.VERSION).orderBy(*_preference(dataset)))
     placed = rows.withColumns(
         {
             _LINKED: F.max(F.when(F.col(_LINKED), version)).over(_whole(ordered)),
             _HEAD: F.first(F.when(is_head, row), ignorenulls=True).over(_whole(ordered)),
             _FIRST: F.coalesce(F.lag(C.VERSION).over(ordered) != version, F.lit(True)),
-            _TWIN: F.first(F.when(F.col(_BASE), row), ignorenulls=True).over(
-                _whole(Window.partitionBy(C.KEY, *within, C.VERSION).orderBy(*_preference(dataset)))
-            ),
+            _TWIN: F.first(F.when(F.col(_BASE), row), ignorenulls=True).over(of_version),
+            _SPANS: _spans(dataset, of_version),
         }
     )
     head = F.greatest(F.coalesce(F.col(_HEAD)["version"], first - 1), F.col(_LINKED))
@@ -183,6 +203,16 @@ def _placed(rows: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> DataF
     counted = placed.withColumn(_RUN, (version > head) & (version == head + number))
     end = F.max(F.when(F.col(_RUN), version)).over(_whole(ordered))
     return counted.withColumn(_END, F.coalesce(end, head))
+
+
+def _spans(dataset: Dataset, of_version: WindowSpec) -> Column:
+    """Whether the records of a version, known ones included, are in several partitions, where offsets decide ties."""
+    if not dataset.ties_by_offset:
+        return F.lit(False)
+    partition = partition_of(F.col(C.ORDER))
+    return F.coalesce(F.bool_or(F.col(C.PLACELESS)).over(of_version), F.lit(False)) | (
+        F.min(partition).over(of_version) != F.max(partition).over(of_version)
+    )
 
 
 def _preference(dataset: Dataset) -> list[Column]:
@@ -216,10 +246,12 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
 
     # Of the batch.
     inconsistent = met & same_order & ~same & exact
+    spans = F.col(_SPANS)
+    apart = F.coalesce(met & ~same & ~inconsistent & spans, F.lit(False))
     new = version > F.coalesce(head["version"], F.lit(version_in(dataset).begins) - 1)
     verdict = (
         F.when(met & same, Verdict.DUPLICATE)
-        .when(inconsistent, Verdict.CONFLICT)
+        .when(inconsistent | apart, Verdict.CONFLICT)
         .when(met, verdict_of(tie, wins))
         .when(~new, Verdict.SUPERSEDED)
         .when(above, Verdict.HELD)
@@ -228,6 +260,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     reason = (
         F.when(met & same, narrowest(dataset, _same_levels(twin, rows), same_order, Reason.KEY_VERSION))
         .when(inconsistent, Reason.INCONSISTENT_POSITION)
+        .when(apart, Reason.INCOMPARABLE_VERSION)
         .when(met, reason_of(tie, wins))
         .when(~new, F.when(lies_behind(head["order"], dataset), Reason.BACKWARDS).otherwise(Reason.STORED))
         .when(above, Reason.VERSION_GAP)
@@ -240,13 +273,18 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
     goes = ~wins | (version < end)
     woken = base & ~was_head & wins & ~above
     change = F.when(goes, Action.REMOVE).when(woken, Action.WAKE)
+    places = {}
+    if dataset.ties_by_offset:
+        change = change.when(spans & ~F.coalesce(F.col(C.PLACELESS), F.lit(False)), Action.UNPLACE)
+        places[C.PLACELESS] = spans
     decided = rows.withColumns(
         {
+            **places,
             C.VERDICT: F.when(base, F.when(woken, Verdict.APPLIED)).otherwise(verdict),
             C.REASON: F.when(base, F.when(woken, F.when(at_end, fresh).otherwise(Reason.FOLDED))).otherwise(reason),
             U.SCOPE: F.when(base | has_head | met, Scope.STORED).otherwise(Scope.IN_BATCH),
             U.OTHER: F.when(~base, F.coalesce(twin["order"], F.when(~above, head["order"]))),
-            U.WON: ~base & met & ~same & wins,
+            U.WON: ~base & met & ~same & ~apart & wins,
             U.ACTION: F.when(base, change).otherwise(F.when(acts, Action.INSERT)),
             U.BECOMES: becomes,
             U.BASE + C.ORDER: head["order"],
@@ -256,13 +294,14 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
             C.WITNESS: F.when(~base & (met | has_head), witness_in(F.coalesce(twin, head), rows)),
         }
     )
-    changed = ~base | F.col(U.ACTION).isNotNull()
-    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _FIRST, _RUN, _END, S.STATE)
+    changed = (~base | F.col(U.ACTION).isNotNull()) & ~F.col(U.COVERED)
+    return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _SPANS, _FIRST, _RUN, _END, S.STATE)
 
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
     """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
-    known = [name for name in (C.ORDER, C.VERSION, C.HASH, C.COMPARED, C.PRODUCER, S.STATE) if name in base.columns]
+    asked = (C.ORDER, C.VERSION, C.HASH, C.COMPARED, C.PRODUCER, C.PLACELESS, S.STATE)
+    known = [name for name in asked if name in base.columns]
     row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
     known_rows = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
     met = [rows[name] == known_rows[name] for name in by]
@@ -281,29 +320,39 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     tie = version_in(dataset).tie
     answers = F.coalesce(is_before_winner(twin["order"], tie), F.lit(False))
     verdict, reason = answered(_same_content(dataset, twin), tie, Reason.KEY_VERSION)
-    was = F.col(C.VERDICT)
+    was, why = F.col(C.VERDICT), F.col(C.REASON)
+    apart = F.lit(False)
+    if dataset.ties_by_offset:
+        spans = F.col(C.PLACELESS) | spans_partitions(twin["order"].isNotNull(), twin["order"], twin["placeless"])
+        apart = twin["order"].isNotNull() & ~_same_content(dataset, twin) & spans & (why != Reason.POSITION)
+    settled = F.coalesce(why == Reason.INCOMPARABLE_VERSION, F.lit(False))
+    apart = F.coalesce(apart, F.lit(False)) & ~settled
+    answers &= ~settled
     # Or to the head, where that is a newer version and lies before it in its partition.
     head = F.get(F.filter(_ROWS, lambda one: one["state"].isin(*HEADS)), F.lit(0))
     newer = F.coalesce(head["version"] > F.col(C.VERSION), F.lit(False))
     backwards = newer & (F.col(C.REASON) == Reason.SAME_VERSION) & lies_behind(head["order"], dataset)
     backwards = F.coalesce(backwards, F.lit(False))
+    stored = covered | apart | (answers & (verdict != was)) | backwards
     return found.withColumns(
         {
             C.VERDICT: F.when(covered, F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE))
+            .when(apart, Verdict.CONFLICT)
             .when(answers, verdict)
             .when(backwards, Verdict.SUPERSEDED)
             .otherwise(was),
             C.REASON: F.when(covered, repeated)
+            .when(apart, Reason.INCOMPARABLE_VERSION)
             .when(answers, reason)
             .when(backwards, Reason.BACKWARDS)
-            .otherwise(F.col(C.REASON)),
-            U.SCOPE: F.when(covered | (answers & (verdict != was)) | backwards, Scope.STORED).otherwise(Scope.IN_BATCH),
+            .otherwise(why),
+            U.SCOPE: F.when(stored, Scope.STORED).otherwise(Scope.IN_BATCH),
             U.OTHER: F.when(covered, F.col(C.ORDER))
-            .when(answers, twin["order"])
+            .when(answers | apart, twin["order"])
             .when(backwards, head["order"])
             .otherwise(F.col(C.WINNER)),
             C.WITNESS: F.when(covered, F.col(C.WITNESS))
-            .when(answers, witness_in(twin, rows))
+            .when(answers | apart, witness_in(twin, rows))
             .when(backwards, witness_in(head, rows))
             .otherwise(F.col(C.WITNESS)),
             U.WON: F.lit(False),

@@ -34,7 +34,7 @@ def compared(
     state = expected.claimed(read_state(session, dataset, snapshot).where(_drawn(share)))
     state = state.withColumn(_CONTENT, content_of(dataset))
     digests = [*dict.fromkeys((C.HASH, C.compared(dataset)))]
-    names = [C.ORDER, *digests, S.STATE, *expected.VERSIONS]
+    names = [C.ORDER, *digests, S.STATE, *expected.compared_columns]
     columns = [name for name, _ in dataset.key_columns]
     table = state.select(*by, *(F.col(name).alias(_TABLE + name) for name in (*names, *columns, _CONTENT)))
     both = wanted.join(table, by, "full")

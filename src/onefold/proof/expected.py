@@ -19,9 +19,6 @@ from onefold.vocabulary import RowState
 class Expected(ABC):
     """The rows that claims make by the rules of one mode. Each mode is a subclass, `Rows`."""
 
-    VERSIONS: tuple[str, ...] = ()
-    """The columns that compare two versions of a row."""
-
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
 
@@ -29,6 +26,11 @@ class Expected(ABC):
     def by(self) -> list[str]:
         """What tells the rows of the table apart."""
         return C.row_key(self.dataset)
+
+    @property
+    def compared_columns(self) -> list[str]:
+        """The columns of a row that the mode decides by, next to its order and contents."""
+        return []
 
     @abstractmethod
     def preference(self) -> list[Column]:

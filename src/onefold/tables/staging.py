@@ -21,6 +21,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_filtered_key` | binary | where `source.filter` may leave out newer versions: the key of a record that it left out |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to; of a beaten content, of the record that wins there |
+| `_placeless` | boolean | upsert with ties by offset: the version of the key's row has copies in several partitions |
 | `_tied` | boolean | upsert only: whether the record of its own version that it lost to is the survivor; or null |
 | `_witness` | struct | that record's producer (name, epoch) and object; null where `_key` is |
 | `_detail` | string | why it was rejected |
@@ -47,6 +48,7 @@ LEVELS: dict[str, str] = {
 """The identity levels that have a column of their own."""
 WITNESS = "_witness"
 TIED = "_tied"
+PLACELESS = "_placeless"
 DELETED = "_is_delete"
 HIDDEN = "_is_hidden"
 NULL_KEY = "_null_key"

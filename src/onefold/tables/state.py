@@ -1,7 +1,9 @@
 """The columns that only the state table has.
 
 The state table `<table>__state_<generation>` has one row a key: `_key`, `_version` (upsert), `_order`,
-`_hash`, `_compared` (with `apply.compare`), `_message_id` (where declared), `_state` (live | deleted | hidden),
+`_hash`, `_compared` (with `apply.compare`), `_placeless` (with `apply.version.tie: last | first`: copies of it are in
+several partitions, so that no offset says which content is the last), `_message_id` (where declared), `_state` (live |
+deleted | hidden),
 `_quarantine`, the key's columns, the value's fields. With guard contiguous it has `_is_delete` (and with `target.where`
 `_is_hidden`), too, and next to the row of a key a
 row for each version of it that is held. In mode increment (`onefold.folding.increment`) it has an entry a message id

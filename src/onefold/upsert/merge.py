@@ -1,4 +1,5 @@
-"""The merge: what the actions change, brought into the attempt's branch. The table's payload is not read."""
+"""The merge: what the actions change, brought into the attempt's branch. The table's payload is not read, but of rows
+that become placeless."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ from onefold.vocabulary import Action, RowState, Verdict
 
 _DISPLACE = (Action.UPDATE, Action.REMOVE, Action.EXCHANGE)
 """Actions before which the base's row of the key leaves."""
-_LEAVING, _ACTIONS = "onefold_leaving", "onefold_actions"
+_ADDS_NONE = (Action.REMOVE, Action.UNPLACE)
+"""Actions that add no row."""
+_LEAVING, _ACTIONS, _PLACELESS = "onefold_leaving", "onefold_actions", "onefold_placeless"
 
 
 def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> None:
@@ -58,7 +61,9 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     if upserted.changes.keys() & set(_DISPLACE):
         _displace(session, dataset, upserted, actions.where(F.col(U.ACTION).isin(*_DISPLACE)))
         fault_point("amid_merge")
-    new = rows.where(F.coalesce(F.col(U.ACTION) != Action.REMOVE, F.lit(True))).select(*columns)
+    if Action.UNPLACE in upserted.changes:
+        _unplace(session, dataset, upserted, actions.where(F.col(U.ACTION) == Action.UNPLACE))
+    new = rows.where(F.coalesce(~F.col(U.ACTION).isin(*_ADDS_NONE), F.lit(True))).select(*columns)
     new.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
 
 
@@ -69,6 +74,16 @@ def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leavi
     where.append(is_among(_LEAVING, dataset, "t") if upserted.narrow else met)
     with view_of(leaving.select(*C.row_key(dataset)), _LEAVING):
         session.sql(f"DELETE FROM {branch_table(dataset, upserted.branch)} t WHERE {' AND '.join(where)}")
+
+
+def _unplace(session: SparkSession, dataset: Dataset, upserted: Upserted, copies: DataFrame) -> None:
+    """Mark the branch's rows that have the keys of `copies` as placeless, and leave them as they are."""
+    same = " AND ".join([_same_key(dataset), *_where(dataset, upserted)])
+    with view_of(copies.select(*C.row_key(dataset)), _PLACELESS):
+        session.sql(
+            f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING {_PLACELESS} s ON {same} "
+            f"WHEN MATCHED THEN UPDATE SET t.{C.PLACELESS} = true"
+        )
 
 
 def _where(dataset: Dataset, upserted: Upserted) -> list[str]:

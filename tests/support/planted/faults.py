@@ -218,6 +218,18 @@ def _compare_offsets_of_partitions(original: Any) -> Any:
     return partition_of
 
 
+def _tie_by_the_clock(original: Any) -> Any:
+    del original
+    return lambda order, tie: order
+
+
+def _keep_every_place(original: Any) -> Any:
+    def spans_partitions(*args: Any) -> Any:
+        return original(*args) & (original(*args) != original(*args))
+
+    return spans_partitions
+
+
 def _let_the_key_win(original: Any) -> Any:
     del original
     return lambda dataset: []
@@ -590,6 +602,17 @@ FAULTS: dict[str, Fault] = {
         "conflict/incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",
         "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only",
         _compare_offsets_of_partitions,
+    ),
+    "ties go by the clock": Fault(
+        "superseded/same_version", "deciding_order", "`tie: last` takes the record of the larger timestamp.",
+        "tests/spark/test_ties.py::test_the_larger_or_smaller_offset_is_the_row_whatever_the_clocks_say",
+        _tie_by_the_clock,
+    ),
+    "a copy elsewhere leaves the row its place": Fault(
+        "conflict/incomparable_version", "spans_partitions",
+        "In a tie the table's row compares with records of other partitions.",
+        "tests/spark/test_ties.py::test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_version",
+        _keep_every_place,
     ),
     "a counter that begins again is late": Fault(
         "superseded/backwards", "lies_behind", "No record lies later in its partition than the version that beats it.",

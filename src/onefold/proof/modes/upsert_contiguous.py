@@ -19,7 +19,10 @@ _ACCEPTED = "_chain_accepted"
 class Rows(upsert.Rows):
     """Mode upsert, guard contiguous."""
 
-    VERSIONS = ()
+    @property
+    def compared_columns(self) -> list[str]:
+        """Whether the row is placeless; its version is what it is found by."""
+        return [name for name in super().compared_columns if name != C.VERSION]
 
     @property
     def by(self) -> list[str]:

@@ -72,12 +72,21 @@ def positions(facts: BranchFacts) -> Measurement:
 
 
 def versions(facts: BranchFacts) -> Measurement:
-    """Records whose version does not compare with that of another record of their key."""
-    way_out = (
-        "an offset orders the records of one partition only: declare a version of the value, or [timestamp, offset], "
-        f"which trusts the producers' clocks, and run onefold rebuild {facts.dataset.name}"
+    """Records that do not compare with another record of their key: by their versions, or by their offsets in a tie."""
+    dataset, version = facts.dataset, facts.dataset.apply.version
+    why, way_out = "an offset orders the records of one partition only", "declare a version of the value, or {}"
+    parts = ["timestamp", "offset"]
+    if version and dataset.ties_by_offset:
+        larger = "larger" if version.tie == "last" else "smaller"
+        why = f"apply.version.tie: {version.tie} takes the {larger} offset, and {why}"
+        way_out, parts = "declare a second part of the version, such as {}", [*version.parts, "timestamp"]
+    clocks = f"[{', '.join(parts)}], which trusts the producers' clocks"
+    way_out = "let the source count on within a version" if dataset.apply.HOLDS else way_out.format(clocks)
+    return Measurement(
+        _conflicts(facts, Reason.INCOMPARABLE_VERSION),
+        0,
+        way_out=f"{why}: {way_out}, and run onefold rebuild {dataset.name}",
     )
-    return Measurement(_conflicts(facts, Reason.INCOMPARABLE_VERSION), 0, way_out=way_out)
 
 
 def _conflicts(facts: BranchFacts, reason: Reason) -> int:

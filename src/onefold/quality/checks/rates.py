@@ -137,11 +137,15 @@ def _says_nothing(dataset: Dataset, fields: dict[str, Any] | None) -> bool:
 
 def _other_way_out(facts: BranchFacts) -> str:
     dataset, version = facts.dataset, facts.dataset.apply.version
-    if version and version.tie == "conflict" and not dataset.apply.HOLDS:
-        return (
+    tied = facts.upserted.counts.get(Verdict.CONFLICT, {}).get(Reason.SAME_VERSION)
+    if version and tied and version.tie == "conflict":
+        resolved = (
             "of several contents of one version apply.version.tie: last takes the one at the larger offset (first: the "
-            "smaller); or declare a version that tells them apart, such as [version, timestamp]"
+            "smaller), within one partition"
         )
+        # A chain counts one number: its version has one part.
+        parts = ", ".join([*version.parts, "timestamp"])
+        return resolved if dataset.apply.HOLDS else f"{resolved}; or a second part tells them apart: [{parts}]"
     if not version and dataset.identity.business_key:
         return "a wider identity.business_key keeps contents apart that are two things"
     return ""
