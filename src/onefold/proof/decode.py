@@ -44,7 +44,7 @@ _ABSENT: Any = ...
 """What is not there; in every process the same."""
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
-_NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
+_NUMBER = re.compile(r"(-?)(\d++)(?:\.(\d++))?+(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}|\d{6}0{1,3}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?", re.ASCII

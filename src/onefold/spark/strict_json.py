@@ -26,10 +26,10 @@ _ESCAPE, _BACKSLASH, _QUOTE = "\ufdd2", "\ufdd1", "\ufdd3"
 """Letters for what is put aside meanwhile: noncharacters, which no text has."""
 _LONG = r"(?<=[0-9.]{39})"
 """Behind a number with more digits than VARIANT's decimals have (38)."""
-_HAS_EXPONENT = rf"[:\[,]\s*-?[0-9]++(\.[0-9]++)?+([eE][-+]?[0-9]|{_LONG})"
-_EXPONENT = rf"(?<![\w.+-])-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+|{_LONG})(?![\w.+-])"
+_HAS_EXPONENT = rf"[:\[,]\s*+-?[0-9]++(\.[0-9]++)?+([eE][-+]?[0-9]|{_LONG})"
+_EXPONENT = rf"(?<![\w.+-])-?(0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?[0-9]++|{_LONG})(?![\w.+-])"
 """A number as JSON has it: what is none stays as it is, and is refused."""
-_PARTS = r"^-?(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,3})\z"
+_PARTS = r"^-?(\d++)(?:\.(\d++))?+[eE]([+-]?\d{1,3})\z"
 """Of a number with an exponent: what is before the point, behind it, and the exponent."""
 _DIGITS = "[0-9a-fA-F]{2}"
 _PAIR = rf"\\u([dD][89abAB]{_DIGITS})\\u([dD][c-fC-F]{_DIGITS})"
@@ -94,7 +94,7 @@ def _with_exponents(text: Column) -> Column:
         return F.when(index % 2 == 0, F.regexp_replace(part, _EXPONENT, f'"{EXPONENT}$0"')).otherwise(part)
 
     def spelled(piece: Column, index: Column) -> Column:
-        number = F.regexp_extract(piece, '^[^"]*', 0)
+        number = F.regexp_extract(piece, '^[^"]*+', 0)
         rest = F.substr(piece, F.length(number) + 1)
         return F.when(index > 0, F.concat(digits_of(number), rest)).otherwise(piece)
 

@@ -33,8 +33,9 @@ from onefold.values.rejection import Compiled, not_utf8
 from onefold.values.variant import part_of_key, scalar_text
 
 _SQL_TYPES = {"long": "bigint", "int": "int"}
-_WHOLE_NUMBER = r"^[+-]?\d+\z"
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z"
+# Whatever is repeated without a bound is possessive: else text of a producer's costs its square.
+_WHOLE_NUMBER = r"^[+-]?\d++\z"
+_NUMBER = r"^[+-]?(\d++(\.\d*+)?+|\.\d++)([eE][+-]?\d++)?+\z"
 
 
 def compile_expression(expression: Expression) -> Compiled:

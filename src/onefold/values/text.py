@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 from onefold.dataset.types import FieldType
 from onefold.instants import FIRST, LAST
 
-_WHOLE = r"^(-?\d+)(?:\.0+)?\z"
+# Whatever is repeated without a bound is possessive: else text of a producer's costs its square.
+_WHOLE = r"^(-?\d++)(?:\.0++)?+\z"
 _ZONE = r"(Z|[+-]\d\d:?\d\d)?\z"
 _TO_MINUTES = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
 TIMESTAMP = rf"{_TO_MINUTES}(:\d\d(\.(\d{{1,6}}|\d{{6}}0{{1,3}}))?)?{_ZONE}"
@@ -17,6 +18,9 @@ TIMESTAMP = rf"{_TO_MINUTES}(:\d\d(\.(\d{{1,6}}|\d{{6}}0{{1,3}}))?)?{_ZONE}"
 microseconds there may be zeros."""
 _FINER = rf"{_TO_MINUTES}:\d\d\.\d{{6}}(\d{{1,3}}){_ZONE}"
 DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
+_FEW = 100
+"""Letters of a number that are cast as they are."""
+_LAST_ZEROS = r"(?<!0)0++\z"
 _DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, in days since 1970."""
 _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
@@ -46,17 +50,23 @@ def whole(digits: Column, sql: str) -> Column:
     return F.regexp_extract(F.when(digits.rlike(_WHOLE), digits), _WHOLE, 1).try_cast(sql)
 
 
+def fits(kind: FieldType) -> str:
+    """The pattern of the digits that a decimal has room for."""
+    before, scale = kind.precision - kind.scale, kind.scale
+    return rf"^-?(?=\d)0*+\d{{0,{before}}}+(\.(?=\d)\d{{0,{scale}}}+0*+)?+\z"
+
+
 def decimal(digits: Column, kind: FieldType) -> Column:
     """Digits as a decimal; null where it has not room for each of them. Zeros at the end are no digits."""
-    before, scale = kind.precision - kind.scale, kind.scale
-    fits = rf"^-?(?=\d)0*\d{{0,{before}}}(\.(?=\d)\d{{0,{scale}}}0*)?\z"
-    return F.when(digits.rlike(fits), digits.try_cast(kind.sql))
+    # Java makes a number of all digits, at the cost of their square, before it asks how many count.
+    counting = F.when(F.length(digits) <= _FEW, digits).otherwise(F.regexp_replace(digits, _LAST_ZEROS, ""))
+    return F.when(digits.rlike(fits(kind)), counting.try_cast(kind.sql))
 
 
 def timestamp(text: Column) -> Column:
     """Text as a timestamp; null where it is none, or finer than microseconds. Seconds may be left out."""
     seconds = F.regexp_replace(text, r"^(.{16})(Z|[+-]|\z)", "$1:00$2")
-    return F.when(text.rlike(TIMESTAMP), F.regexp_replace(seconds, r"(\.\d{6})0+", "$1").try_cast("timestamp"))
+    return F.when(text.rlike(TIMESTAMP), F.regexp_replace(seconds, r"(\.\d{6})0++", "$1").try_cast("timestamp"))
 
 
 def date(text: Column) -> Column:

@@ -1,0 +1,93 @@
+"""S6: a regular expression that meets a producer's bytes costs linear time: it never tries what it took again."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onefold.dataset.types import parse_type
+from onefold.spark import strict_json
+from onefold.values import expressions, text
+
+PATTERNS = {
+    "long": expressions._WHOLE_NUMBER,
+    "double": expressions._NUMBER,
+    "whole": text._WHOLE,
+    "decimal": text.fits(parse_type("decimal(18,2)")),
+    "timestamp": text.TIMESTAMP,
+    "finer": text._FINER,
+    "date": text.DATE,
+    "last zeros": text._LAST_ZEROS,
+    "pg_lsn": expressions._PG_LSN,
+    "hex": expressions._HEX,
+    "sql server": expressions._SQL_SERVER_LSN,
+    "has exponent": strict_json._HAS_EXPONENT,
+    "exponent": strict_json._EXPONENT,
+    "parts": strict_json._PARTS,
+}
+BEFORE = {
+    "double": r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z",
+    "whole": r"^(-?\d+)(?:\.0+)?\Z",
+    "decimal": r"^-?(?=\d)0*\d{0,16}(\.(?=\d)\d{0,2}0*)?\Z",
+    "exponent": r"(?<![\w.+-])-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+|(?<=[0-9.]{39}))(?![\w.+-])",
+    "parts": r"^-?(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,3})\Z",
+}
+"""The same languages, written so that they may be tried again and again."""
+
+
+def python(pattern: str) -> str:
+    return pattern.replace(r"\z", r"\Z")
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_s6_whatever_is_repeated_without_a_bound_is_possessive(name: str) -> None:
+    plain = re.sub(r"\\.|\[[^\]]*\]", "x", PATTERNS[name])  # without classes and escapes
+    repeats = re.findall(r"(?:[*+?]|\{\d+(?:,\d*)?\})\+?", plain.replace("(?", "("))
+    assert [found for found in repeats if found in ("*", "+") or found.endswith(",}")] == []
+
+
+@pytest.mark.parametrize("name", BEFORE)
+@settings(max_examples=500)
+@given(data=st.data())
+def test_possessive_patterns_take_what_they_took(name: str, data: st.DataObject) -> None:
+    given_text = data.draw(st.text("0123456789.eE+-, :[x0", max_size=50) | st.from_regex(BEFORE[name]))
+    mine, other = (re.search(python(pattern), given_text, re.ASCII) for pattern in (PATTERNS[name], BEFORE[name]))
+    assert (mine and (mine.span(), mine.groups())) == (other and (other.span(), other.groups())) or name == "double"
+    assert bool(mine) == bool(other)
+
+
+_TRY = """
+import re, sys
+sys.path.insert(0, sys.argv[1])
+from tests.unit.test_patterns import PATTERNS, python
+
+size = 1 << 20
+texts = ["1" * size + "x", "0" * size + "x", "1." + "0" * size + "x", "0" * (size // 2) + "." + "0" * (size // 2) + "x"]
+texts += [", " * (size // 2), "," + " " * size, "[1" + "1" * size + "e", "0" * size + "1", "1e" + "1" * size + "x"]
+for name, pattern in PATTERNS.items():
+    for text in texts:
+        re.search(python(pattern), text, re.ASCII)
+print("done")
+"""
+
+
+def test_s6_a_megabyte_of_digits_costs_a_pattern_no_minute() -> None:
+    """In a process that is ended after a minute of one core; the same patterns are Java's in Spark."""
+    project = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", _TRY, project],
+        env=os.environ | {"PYTHONPATH": f"{project}/src:{project}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (60, 60)),
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]
