@@ -167,6 +167,17 @@ def test_the_users_own_check_blocks_with_examples(begun: Project, session: Spark
     assert (check.by, check.status, check.observed, check.detail) == ("suite", "failed", "1 of 3 unexpected", "11")
 
 
+def test_s7_a_condition_on_rows_is_read_as_a_filter_is(begun: Project, session: SparkSession) -> None:
+    """Of ids a and b, and three that arrive, two meet it."""
+    suite(
+        begun, "expect_column_values_to_be_between", "{column: n, max_value: 10, row_condition: \"id in ('c', 'd')\"}"
+    )
+    ended = red_run(begun, session, [thing(30, "c", 11), thing(31, "d", 1), thing(32, "e", 12)])
+    check = check_of(begun, ended.batch, "expect_column_values_to_be_between")
+    assert (check.status, check.observed, check.detail) == ("failed", "1 of 2 unexpected", "11")
+    assert "over all 2 rows" in str(ended.red)
+
+
 def test_the_users_warning_does_not_block(begun: Project, session: SparkSession) -> None:
     suite(begun, "expect_column_values_to_be_between", "{column: n, max_value: 10}", "warning")
     begun.put("things/warned.jsonl", [thing(2000, "warned", 11)])

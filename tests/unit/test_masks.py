@@ -83,8 +83,8 @@ ROWS = pd.DataFrame({"owner": ["Ann", "Bob"], "stock": [7, 8]})
         ("expect_column_values_to_be_in_set", {"column": "stock", "value_set": [8]}, "1 of 2", "7"),
         (
             "expect_column_values_to_be_in_set",
-            {"column": "stock", "value_set": [8], "row_condition": "owner=='Ann'", "condition_parser": "pandas"},
-            "1 of 1",
+            {"column": "stock", "value_set": [8], "row_condition": "owner = 'Ann'"},
+            "1 of 2",  # all rows that it is given meet the condition
             digest(7),
         ),
         ("expect_column_most_common_value_to_be_in_set", {"column": "owner", "value_set": ["C"]}, "sha256:", ""),

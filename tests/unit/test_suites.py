@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from onefold.dataset import Dataset, dataset_files, load_dataset
+from onefold.dataset.expressions import Compare, Literal
+from onefold.dataset.expressions import Path as Name
 from onefold.errors import InvalidDatasetError
-from onefold.quality.suites import Expectation, load_suite
+from onefold.quality.suites import Expectation, complaint_of, condition_of, load_suite
 
 PROJECT = Path(__file__).parents[2]
 GOOD = """\
@@ -100,3 +102,58 @@ def test_a_suite_that_is_not_there_or_not_utf8_is_refused(dataset: MakeDataset, 
     (tmp_path / "s.yaml").write_bytes(b"\xff")
     with pytest.raises(InvalidDatasetError, match="cannot be read"):
         load_suite(tmp_path, with_suite(dataset))
+
+
+# S7: a suite is data.
+
+
+NULL, ROW = "column_values_to_be_null", "kwargs.row_condition"
+EXIT = "reflect('java.lang.System','exit','1')"
+ETC = "{$ref: 'file:///etc/passwd'}"
+
+
+@pytest.mark.parametrize(
+    ("type_", "kwargs", "key", "said"),
+    [
+        ("query_results_to_match_comparison", "", "type", "by no query"),
+        ("table_row_count_to_equal_other_table", "other_table_name: b", "type", "by no query"),
+        ("table_row_count_to_equal", "condition_parser: spark", "kwargs.condition_parser", "row_condition is read as"),
+        ("column_to_exist", "unexpected_rows_query: 'select 1'", "kwargs.unexpected_rows_query", "cannot say"),
+        ("column_to_exist", "result_format: COMPLETE", "kwargs.result_format", "cannot say"),
+        ("column_to_exist", "batch_id: b", "kwargs.batch_id", "cannot say"),
+        ("multicolumn_sum_to_equal", f'column_list: ["{EXIT}", id]', "kwargs", "no name of a column"),
+        (NULL, "column: 'id) or (1=1'", "kwargs", "no name of a column"),
+        ("column_values_to_be_between", "column: id, min_value: {$PARAMETER: 'urn:x'}", "kwargs", "begin with $"),
+        ("column_values_to_match_json_schema", f"column: id, json_schema: {ETC}", "kwargs", "begin with $"),
+        (NULL, f'column: id, row_condition: "raise_error({EXIT}) is null"', ROW, "no function"),
+        (NULL, "column: id, row_condition: 'col(\"id\").notnull()'", ROW, "cannot be read"),
+        (NULL, "column: id, row_condition: \"ID like 'zoe%'\"", ROW, "cannot be read"),
+        (NULL, "column: id, row_condition: \"ID = 'zoe'\"", ROW, "reads ID, which is no published column"),
+        (NULL, "column: id, row_condition: \"header.x = 'a'\"", ROW, "no published column"),
+    ],
+)
+def test_s7_what_is_more_than_data_is_refused_at_its_key_and_line(
+    dataset: MakeDataset, tmp_path: Path, type_: str, kwargs: str, key: str, said: str
+) -> None:
+    expectation = f"{{type: expect_{type_}, kwargs: {{{kwargs}}}}}"
+    (tmp_path / "s.yaml").write_text(f"# a suite\nexpectations:\n  - {expectation}\n")
+    with pytest.raises(InvalidDatasetError) as raised:
+        load_suite(tmp_path, with_suite(dataset))
+    assert raised.value.key == f"expectations.0.{key}"
+    assert raised.value.line == 3
+    assert said in raised.value.problem, raised.value.problem
+
+
+def test_s7_a_condition_is_read_in_the_grammar_of_filters_over_published_columns(dataset: MakeDataset) -> None:
+    made = dataset(value={"fields": {"id": "string", "offset": "long", "n": "long?"}})
+
+    def read(text: str) -> object:
+        kwargs = {"column": "id", "row_condition": text}
+        return condition_of(Expectation(type="expect_column_values_to_be_null", kwargs=kwargs), made)
+
+    assert read("n > 3") == read("value.n > 3") == Compare(">", Name("value", "n"), Literal("3", number=True))
+    assert read("offset = 1") == Compare("=", Name("value", "offset"), Literal("1", number=True))
+    assert read("id in ('a', 'b') or not n is null")
+    assert condition_of(Expectation(type="expect_column_values_to_be_null", kwargs={"column": "id"}), made) is None
+    local = {"column": "id", "json_schema": {"$schema": "x", "$ref": "#/$defs/a", "$defs": {"a": {}}}}
+    assert complaint_of(Expectation(type="expect_column_values_to_match_json_schema", kwargs=local), made) is None

@@ -8,7 +8,7 @@ name may be quoted: `header."x:trace"`. What a tree means for Spark is `onefold.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -293,6 +293,33 @@ def _terms(expression: Expression) -> list[Expression]:
 
 def _depth(expression: Expression) -> int:
     return 1 + max(map(_depth, _terms(expression)), default=0)
+
+
+def with_paths(expression: Expression, change: Callable[[Path], Path]) -> Expression:
+    """A tree with each of its references changed."""
+
+    def changed(term: Expression) -> Expression:
+        return with_paths(term, change)
+
+    match expression:
+        case Path():
+            return change(expression)
+        case Literal():
+            return expression
+        case Call(function, argument):
+            return Call(function, changed(argument))
+        case Fallback(terms):
+            return Fallback(tuple(map(changed, terms)))
+        case Compare(operator, left, right):
+            return Compare(operator, changed(left), changed(right))
+        case Junction(operator, terms):
+            return Junction(operator, tuple(map(changed, terms)))
+        case Negation(term):
+            return Negation(changed(term))
+        case NullTest(term, negated):
+            return NullTest(changed(term), negated)
+        case Member(term, items):
+            return Member(changed(term), items)
 
 
 def used(expression: Expression) -> Iterator[Path]:

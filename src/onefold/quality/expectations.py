@@ -27,6 +27,8 @@ from onefold.tables import state as S
 from onefold.vocabulary import RowState
 
 EXAMPLES = 5
+CONDITION = "row_condition"
+"""The argument that says which rows an expectation looks at. Great Expectations makes SQL of it, and never gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ def expect(
 ) -> list[Outcome]:
     """Validate `frame` against (type, kwargs) pairs, in order; the values of `masked` columns are shown as digests.
 
+    All rows of `frame` meet the `row_condition` of each pair.
+
     `errored` is neither passed nor failed: the check could not be made.
     """
     context = gx.get_context(mode="ephemeral")
@@ -50,9 +54,10 @@ def expect(
     suite = gx.ExpectationSuite(name="gate")
     places: list[int | Outcome] = []
     for type_, kwargs in wanted:
+        condition, arguments = kwargs.get(CONDITION, ""), {k: v for k, v in kwargs.items() if k != CONDITION}
         try:
             suite.add_expectation_configuration(
-                ExpectationConfiguration(type=type_, kwargs={**kwargs}, meta={"n": len(places)})
+                ExpectationConfiguration(type=type_, kwargs=arguments, meta={"n": len(places), "rows": condition})
             )
             places.append(len(places))
         except Exception as error:  # an unknown type or arguments that it does not take
@@ -113,7 +118,7 @@ def _hides(result: Any, masked: Collection[str]) -> bool:
     kwargs = result.expectation_config.kwargs
     if not masked or result.expectation_config.type.startswith("expect_table_"):  # counts, and names of columns
         return False
-    said = json.dumps(kwargs, default=str, ensure_ascii=False)
+    said = json.dumps([kwargs, result.expectation_config.meta["rows"]], default=str, ensure_ascii=False)
     named = any(re.search(rf"\b{re.escape(name)}\b", said) for name in masked)
     return named or not any(name.startswith("column") for name in kwargs)
 

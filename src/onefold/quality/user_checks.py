@@ -10,19 +10,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.expressions import Expression
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.quality.branch_facts import live_rows, written_rows
 from onefold.quality.documents import CheckResult, GateResult
-from onefold.quality.expectations import expect, result_of
-from onefold.quality.suites import Expectation
+from onefold.quality.expectations import CONDITION, Outcome, expect, result_of
+from onefold.quality.suites import Expectation, condition_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import read_state
+from onefold.values.expressions import compile_expression
 
 _OLDER_ROWS = (
     "rows of earlier batches count, too, until all rows have passed: correct them at the source, or say in the suite "
@@ -85,12 +87,20 @@ def _look(
     rows = live_rows(rows, dataset)
     rows = rows.persist() if of_batch else rows
     try:
-        outcomes = expect(rows, [(expectation.type, expectation.kwargs) for expectation in suite], dataset.masked)
-        count = rows.count()
+        outcomes: dict[int, tuple[Outcome, int]] = {}
+        for numbers in _by_condition(suite):
+            those = rows_meeting(rows, condition_of(suite[numbers[0]], dataset))
+            pairs = [(suite[number].type, suite[number].kwargs) for number in numbers]
+            count = those.count()
+            outcomes |= {
+                number: (outcome, count)
+                for number, outcome in zip(numbers, expect(those, pairs, dataset.masked), strict=True)
+            }
     finally:
         rows.unpersist()
     results = []
-    for expectation, outcome in zip(suite, outcomes, strict=True):
+    for number, expectation in enumerate(suite):
+        outcome, count = outcomes[number]
         arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in expectation.kwargs.items())
         name, severity = f"{expectation.type}({arguments})", expectation.meta.severity
         of_older = expectation.by_row and not of_batch and upserted.base_record != ROOT
@@ -98,3 +108,19 @@ def _look(
         of_rows = {"rows": count, "over": over, "way_out": way_out}
         results.append(result_of(outcome, id=name, title=name, by="suite", severity=severity, **of_rows))
     return results
+
+
+def rows_meeting(rows: DataFrame, condition: Expression | None) -> DataFrame:
+    """The rows for which a condition over published columns is true; of what cannot be read it is not."""
+    if condition is None:
+        return rows
+    compiled = compile_expression(condition)
+    return rows.where(compiled.value & ~compiled.failed)
+
+
+def _by_condition(suite: Sequence[Expectation]) -> list[list[int]]:
+    """The numbers of expectations that look at the same rows."""
+    groups: dict[str | None, list[int]] = {}
+    for number, expectation in enumerate(suite):
+        groups.setdefault(expectation.kwargs.get(CONDITION), []).append(number)
+    return list(groups.values())
