@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -110,3 +111,27 @@ def test_an_error_of_a_check_of_a_masked_column_is_not_told() -> None:
 
     [hidden] = expect(ROWS, [("expect_column_max_to_be_between", {"column": "owner2", "max_value": 1})], {"owner2"})
     assert (hidden.status, hidden.detail) == ("errored", HIDDEN)
+
+
+def test_s6_a_long_value_is_shown_by_its_beginning_its_length_and_a_digest(dataset: MakeDataset) -> None:
+    long, other = "<" * 900_000, "<" * 899_999 + ">"
+    row = {"id": long, "owner": other, "home": {"city": long}, "stock": 7, "at": None}
+    plain = masked(made(dataset), row)
+    assert plain["id"] == f"{'<' * 1_000}… (900,000 letters, {digest(long)})"
+    assert plain["id"] != plain["owner"], "two long values that differ are shown as different"
+    assert plain["home"].endswith(f"letters, {digest({'city': long})})")
+    assert (plain["stock"], plain["at"]) == (7, None)
+    assert masked(made(dataset, "owner"), row)["owner"] == digest(other), "the digest is of all of it"
+    assert masked_json(made(dataset), json.dumps({"id": "a", "stock": 1.5})) == '{"id": "a", "stock": 1.5}'
+    assert len(masked_json(made(dataset), json.dumps(row))) < 4_000
+
+
+def test_s6_examples_of_a_check_are_cut() -> None:
+    from onefold.quality.expectations import expect
+
+    rows = pd.DataFrame({"owner": ["x" * 10_000, "y" * 10_000]})
+    kwargs = {"column": "owner", "value_set": ["z"]}
+    [outcome] = expect(rows, [("expect_column_values_to_be_in_set", kwargs)])
+    assert outcome.status == "failed"
+    assert len(outcome.detail) < 2_200
+    assert "(10,000 letters, sha256:" in outcome.detail

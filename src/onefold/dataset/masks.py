@@ -24,11 +24,25 @@ def digest(value: Any) -> str:
     return f"sha256:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
+LONGEST = 1_000
+"""Letters of a value that are shown."""
+
+
+def bounded(value: Any) -> Any:
+    """A value as it is, or of a long value the beginning as text, with its length and a digest of all of it."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text):,} letters, {digest(value)})"
+
+
 def masked(dataset: Dataset, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row, or a part of a row, by its columns; NULL stays NULL."""
-    return {name: digest(of) if of is not None and name in dataset.masked else of for name, of in row.items()}
+    """A row, or a part of a row, as people are shown it by its columns: long values are cut; NULL stays NULL."""
+    return {name: digest(of) if of is not None and name in dataset.masked else bounded(of) for name, of in row.items()}
 
 
 def masked_json(dataset: Dataset, row: str) -> str:
     """The same of a row that is written as JSON."""
-    return json.dumps(masked(dataset, json.loads(row, parse_float=str)), ensure_ascii=False) if dataset.mask else row
+    if not dataset.mask and len(row) <= LONGEST:
+        return row
+    return json.dumps(masked(dataset, json.loads(row, parse_float=str)), ensure_ascii=False)

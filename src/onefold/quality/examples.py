@@ -10,7 +10,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, digest, masked
+from onefold.dataset.masks import HIDDEN, bounded, digest, masked
 from onefold.dedup.staging import has_payload
 from onefold.folding.levels import identity_text
 from onefold.records import envelope as E
@@ -119,7 +119,7 @@ def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list
             {
                 "reason": "identity_reused",
                 "level": level,
-                "identity": digest(row.identity) if hidden else row.identity,
+                "identity": digest(row.identity) if hidden else bounded(row.identity),
                 "scope": Scope.IN_BATCH,
                 "won": False,
                 "record": _side(dataset, row["last"].order, row["last"].fields),

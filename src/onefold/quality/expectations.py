@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, digest
+from onefold.dataset.masks import HIDDEN, bounded, digest
 from onefold.quality.checks import CHECKS
 from onefold.quality.documents import CheckResult
 from onefold.tables import staging as C
@@ -135,8 +135,8 @@ def _outcome(result: Any, masked: Collection[str]) -> Outcome:
     if observed is None and "unexpected_count" in details:
         observed = f"{details['unexpected_count']} of {details.get('element_count', '?')} unexpected"
     examples = details.get("partial_unexpected_list") or []
-    shown = ", ".join(digest(value) if hidden else str(value) for value in examples[:EXAMPLES])
-    return Outcome("passed" if result.success else "failed", "" if observed is None else str(observed), shown)
+    shown = ", ".join(digest(value) if hidden else bounded(str(value)) for value in examples[:EXAMPLES])
+    return Outcome("passed" if result.success else "failed", "" if observed is None else bounded(str(observed)), shown)
 
 
 def _exception(info: Any) -> str:
