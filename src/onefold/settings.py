@@ -21,9 +21,11 @@ from pydantic_settings import (
 
 from onefold.catalog import CATALOGS, kind_at, listed
 from onefold.errors import UsageError, nearest
+from onefold.formats.expansion import ExpansionLimits
 from onefold.instants import Duration
 from onefold.setting_origins import origins_in, unknown_variables
 
+LIMITS = ExpansionLimits()
 _LOG = logging.getLogger(__name__)
 S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "endpoint_url", "region_name")
 """What a login to S3 may hold."""
@@ -104,6 +106,13 @@ class Settings(BaseSettings):
         description="Seconds that a batch waits for another of its table, before it goes on at the same time",
     )
     publish_tries: int = Field(default=5, ge=1, description="How often a moved main is met with a new attempt")
+    max_object_records: int = Field(default=LIMITS.records, ge=1, description="Records of an export object, at most")
+    max_object_bytes: int = Field(
+        default=LIMITS.unpacked, ge=1, description="Bytes that a packed export object unpacks to, at most"
+    )
+    max_block_bytes: int = Field(
+        default=LIMITS.block, ge=1, description="Bytes that a packed block of an Avro object unpacks to, at most"
+    )
     pool: str = Field(default="default_pool", description="Airflow's pool of the tasks that start Spark; it must exist")
     task_timeout: Duration = Field(
         default=timedelta(hours=12), description="After which Airflow ends a try of a task, such as 90m or 12h"
@@ -179,6 +188,11 @@ class Settings(BaseSettings):
     def path(self, place: str | Path) -> Path:
         """A path of the settings or of a dataset file, made absolute from the project's folder."""
         return (self.home / place).absolute()
+
+    @property
+    def expansion_limits(self) -> ExpansionLimits:
+        """How far an export object may expand."""
+        return ExpansionLimits(self.max_object_records, self.max_object_bytes, self.max_block_bytes)
 
     @property
     def lake_uri(self) -> str:

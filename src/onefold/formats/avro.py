@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 
+from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.structured_json import FormatError, Shape, refused
 
 _MAGIC = b"Obj\x01"
@@ -20,15 +21,17 @@ _PRIMITIVES |= {"string": "text", "bytes": "binary", "null": "null"}
 _SECONDS = {"millis": 3, "micros": 6, "nanos": 9}
 
 
-def count_avro(data: memoryview) -> int:
-    """The records of a container file, as its blocks' headers say; nothing is decoded.
+def count_avro(data: memoryview, limits: ExpansionLimits | None = None) -> int:
+    """The records of a container file, as its blocks' headers say; nothing is decoded, and with `limits` a packed block
+    is unpacked piece by piece to see how large it becomes.
 
     Raises:
-        FormatError: it is none, or it does not end where a block ends.
+        FormatError: it is none, does not end where a block ends, or exceeds a limit.
     """
     if bytes(data[:4]) != _MAGIC:
         raise FormatError("it is no Avro container file" if data else "it is empty, and an Avro file never is")
     at = _behind_header(data)
+    codec = _codec(data) if limits else ""
     sync, at = bytes(data[at : at + _SYNC]), at + _SYNC
     records = 0
     while at < len(data):
@@ -38,8 +41,19 @@ def count_avro(data: memoryview) -> int:
             raise FormatError(f"it is cut off behind record {records:,}: the block there is not whole")
         if bytes(data[at + size : at + size + _SYNC]) != sync:
             raise FormatError(f"the block behind record {records:,} does not end with the file's marker")
-        records, at = records + count, at + size + _SYNC
+        records, block, at = records + count, data[at : at + size], at + size + _SYNC
+        if limits:
+            limits.check_records(records)
+            limits.check_block(codec, bytes(block) if codec not in ("", "null") else b"")
     return records
+
+
+def _codec(data: memoryview) -> str:
+    """How blocks are packed, as the header's metadata say."""
+    try:
+        return str(fastavro.block_reader(BytesIO(data)).codec)
+    except Exception as error:  # what broken metadata raise is not settled
+        raise FormatError(f"it is no Avro file that can be read: {error}") from error
 
 
 def _behind_header(data: memoryview) -> int:

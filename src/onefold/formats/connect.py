@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from onefold.dataset.types import FieldType
 from onefold.formats.avro import count_avro, read_avro
+from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.parquet import read_parquet
 from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.formats.text import BOM, Number, bytes_of, header_of, line_of, parse_exactly
@@ -30,44 +31,47 @@ CHUNK = 1 << 20
 """Bytes that are unpacked at once."""
 LONGEST = 64 << 20
 """Bytes of a line that is taken up: what is longer is no record that could be read."""
+LIMITS = ExpansionLimits()
 
 
-def values_of(name: str, data: memoryview, fields: Mapping[str, FieldType]) -> tuple[int, Iterator[Part]]:
+def values_of(
+    name: str, data: memoryview, fields: Mapping[str, FieldType], limits: ExpansionLimits = LIMITS
+) -> tuple[int, Iterator[Part]]:
     """How many values an object holds, and the values as Kafka's JSON would have them.
 
     Raises:
         FormatError: the object cannot be read, at once or while it is read.
     """
     if is_lines(name):
-        return _counted_lines(name, data, value_of_line)
-    shape, count, records = _structured(name, data)
+        return _counted_lines(name, data, value_of_line, limits)
+    shape, count, records = _structured(name, data, limits)
     declared = FieldType("struct", fields=tuple(fields.items()))
     return count, map(_final(shape, declared), records)
 
 
-def keys_of(name: str, data: memoryview) -> tuple[int, Iterator[Part]]:
+def keys_of(name: str, data: memoryview, limits: ExpansionLimits = LIMITS) -> tuple[int, Iterator[Part]]:
     """How many keys a companion holds, and the keys: texts and bytes as they are, else their JSON text.
 
     Raises:
         FormatError: as `values_of`.
     """
     if is_lines(name):
-        return _counted_lines(name, data, key_of_line)
-    shape, count, records = _structured(name, data)
+        return _counted_lines(name, data, key_of_line, limits)
+    shape, count, records = _structured(name, data, limits)
     if name.endswith(".parquet") and [part for part, _ in shape.fields] == ["key"]:
         shape, records = shape.fields[0][1], (record["key"] for record in records)
     return count, map(_final(shape), records)
 
 
-def headers_of(name: str, data: memoryview) -> tuple[int, Iterator[Part]]:
+def headers_of(name: str, data: memoryview, limits: ExpansionLimits = LIMITS) -> tuple[int, Iterator[Part]]:
     """How many records a companion holds, and their headers as `{"headers": [{"key": …, "value": …}, …]}`.
 
     Raises:
         FormatError: as `values_of`.
     """
     if is_lines(name):
-        return _counted_lines(name, data, lambda line: line)
-    shape, count, records = _structured(name, data)
+        return _counted_lines(name, data, lambda line: line, limits)
+    shape, count, records = _structured(name, data, limits)
     write = writer(shape)
     if shape.name == "struct":
         return count, (encoded(write(record)) for record in records)
@@ -115,12 +119,12 @@ def pairs_of(text: bytes | None) -> Headers | None:
     return [(bytes_of(str(pair["key"])).decode("utf-8", "replace"), header_of(pair.get("value"))) for pair in listed]
 
 
-def _structured(name: str, data: memoryview) -> tuple[Shape, int, Iterator[Any]]:
+def _structured(name: str, data: memoryview, limits: ExpansionLimits) -> tuple[Shape, int, Iterator[Any]]:
     if name.endswith(".avro"):
-        count = count_avro(data)
+        count = count_avro(data, limits)
         shape, records = read_avro(data)
         return shape, count, records
-    return read_parquet(data)
+    return read_parquet(data, limits)
 
 
 def _final(shape: Shape, declared: FieldType | None = None) -> Callable[[Any], Part]:
@@ -133,11 +137,16 @@ def _final(shape: Shape, declared: FieldType | None = None) -> Callable[[Any], P
     return lambda record: None if record is None else encoded(write(record))
 
 
-def _counted_lines(name: str, data: memoryview, part_of: Callable[[bytes], Part]) -> tuple[int, Iterator[Part]]:
-    return sum(1 for _ in lines_of(name, data)), (part_of(line) for line in lines_of(name, data))
+def _counted_lines(
+    name: str, data: memoryview, part_of: Callable[[bytes], Part], limits: ExpansionLimits
+) -> tuple[int, Iterator[Part]]:
+    count = 0
+    for count, _ in enumerate(lines_of(name, data, limits), 1):
+        limits.check_records(count)
+    return count, (part_of(line) for line in lines_of(name, data, limits))
 
 
-def lines_of(name: str, data: memoryview) -> Iterator[bytes]:
+def lines_of(name: str, data: memoryview, limits: ExpansionLimits = LIMITS) -> Iterator[bytes]:
     """The lines of an object, unpacked as they are asked for.
 
     Raises:
@@ -145,7 +154,7 @@ def lines_of(name: str, data: memoryview) -> Iterator[bytes]:
     """
     source: Any = pa.BufferReader(pa.py_buffer(data))
     stream: Any = gzip.GzipFile(fileobj=source) if name.endswith(".gz") else source
-    rest = b""
+    rest, size = b"", 0
     while True:
         try:
             chunk = stream.read(CHUNK)
@@ -153,6 +162,8 @@ def lines_of(name: str, data: memoryview) -> Iterator[bytes]:
             raise FormatError(f"it is cut off or broken gzip: {error}") from error
         if not chunk:
             break
+        size += len(chunk)
+        limits.check_unpacked(size)
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
         if len(rest) > LONGEST:

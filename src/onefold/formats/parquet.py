@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.structured_json import FormatError, Shape, refused
 
 _ROWS = 2_048
@@ -27,13 +28,25 @@ def open_parquet(file: BinaryIO | pa.NativeFile) -> pq.ParquetFile:
         raise FormatError(f"it is no Parquet file, or its footer is missing: {first_line(error)}") from error
 
 
-def read_parquet(data: memoryview) -> tuple[Shape, int, Iterator[Any]]:
+def check_expansion(metadata: Any, limits: ExpansionLimits) -> None:
+    """Refuse a file whose footer says that it holds more rows, or more bytes when it is unpacked.
+
+    Raises:
+        FormatError: it names the setting.
+    """
+    limits.check_records(metadata.num_rows)
+    limits.check_unpacked(sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)))
+
+
+def read_parquet(data: memoryview, limits: ExpansionLimits | None = None) -> tuple[Shape, int, Iterator[Any]]:
     """The shape of a file's rows, how many its footer says, and the rows in their order.
 
     Raises:
         FormatError: it cannot be read, at once or while it is read.
     """
     file = open_parquet(pa.BufferReader(pa.py_buffer(data)))
+    if limits:
+        check_expansion(file.metadata, limits)
     names = file.schema_arrow.names
     if twice := {name for name in names if names.count(name) > 1}:
         raise FormatError(f"it has two columns called {min(twice)}")

@@ -24,7 +24,8 @@ from onefold.dataset.source import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro
-from onefold.formats.connect import LARGEST, headers_of, keys_of, pairs_of, values_of
+from onefold.formats.connect import LARGEST, LIMITS, headers_of, keys_of, pairs_of, values_of
+from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.structured_json import FormatError
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
@@ -46,7 +47,11 @@ Landed = tuple[LandedObject, str]
 
 
 def read_connect(
-    session: SparkSession, objects: list[Landed], origin: Origin, fields: Mapping[str, FieldType] | None = None
+    session: SparkSession,
+    objects: list[Landed],
+    origin: Origin,
+    fields: Mapping[str, FieldType] | None = None,
+    limits: ExpansionLimits = LIMITS,
 ) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of a Connect export; `fields` are what the dataset declares.
 
@@ -58,7 +63,7 @@ def read_connect(
     for object_, _ in objects:
         if object_.size > LARGEST:
             raise ObjectTooLargeError(object_.name, object_.size, LARGEST)
-    read = _whole(session, objects).mapInArrow(_reader(dict(fields or {})), _READ)
+    read = _whole(session, objects).mapInArrow(_reader(dict(fields or {}), limits), _READ)
     return _envelope(read, origin)
 
 
@@ -132,18 +137,20 @@ def _file(uri: str) -> str:
     return uri.rsplit("/", 1)[-1]
 
 
-def _reader(fields: dict[str, FieldType]) -> Any:
+def _reader(fields: dict[str, FieldType], limits: ExpansionLimits) -> Any:
     """What reads whole objects in Spark's tasks: rows of objects in, batches of their records out."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in range(batch.num_rows):
-                yield from _records({name: batch.column(name)[row] for name in batch.schema.names}, fields)
+                yield from _records({name: batch.column(name)[row] for name in batch.schema.names}, fields, limits)
 
     return read
 
 
-def _records(scalars: dict[str, Any], fields: Mapping[str, FieldType]) -> Iterator[pa.RecordBatch]:
+def _records(
+    scalars: dict[str, Any], fields: Mapping[str, FieldType], limits: ExpansionLimits
+) -> Iterator[pa.RecordBatch]:
     """The records of an object, from its row of `_whole`; a damaged object ends the job with its name (`complaint`)."""
     same = {name: scalars[name].as_py() for name in ("name", "topic", "part", "start")}
     reading = same["name"]
@@ -151,15 +158,15 @@ def _records(scalars: dict[str, Any], fields: Mapping[str, FieldType]) -> Iterat
         companions: dict[str, Iterator[bytes | None]] = {"keys": iter(()), "headers": iter(())}
         values: Iterator[bytes | None]
         if is_tombstones(reading):
-            count, companions["keys"] = keys_of(reading, _bytes_of(scalars["values_data"]))
+            count, companions["keys"] = keys_of(reading, _bytes_of(scalars["values_data"]), limits)
             values = repeat(None, count)
         else:
-            count, values = values_of(reading, _bytes_of(scalars["values_data"]), fields)
+            count, values = values_of(reading, _bytes_of(scalars["values_data"]), fields, limits)
         counts: set[int] = {count}
         for role, of in (("keys", keys_of), ("headers", headers_of)):
             if scalars[f"{role}_data"].is_valid:
                 reading = scalars[f"{role}_name"].as_py()
-                companion_count, companions[role] = of(reading, _bytes_of(scalars[f"{role}_data"]))
+                companion_count, companions[role] = of(reading, _bytes_of(scalars[f"{role}_data"]), limits)
                 counts.add(companion_count)
         same["fits"] = len(counts) == 1
         reading = same["name"]
@@ -224,7 +231,8 @@ def count_packed_avro(session: SparkSession, objects: list[Landed]) -> int:
 
 
 def _read(batch: LandedBatch) -> DataFrame:
-    return read_connect(batch.session, batch.objects, batch.origin, batch.dataset.read_fields)
+    limits = batch.lake.settings.expansion_limits
+    return read_connect(batch.session, batch.objects, batch.origin, batch.dataset.read_fields, limits)
 
 
 def _count(batch: LandedBatch) -> int:

@@ -22,8 +22,9 @@ from onefold.dataset.layouts.parquet import Columns
 from onefold.dataset.source import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ExportColumnError, UnreadableObjectError
+from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.kafka_columns import ColumnError, column_types
-from onefold.formats.parquet import open_parquet, plain_values, shape_of, with_enums
+from onefold.formats.parquet import check_expansion, open_parquet, plain_values, shape_of, with_enums
 from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.records import envelope as E
@@ -47,16 +48,18 @@ class Footer:
     rows: int
 
 
-def read_footers(storage: Storage, manifest: Manifest) -> list[Footer]:
+def read_footers(storage: Storage, manifest: Manifest, limits: ExpansionLimits | None = None) -> list[Footer]:
     """The footers of a batch's objects.
 
     Raises:
-        UnreadableObjectError: an object is no Parquet file, or has lost its end.
+        UnreadableObjectError: an object is no Parquet file, has lost its end, or exceeds a limit.
     """
 
     def read(object_: LandedObject) -> Footer:
         try:
             file = open_parquet(pa.PythonFile(Seekable(storage, object_.key, object_.size), mode="r"))
+            if limits:
+                check_expansion(file.metadata, limits)
         except FormatError as error:
             raise UnreadableObjectError(manifest.batch, object_.name, str(error)) from error
         return Footer(object_, file.schema_arrow, file.schema, file.metadata.num_rows)
@@ -288,7 +291,7 @@ def _envelope(rows: DataFrame, origin: Origin) -> DataFrame:
 
 def _read(batch: LandedBatch) -> DataFrame:
     storage, fields = batch.lake.storage, batch.dataset.read_fields
-    footers = read_footers(storage, batch.manifest)
+    footers = read_footers(storage, batch.manifest, batch.lake.settings.expansion_limits)
     return read_parquet_exports(batch.session, storage, footers, batch.options.columns, batch.origin, fields)
 
 

@@ -1,0 +1,161 @@
+"""S6: an object that claims, or unpacks to, more than the settings allow is refused, at a cost that is bounded."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import resource
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from onefold.formats.avro import count_avro
+from onefold.formats.connect import keys_of, values_of
+from onefold.formats.expansion import ExpansionLimits
+from onefold.formats.structured_json import FormatError
+from onefold.settings import Settings
+
+FEW = ExpansionLimits(records=1_000, unpacked=100_000, block=50_000)
+SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "bytes"}]}
+
+
+def avro(codec: str, *sizes: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, SCHEMA, [{"f": b"\0" * size} for size in sizes], codec=codec, sync_interval=1 << 30)
+    return out.getvalue()
+
+
+def zigzag(number: int) -> bytes:
+    number, found = (number << 1) ^ (number >> 63), bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def claiming(count: int) -> bytes:
+    """A container file of a block that claims many records of no bytes."""
+    out = io.BytesIO()
+    fastavro.writer(out, "null", [])
+    head = out.getvalue()
+    return head + zigzag(count) + zigzag(0) + head[-16:]
+
+
+def parquet(rows: int) -> bytes:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({"f": pa.array([None] * rows, pa.int64())}), out)
+    return bytes(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "setting"),
+    [
+        ("o.json.gz", gzip.compress(b"\n" * 1_001), "max_object_records"),
+        ("o.json.gz", gzip.compress(b"x" * 100_001), "max_object_bytes"),
+        ("o.json", b"\n" * 1_001, "max_object_records"),
+        ("o.avro", claiming(10**18), "max_object_records"),
+        ("o.avro", avro("deflate", 60_000), "max_block_bytes"),
+        ("o.avro", avro("bzip2", 60_000), "max_block_bytes"),
+        ("o.avro", avro("xz", 60_000), "max_block_bytes"),
+        ("o.parquet", parquet(1_001), "max_object_records"),
+    ],
+)
+def test_s6_an_object_beyond_a_limit_is_refused_by_the_settings_name(name: str, data: bytes, setting: str) -> None:
+    with pytest.raises(FormatError, match=setting):
+        values_of(name, memoryview(data), {}, FEW)
+    assert setting in Settings.model_fields
+    if name != "o.avro":
+        with pytest.raises(FormatError, match=setting):
+            keys_of(name, memoryview(data), FEW)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("o.json.gz", gzip.compress(b"1\n" * 1_000)),
+        ("o.avro", avro("deflate", 40_000)),
+        ("o.avro", avro("null", 90_000)),
+        ("o.avro", avro("bzip2", 40_000)),
+        ("o.parquet", parquet(1_000)),
+    ],
+)
+def test_an_object_within_the_limits_is_read(name: str, data: bytes) -> None:
+    count, values = values_of(name, memoryview(data), {}, FEW)
+    assert count == len(list(values)) > 0
+
+
+def test_a_block_that_is_broken_is_the_readers_to_name() -> None:
+    for codec, pack in PACK.items():
+        FEW.check_block(codec, pack(b"\0" * 40_000)[:-7])
+        FEW.check_block(codec, b"no packed bytes")
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "deflate": lambda data: zlib.compress(data, wbits=-15),
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstandard": zstandard.ZstdCompressor().compress,
+}
+_BOMBS = """
+import resource, zlib
+from pathlib import Path
+import zstandard
+from onefold.formats.connect import values_of
+from onefold.formats.expansion import ExpansionLimits
+from onefold.formats.structured_json import FormatError
+from tests.unit.test_expansion import claiming
+
+def packed(stream, letter):
+    piece = letter * (1 << 20)
+    return b"".join(stream.compress(piece) for _ in range(1 << 10)) + stream.flush()
+
+deflate, zstd = packed(zlib.compressobj(wbits=-15), b"0"), packed(zstandard.ZstdCompressor().compressobj(), b"0")
+lines, line = (packed(zlib.compressobj(wbits=31), letter) for letter in (b"\\n", b"0"))
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+most = pages * resource.getpagesize() + (300 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+limits = ExpansionLimits(records=1_000_000, unpacked=512 << 20)
+tries = [lambda: limits.check_block("deflate", deflate), lambda: limits.check_block("zstandard", zstd)]
+objects = (("o.json.gz", lines), ("o.json.gz", line), ("o.avro", claiming(10**18)))
+tries += [lambda pair=pair: values_of(pair[0], memoryview(pair[1]), {}, limits) for pair in objects]
+for attempt in tries:
+    try:
+        attempt()
+    except FormatError as error:
+        print(error)
+"""
+
+
+def test_s6_what_unpacks_to_a_gigabyte_takes_no_such_memory() -> None:
+    """In a process that may not take it: the bombs are made first."""
+    project = Path(__file__).parents[2]
+    paths = os.pathsep.join(str(project / folder) for folder in ("src", "."))
+    done = subprocess.run(
+        [sys.executable, "-c", _BOMBS],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (120, 120)),
+    )
+    said = done.stdout.splitlines()
+    assert len(said) == 5, done.stderr[-2000:]
+    assert ["block unpacks" in text for text in said] == [True, True, False, False, False]
+
+
+def test_s6_a_file_of_some_bytes_that_claims_records_without_end_is_counted_at_once() -> None:
+    data = claiming(2_300_000_000_000_000_000)
+    assert len(data) < 100
+    with pytest.raises(FormatError, match="more than 50,000,000 records, which the setting max_object_records allows"):
+        count_avro(memoryview(data), ExpansionLimits())
