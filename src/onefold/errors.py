@@ -688,6 +688,23 @@ class NotSettledError(TransientError):
 
 
 @dataclass(eq=False)
+class HeldBackError(TransientError):
+    """An interval whose last records belong to a transaction that is open."""
+
+    dataset: str
+    instant: str
+    held: tuple[str, ...]
+    until: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: records before {self.instant} cannot be read yet: {'; '.join(self.held)}. Nothing was "
+            "planned. Run it again when the transaction has ended; after "
+            f"{self.until} (schedule.patience) it goes on without these records, and the next interval has them."
+        )
+
+
+@dataclass(eq=False)
 class LandingInterruptedError(TransientError):
     """The topics could not be read to the end of the plan."""
 

@@ -1,6 +1,7 @@
 """Where every object of the lake lies: the one place that knows it.
 
 sources/<source>/cuts|plans|manifests/…       what was planned and landed (a source is shared by datasets)
+sources/<source>/looks/…                      what runs have seen of a live source
 sources/<source>/erased/<batch>/…             which landed objects took the place of which, by a person's word
 sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed log segments say
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
@@ -19,6 +20,7 @@ warehouse/, catalog.db                        the Iceberg tables
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 
 from onefold.dataset import Dataset
 
@@ -41,6 +43,26 @@ def cuts(source: str) -> str:
     return f"sources/{source}/cuts/"
 
 
+def cut(source: str, instant: datetime) -> str:
+    """The key of the cut at an instant."""
+    return f"{cuts(source)}{_in_utc(instant)}.json"
+
+
+def looks(source: str) -> str:
+    """The prefix of what runs have seen of a source."""
+    return f"sources/{source}/looks/"
+
+
+def look(source: str, instant: datetime) -> str:
+    """The key of the look at an instant."""
+    return f"{looks(source)}{_in_utc(instant)}.json"
+
+
+def _in_utc(instant: datetime) -> str:
+    """An instant as a name: names are in the order of their instants."""
+    return f"{instant.astimezone(UTC):%Y%m%dT%H%M%S%fZ}"
+
+
 def incarnation(cluster: str, topic: str, number: int) -> str:
     """The key of the document that says which topic id the n-th topic of a name had."""
     return f"clusters/{cluster}/{topic}/{number}.json"
@@ -51,9 +73,19 @@ def epochs(source: str) -> str:
     return f"sources/{source}/epochs.json"
 
 
+def manifests(source: str) -> str:
+    """The prefix of a source's manifests."""
+    return f"sources/{source}/manifests/"
+
+
 def manifest(source: str, batch: str) -> str:
     """The key of a landing's manifest."""
-    return f"sources/{source}/manifests/{batch}.json"
+    return f"{manifests(source)}{batch}.json"
+
+
+def landed_ranges(source: str) -> str:
+    """The key of the document that says which offsets of a live source were landed."""
+    return f"sources/{source}/landed_ranges.json"
 
 
 def segments(source: str, topic: str, partition: int) -> str:

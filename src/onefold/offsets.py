@@ -81,6 +81,10 @@ class TopicPartition(BaseModel):
     incarnation: int
     partition: int
 
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.topic}, partition {self.partition}"
+
     @property
     def key(self) -> str:
         """As a key of a JSON object."""

@@ -328,7 +328,7 @@ def test_where_a_topic_began_before_anybody_read_it_is_no_loss(topics: Make) -> 
     t.expire(before=4)
     later = plan_batch(t.lake, other)
     assert isinstance(later, RangesPlan)
-    assert ranges(later) == {(t.names[0], 0): (4, 5)}, "what another dataset has read was never promised to this one"
+    assert ranges(later) == {(t.names[0], 0): (2, 5)}, "it begins where its source is known: the first two were gone"
 
 
 def test_a_run_tells_once_of_a_topic_that_is_gone(topics: Make) -> None:
@@ -412,7 +412,7 @@ def test_the_groups_offsets_follow_the_landing_and_only_upwards(topics: Make) ->
     t = topics()
     t.send([0.1, 1.1, 1.2])
     t.land(t.plan(between(1, 2)))
-    assert committed(t) == 3
+    assert committed(t) < 0, "an older record is not read yet, and lag monitors show it"
     t.land(t.plan(between(0, 1)))
     assert committed(t) == 3
     t.send([2.1])

@@ -29,7 +29,8 @@ _LAYOUTS = (
     "spark/test_segments.py", "spark/test_fuzzed_segments.py", "integration/test_segments.py",
 )  # fmt: skip
 _LIVE = (
-    "integration/test_live_topics.py", "integration/test_holes.py", "integration/test_topic_histories.py",
+    "integration/test_live_topics.py", "integration/test_looks.py", "integration/test_holes.py",
+    "integration/test_topic_histories.py",
     "integration/test_cut_logs.py", "integration/test_bad_brokers.py", "integration/test_takeover.py",
     "integration/test_producers.py", "integration/test_semantics.py", "integration/test_sample_broker.py",
 )  # fmt: skip

@@ -66,6 +66,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
     given: dict[str, Any] = {
         "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
         "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
+        "gone": (), "held_back": {},
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
         "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
     }  # fmt: skip

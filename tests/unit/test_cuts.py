@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import combinations, pairwise
@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake
-from onefold.landing.cuts import Cut, OffsetRange, clamped, cut_at, ranges_between
+from onefold.landing.cuts import Cut, OffsetRange, clamped, cut_at, known_before, ranges_between
+from onefold.landing.looks import NOTHING, Look, keep_look, newest_look
 from onefold.landing.plan import Interval, RangesPlan, plan_of, put_plan, taken_plans
 from onefold.offsets import TopicPartition
 from onefold.settings import Settings
@@ -37,22 +38,30 @@ class Log:
     starts: dict[str, int] = field(default_factory=dict)
     now: datetime = MIDNIGHT + timedelta(days=1)
     asked: int = 0
+    lake: Lake | None = None
+    """Where its looks are kept; None: they are not."""
 
-    def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
+    def offsets_at(
+        self, instant: datetime, floors: dict[str, int], firsts: dict[str, int]
+    ) -> tuple[dict[str, int], dict[str, datetime]]:
         """Of what is there the first offset whose timestamp is at or after the instant and not ahead of the clock,
-        else the end."""
+        else the end; of what is gone and was never below a cut, where it began."""
         self.asked += 1
         found = {}
         for partition, hours in self.hours.items():
-            start = self.starts.get(partition, 0)
+            start = max(self.starts.get(partition, 0), floors.get(partition, 0))
             later = (at for at in range(start, len(hours)) if instant <= hour(hours[at]) <= self.now)
             found[partition] = next(later, len(hours))
-        return found
+            if firsts.get(partition, found[partition]) < found[partition] <= self.starts.get(partition, 0):
+                found[partition] = firsts[partition]
+        return found, {}
 
-    def beginnings(self, known: Collection[str]) -> dict[str, int]:
-        """The first offset that is still there."""
-        del known
-        return {partition: self.starts.get(partition, 0) for partition in self.hours}
+    def look(self) -> Look:
+        """What is there now, after what was kept of earlier looks."""
+        before = known_before(self.lake, "s") if self.lake else NOTHING
+        starts = {partition: self.starts.get(partition, 0) for partition in self.hours}
+        look = before.then(self.now, starts, {partition: len(hours) for partition, hours in self.hours.items()})
+        return keep_look(self.lake, "s", before, look) if self.lake else look
 
     def happens(
         self,
@@ -72,7 +81,7 @@ class Log:
             partition, count = truncated
             hours = self.hours.get(partition, [])
             del hours[max(self.starts.get(partition, 0), len(hours) - count) :]
-        self.now += timedelta(hours=passed)
+        self.now += timedelta(hours=passed, seconds=1)
 
 
 def lake_at(folder: Path) -> Lake:
@@ -90,9 +99,11 @@ def test_a_cut_is_made_once_and_then_found(lake: Lake) -> None:
 
 def test_the_slower_of_two_drivers_takes_the_cut_that_stands(lake: Lake) -> None:
     class Overtaken(Log):
-        def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
+        def offsets_at(
+            self, instant: datetime, floors: dict[str, int], firsts: dict[str, int]
+        ) -> tuple[dict[str, int], dict[str, datetime]]:
             cut_at(lake, "s", instant, Log({P0: [0, 0, 0]}))  # another driver, meanwhile
-            return {P0: 1}
+            return {P0: 1}, {}
 
     assert cut_at(lake, "s", hour(1), Overtaken({})).offsets == {P0: 3}
 
@@ -118,9 +129,7 @@ def test_cuts_of_other_sources_are_no_neighbours(lake: Lake) -> None:
 def test_a_cut_lies_between_its_neighbours(
     given_: dict[str, int], before: dict[str, int] | None, after: dict[str, int] | None, wanted: dict[str, int]
 ) -> None:
-    earlier = Cut(instant=hour(0), offsets=before) if before else None
-    later = Cut(instant=hour(9), offsets=after) if after else None
-    assert clamped(given_, earlier, later) == wanted
+    assert clamped(given_, before or {}, after) == wanted
 
 
 def test_a_new_partition_begins_at_its_logs_start() -> None:
@@ -171,14 +180,15 @@ def test_plans_made_in_any_order_leave_no_gap_and_no_overlap(order: list[int], s
     """L1, for the plan: between plans records arrive, with timestamps that run backwards or lie ahead of the clock, in
     new partitions; retention takes the logs' starts and unclean elections their ends."""
     with tempfile.TemporaryDirectory() as folder:
-        lake, log = lake_at(Path(folder)), Log({}, now=hour(HOURS))
+        lake = lake_at(Path(folder))
+        log = Log({}, now=hour(HOURS), lake=lake)
         ranges: dict[int, dict[str, tuple[int, int]]] = {}
         began: dict[str, int] = {}
         for number, step in zip(order, steps, strict=True):
             log.happens(**step)
             start, end = (cut_at(lake, "s", hour(at), log) for at in (number, number + 1))
-            for partition in {**start.offsets, **end.offsets}:
-                began.setdefault(partition, log.starts.get(partition, 0))
+            for partition, first in log.look().starts.items():
+                began.setdefault(partition, first)
             found = ranges_between(start, end)
             ranges[number] = {one.topic_partition.key: (one.start, one.end) for one in found}
         cuts = [cut_at(lake, "s", hour(at), log) for at in range(HOURS + 1)]
@@ -189,6 +199,56 @@ def test_plans_made_in_any_order_leave_no_gap_and_no_overlap(order: list[int], s
                 known = cuts[0].offsets.get(partition)
                 assert taken[0][0] == (min(began[partition], taken[0][1]) if known is None else known)
                 assert taken[-1][1] == cuts[-1].offsets[partition]
+
+
+def test_what_was_seen_before_an_instant_lies_before_its_cut_whatever_the_timestamps_say(lake: Lake) -> None:
+    log = Log({P0: [0, 3, 1, 1]}, now=hour(2) - timedelta(seconds=9), lake=lake)  # the second one's clock is ahead
+    log.look()
+    log.happens(arrived=[(P0, 2), (P0, 3), (P0, 5)], passed=2)
+    assert cut_at(lake, "s", hour(2), log).offsets == {P0: 4}, "all four were there at two o'clock"
+    assert cut_at(lake, "s", hour(3), log).offsets == {P0: 5}
+    assert cut_at(lake, "s", hour(1), log).offsets == {P0: 1}, "no run had looked by then"
+
+
+def test_what_was_seen_and_has_expired_belongs_to_an_interval(lake: Lake) -> None:
+    """No cut is known before: what is gone cannot be dated, and counts in the first interval that is planned."""
+    log = Log({P0: [0] * 8}, lake=lake)
+    last = cut_at(lake, "s", hour(11), log)
+    assert (last.offsets, last.starts) == ({P0: 8}, {P0: 0})
+    log.happens(expired=(P0, 8))
+    first, second = (cut_at(lake, "s", hour(at), log) for at in (9, 10))
+    found = [[(one.start, one.end) for one in ranges_between(*pair)] for pair in ((first, second), (second, last))]
+    assert found == [[(0, 8)], [(8, 8)]]
+
+
+def test_a_log_that_is_gone_is_planned_up_to_where_it_was_seen_and_named_once(lake: Lake) -> None:
+    log = Log({P0: [0, 0]}, now=hour(1) - timedelta(seconds=9), lake=lake)
+    cuts = [cut_at(lake, "s", hour(at), log) for at in (0, 1)]
+    log.happens(arrived=[(P0, 1)], passed=1)
+    log.look()
+    del log.hours[P0]
+    log.happens(arrived=[(P1, 2)], passed=2)
+    cuts += [cut_at(lake, "s", hour(at), log) for at in (2, 3, 4)]
+    assert [cut.gone for cut in cuts] == [[], [], [P0], [P0], [P0]]
+    found = [
+        {one.topic_partition.key: (one.start, one.end) for one in ranges_between(start, end)}
+        for start, end in pairwise(cuts)
+    ]
+    assert found[1][P0] == (2, 3), "seen at two o'clock, and never read"
+    assert found[2] == {P0: (3, 3), P1: (0, 1)}
+
+
+def test_a_look_is_kept_only_where_something_has_changed(lake: Lake) -> None:
+    log = Log({P0: [0]}, lake=lake)
+    first = log.look()
+    log.happens(passed=1)
+    assert log.look() == first
+    log.happens(arrived=[(P0, 1)], expired=(P0, 1), passed=1)
+    second = log.look()
+    assert (second.starts, second.ends) == ({P0: 0}, {P0: 2}), "where it began is not forgotten"
+    assert newest_look(lake, "s") == second
+    assert newest_look(lake, "s", first.at) == first
+    assert newest_look(lake, "s", first.at - timedelta(seconds=1)) is None
 
 
 def ranges_plan(end: int = 9, interval: Interval | None = None) -> RangesPlan:

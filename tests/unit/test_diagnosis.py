@@ -552,7 +552,7 @@ FOUND: list[Row] = [
         facts(partition=stamped(NOW, behind=timedelta(minutes=25))),
         "info",
         "records up to 25m older than those before them, schedule.settle is 10m",
-        "schedule.settle=25m",
+        "message.timestamp.type=LogAppendTime",
     ),
     (
         "position_decides",
@@ -757,7 +757,7 @@ OF_TX = TransactionCondition("tx-1", 7, "Ongoing", timeout=10 * MINUTE, holds=fr
     [
         ((OF_TX,), 12 * MINUTE, "error", "Older than its own transaction.timeout.ms=600000: it hangs"),
         ((OF_TX,), 10.5 * MINUTE, "warning", "Nothing behind it is landed until it ends"),  # it is being ended
-        ((OF_TX,), 9 * MINUTE, "info", "Nothing behind it is landed until it ends"),
+        ((OF_TX,), 9 * MINUTE, "warning", "Nothing behind it is landed until it ends"),
         ((replace(OF_TX, timeout=HOUR),), 17 * MINUTE, "warning", "Nothing behind it is landed until it ends"),
         (
             (replace(OF_TX, timeout=None),),
@@ -765,7 +765,7 @@ OF_TX = TransactionCondition("tx-1", 7, "Ongoing", timeout=10 * MINUTE, holds=fr
             "error",
             "Older than transaction.max.timeout.ms=900000: it hangs",
         ),
-        ((replace(OF_TX, state="PrepareCommit"),), 9 * MINUTE, "info", "Nothing behind it is landed until it ends"),
+        ((replace(OF_TX, state="PrepareCommit"),), 9 * MINUTE, "warning", "Nothing behind it is landed until it ends"),
         (
             (replace(OF_TX, state="CompleteCommit"),),
             2 * MINUTE,

@@ -644,26 +644,6 @@ def history(*entries: Entry, **more: Any) -> History:
     return History(dataset="things", batches=len(entries), entries=ordered, **more)
 
 
-@pytest.mark.parametrize(
-    ("hours", "red_ones", "through"),
-    [
-        ([0, 1, 2], [], 2),
-        ([0, 1, 3], [], 1),
-        ([0, 1, 2, 3], [2], 1),
-        ([0, 1, 2], [0], None),
-        ([], [], None),
-    ],
-)
-def test_complete_through_ends_at_the_first_interval_that_is_not_published(
-    hours: list[int], red_ones: list[int], through: int | None
-) -> None:
-    entries = [entry(hour, "red" if hour in red_ones else "published") for hour in hours]
-
-    status = status_of(history(*entries), [], 0, NINE)
-
-    assert status.complete_through == (None if through is None else NINE + through * HOUR)
-
-
 @pytest.mark.parametrize(("minutes", "late"), [(119, False), (120, False), (121, True)])
 def test_a_dataset_is_late_when_its_newest_published_batch_is_older_than_it_may_be(minutes: int, late: bool) -> None:
     batches = history(entry(0), entry(1, "red"), freshness=7200.0)

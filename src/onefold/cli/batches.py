@@ -53,6 +53,17 @@ def note_rolled_back(lake: Lake, dataset: Dataset) -> None:
         note(str(RolledBackError(dataset.name, batch, decision.sentence)))
 
 
+def note_other_topics(lake: Lake, dataset: Dataset) -> None:
+    """Name the landed batches that do not belong to the dataset, for its file does not name their topics."""
+    from onefold.landing.plan import plans_of_other_topics
+
+    for plan in plans_of_other_topics(lake, dataset):
+        note(
+            f"{dataset.name}: batch {plan.batch} is of {', '.join(plan.of_topics)}, which the dataset file does not "
+            "name: it is not taken up. A topic that was read before belongs in source.kafka.former_topics"
+        )
+
+
 def raise_first(ends: Iterable[BatchRun]) -> None:
     """Say why batches are not published: the first is what the command ends with, the others are notes."""
     errors = [run.error for run in ends if run.error]

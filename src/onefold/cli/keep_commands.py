@@ -10,7 +10,7 @@ from rich.status import Status
 
 from onefold import lake_keys
 from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
-from onefold.cli.batches import ended, raise_first, say_step
+from onefold.cli.batches import ended, note_other_topics, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide_commands import Who, user
 from onefold.dataset import dataset_files
@@ -64,6 +64,7 @@ def rebuild(
 
     lake, dataset = open_dataset(name)
     plans = landed_plans(lake, dataset)
+    note_other_topics(lake, dataset)
     if dry_run:
         answer(f"{name}: would fold", [plan.preview for plan in plans], as_json)
         return

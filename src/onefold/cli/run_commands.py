@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Name, app, launching, open_dataset
-from onefold.cli.batches import ended, note_rolled_back, raise_first, say_step
+from onefold.cli.batches import ended, note_other_topics, note_rolled_back, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide_commands import user
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
@@ -104,9 +104,8 @@ def run(
 ) -> None:
     """Plan, land, dedup, upsert, gate, publish and report: everything new, intervals, or an export folder."""
     from onefold.generation import check_generation
-    from onefold.landing.land import plan_batch
     from onefold.operations.intervals import intervals_between
-    from onefold.operations.run import land_decided, unfinished
+    from onefold.operations.run import land_decided, plan_all
 
     lake, dataset = open_dataset(name)
     if bool(export) + bool(start or end) + bool(again) > 1:
@@ -120,23 +119,26 @@ def run(
     intervals = intervals_between(dataset, start, end) if start or end else [None]
     if not dry_run:
         land_decided(lake, dataset)
-    begun = [] if export or start or end else unfinished(lake, dataset)
-    plans = [*begun, *(plan_batch(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)]
+    planned = plan_all(lake, dataset, intervals, export, dry_run=dry_run)
+    plans = [*planned.begun, *planned.new]
     wanted = [plan for plan in plans if not plan.empty]
     if not export and intervals == [None]:
         note_rolled_back(lake, dataset)
+        note_other_topics(lake, dataset)
     if dry_run:
         rows = [plan.preview for plan in plans]
         answer(f"{name}: would read", rows, as_json, _would_read)
-        return
-    for text in dict.fromkeys(text for plan in plans if plan not in begun for text in plan.notes):
-        note(f"{name}: {text}")
-    if not wanted:
-        note(f"{name}: nothing new")
-        if as_json:
-            print_json([])
-        return
-    _run_and_tell(lake, dataset, wanted, as_json=as_json)
+    else:
+        for text in dict.fromkeys(text for plan in planned.new for text in plan.notes):
+            note(f"{name}: {text}")
+        if wanted:
+            _run_and_tell(lake, dataset, wanted, as_json=as_json)
+        else:
+            note(f"{name}: nothing new")
+            if as_json:
+                print_json([])
+    if planned.error:
+        raise planned.error
 
 
 def _run_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -44,6 +45,18 @@ def _merged(first: FieldType, other: FieldType) -> FieldType:
 
 LOG_TIME = Path("timestamp")
 """The record's log timestamp, as an expression."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+
+
+def _without_control(text: str) -> str:
+    """Airflow's database takes no NUL, and a terminal would obey the others."""
+    if found := _CONTROL.search(text):
+        raise ValueError(f"it holds the control character {found[0]!r}")
+    return text
+
+
+Shown = Annotated[str, AfterValidator(_without_control)]
+"""A text that Airflow stores and shows."""
 DatasetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64), AfterValidator(_not_onefolds_own)]
 
 
@@ -51,8 +64,8 @@ class Declaration(Model):
     """The sections of one dataset file, and what follows from them."""
 
     name: DatasetName
-    description: str = Field(default="", max_length=5_000)
-    owner: str = Field(default="", max_length=250, description="Airflow shows it, and finds DAGs by it")
+    description: Shown = Field(default="", max_length=5_000)
+    owner: Shown = Field(default="", max_length=250, description="Airflow shows it, and finds DAGs by it")
     source: Source
     schedule: Schedule | None = None
     key: KeyFormat = KeyFormat()

@@ -14,6 +14,8 @@ from onefold.instants import Duration, in_utc
 
 _BEFORE = timedelta(hours=25)
 """No zone has put its clock further forward at once (Samoa: a day): an instant is found by walking from there."""
+PATIENCE = timedelta(minutes=20)
+"""Brokers end a transaction after 15 minutes at the latest, unless transaction.max.timeout.ms says otherwise."""
 
 
 class Schedule(Model):
@@ -25,6 +27,12 @@ class Schedule(Model):
     settle: Duration = Field(
         default=timedelta(minutes=10),
         description="How long an object must be unchanged, or an interval over, before it is read",
+    )
+
+    patience: Duration = Field(
+        default=PATIENCE,
+        description="How long an interval waits for an open transaction, from the transaction's begin or the settled "
+        "end of the interval on, whichever is later",
     )
 
     @field_validator("cron")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, Self, get_args
@@ -101,8 +102,12 @@ class Kafka(Model):
     topics: list[str] = Field(
         min_length=1, description="Topic names; what starts with ^ is a regular expression that a whole name must match"
     )
+    former_topics: list[str] = Field(
+        default=[],
+        description="Topics that were read before and are not any more: what is landed of them belongs to the dataset",
+    )
 
-    @field_validator("topics")
+    @field_validator("topics", "former_topics")
     @classmethod
     def _names(cls, topics: list[str]) -> list[str]:
         for topic in topics:
@@ -116,6 +121,19 @@ class Kafka(Model):
         if len(set(topics)) < len(topics):
             raise ValueError("a topic is listed twice")
         return topics
+
+    @model_validator(mode="after")
+    def _not_both(self) -> Self:
+        if both := sorted({*self.topics} & {*self.former_topics}):
+            raise ValueError(f"{both[0]!r} is listed in topics and in former_topics: a topic that is read is in topics")
+        return self
+
+    def names_topic(self, topic: str) -> bool:
+        """Whether the file names a topic: one that is read, or was read before."""
+        return any(
+            re.fullmatch(name, topic) if name.startswith("^") else name == topic
+            for name in (*self.topics, *self.former_topics)
+        )
 
 
 class Source(Model):
@@ -158,6 +176,10 @@ class Source(Model):
             return None
         return self.exports.holes.longest or MARKERS
 
+    def has_topics(self, topics: Iterable[str]) -> bool:
+        """Whether records of all of these live topics belong to it; an export's batches name none."""
+        return self.kafka is None or all(self.kafka.names_topic(topic) for topic in topics)
+
     @property
     def place(self) -> str:
         """Where it lies, for people."""
@@ -170,7 +192,9 @@ class Source(Model):
     def meaning(self) -> dict[str, Any]:
         """What of the source can change a row: neither a connection's name nor a path."""
         if self.kafka:
-            return {"layout": self.layout, "topics": sorted(self.kafka.topics)}
+            former = sorted(self.kafka.former_topics)
+            topics = {"topics": sorted(self.kafka.topics)} | ({"former_topics": former} if former else {})
+            return {"layout": self.layout} | topics
         assert self.exports
         return self.exports.meaning
 

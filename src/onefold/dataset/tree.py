@@ -23,8 +23,8 @@ DEEPEST = 32
 """Levels of lists and mappings, at most: what composes and reads them recurses."""
 MOST_NODES = 20_000
 """Values, keys, lists and mappings, at most; those that aliases repeat count again."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
-"""Letters that databases or terminals do not take for text."""
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""Halves of characters, which no UTF-8 has."""
 
 
 class TreeLimitError(yaml.MarkedYAMLError):  # type: ignore[misc]
@@ -85,7 +85,7 @@ def _measure(text: str) -> None:
     """Refuse a document that is too large; its events are read without recursion.
 
     Raises:
-        TreeLimitError: it has too many bytes, levels or nodes, an alias within its own anchor, or a control character.
+        TreeLimitError: it has too many bytes, levels or nodes, an alias within its own anchor, or half a character.
     """
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST:
         raise TreeLimitError(f"larger than {LARGEST:,} bytes")
@@ -99,8 +99,8 @@ def _measure(text: str) -> None:
             part = open_parts.pop()
             part.levels += 1
         elif isinstance(event, yaml.ScalarEvent):
-            if _CONTROL.search(event.value):
-                raise TreeLimitError("a text holds a control character", event.start_mark)
+            if _HALF.search(event.value):
+                raise TreeLimitError("a text holds half a character (a lone surrogate)", event.start_mark)
             part = _Part(event.anchor)
         elif isinstance(event, yaml.AliasEvent):
             if any(event.anchor == parent.anchor for parent in open_parts):

@@ -177,6 +177,15 @@ class Cluster:
                 return record.offset, record.timestamp
         return None
 
+    def oldest(self, ranges: dict[Partition, tuple[int, int]], most: int) -> dict[Partition, datetime]:
+        """The oldest timestamp among the first `most` committed records of each `[start, end)`, where it has any."""
+        left = {where: min(end, start + most) for where, (start, end) in ranges.items()}
+        found: dict[Partition, datetime] = {}
+        for message in self._of_each({where: start for where, (start, _) in ranges.items()}, left):
+            where, at = cast("Partition", (message.topic(), message.partition())), instant(message.timestamp()[1])
+            found[where] = min(at, found.get(where, at))
+        return found
+
     def timestamp_at(self, where: Partition, offset: int) -> datetime | None:
         """The timestamp of the first record at or after an offset, committed or not."""
         for message in self._records(where, offset, offset + 1, isolation="read_uncommitted"):
@@ -249,13 +258,22 @@ class Cluster:
 
     def _records(self, where: Partition, start: int, end: int, isolation: str = "read_committed") -> Iterator[Message]:
         """The records of `[start, end)` in their order."""
+        yield from self._of_each({where: start}, {where: end}, isolation)
+
+    def _of_each(
+        self, starts: dict[Partition, int], ends: dict[Partition, int], isolation: str = "read_committed"
+    ) -> Iterator[Message]:
+        """The records of a range of each partition, those of one partition in their order."""
+        left = {where for where, start in starts.items() if start < ends[where]}
+        if not left:
+            return
         config = {"isolation.level": isolation, "group.id": "onefold", "enable.auto.commit": False}
-        with self._asking(where[0]):
+        with self._asking(", ".join(sorted({topic for topic, _ in left}))):
             consumer = self._made(KafkaConsumer, config | {"enable.partition.eof": True})
             try:
-                consumer.assign([KafkaPartition(*where, start)])
+                consumer.assign([KafkaPartition(*where, starts[where]) for where in sorted(left)])
                 silent = time.monotonic()
-                while True:
+                while left:
                     # It waits for the whole number, or for the whole time limit, whatever it has got.
                     messages = consumer.consume(_FETCHED, 0.1)
                     if messages:
@@ -263,13 +281,15 @@ class Cluster:
                     elif time.monotonic() - silent > SECONDS:
                         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
                     for message in messages:
-                        error, offset = message.error(), message.offset()
-                        if error and error.code() == KafkaError._PARTITION_EOF:
-                            return
-                        if error:
+                        where, offset = cast("Partition", (message.topic(), message.partition())), message.offset()
+                        error = message.error()
+                        if error and error.code() != KafkaError._PARTITION_EOF:
                             raise KafkaException(error)
-                        if offset is not None and offset >= end:
-                            return
+                        if where not in left:
+                            continue
+                        if error or (offset is not None and offset >= ends[where]):
+                            left.discard(where)
+                            continue
                         yield message
             finally:
                 consumer.close()

@@ -84,6 +84,23 @@ def first_landed(
     return found
 
 
+def undated(lake: Lake, source: str, below: list[OffsetRange]) -> dict[str, int]:
+    """Where the offsets begin that end at the end of a range, and that no plan of the source has landed.
+
+    By TopicPartition.key, of ranges that the logs do not hold any more; without such offsets it is the range's end.
+    """
+    landed: dict[str, list[Range]] = {}
+    for manifest in _manifests(lake, source) if below else ():
+        for range_ in below:
+            landed.setdefault(range_.topic_partition.key, []).extend(_landed(manifest, range_.topic_partition))
+    found = {}
+    for range_ in below:
+        key = range_.topic_partition.key
+        left = minus([(range_.start, range_.end)], landed.get(key, []))
+        found[key] = left[-1][0] if left and left[-1][1] == range_.end else range_.end
+    return found
+
+
 def _first(manifest: Manifest, of: OffsetRange) -> int | None:
     """The first offset of a range that a landing holds."""
     held = meet([(of.start, of.end)], _landed(manifest, of.topic_partition))
@@ -120,7 +137,7 @@ def _stamped(
 
 def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
     """Landings of a source that have bytes of their own, and still have them."""
-    for info in lake.storage.list(f"sources/{source}/manifests/"):
+    for info in lake.storage.list(lake_keys.manifests(source)):
         manifest = lake.get(info.key, Manifest)
         if manifest and not manifest.replays and not lake.storage.stat(lake_keys.cleared(source, manifest.batch)):
             yield manifest

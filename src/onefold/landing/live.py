@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
@@ -21,24 +19,21 @@ from onefold.errors import (
     UnknownTopicError,
     UnreadableStampError,
 )
-from onefold.instants import span_text
+from onefold.instants import in_utc
 from onefold.jvm_errors import cause_of
-from onefold.kafka.condition import Activity, Where
 from onefold.kafka.connection import client_settings, java_settings
 from onefold.lake import Lake
-from onefold.landing.cuts import OffsetRange, cut_at, cut_of, ranges_between
-from onefold.landing.earlier_landings import EarlierLanding, find_earlier_landings, first_landed
+from onefold.landing.cuts import OffsetRange, cut_at, ranges_between
+from onefold.landing.earlier_landings import EarlierLanding, find_earlier_landings
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_earlier_landings, missing_of
-from onefold.landing.incarnations import incarnation_of
+from onefold.landing.landed_ranges import landed_ranges, unbroken_ends
 from onefold.landing.leader_epochs import Epochs, cut_since, marked, suspected
+from onefold.landing.live_logs import LiveLogs
 from onefold.landing.manifest import Hole, LandedObject, in_order
-from onefold.landing.plan import Interval, RangesPlan, of_kind, taken_plans
+from onefold.landing.plan import Interval, RangesPlan, of_kind, own_plans
 from onefold.landing.source import Landed
 from onefold.offsets import Position, Range, TopicPartition, minus, newest_of
 from onefold.vocabulary import HoleKind
-
-if TYPE_CHECKING:
-    from onefold.kafka.cluster import Cluster
 
 _LOG = logging.getLogger(__name__)
 _LATEST = (2**63 - 1) // 1000
@@ -52,60 +47,64 @@ class LiveSource:
     """The topics of a dataset on their cluster; no broker is asked before something is planned or read."""
 
     def __init__(self, lake: Lake, dataset: Dataset, read: Read | None = None) -> None:
-        assert dataset.source.kafka
         self.lake, self.dataset, self.read = lake, dataset, read
-        self.topics, self.connection = dataset.source.kafka.topics, dataset.source.kafka.connection
-        self._dry = False
-
-    @cached_property
-    def cluster(self) -> Cluster:
-        """The cluster behind the dataset's connection."""
-        from onefold.kafka.cluster import Cluster
-
-        return Cluster(self.connection, client_settings(self.lake.settings, self.connection))
+        self.logs = LiveLogs(lake, dataset)
 
     # Plan.
 
     def plan(self, interval: Interval | None, *, dry_run: bool = False) -> RangesPlan:
         """The ranges between an interval's two cuts; without an interval, every offset that is in no plan yet.
 
+        A topic that is gone is planned once more, as far as it was seen.
+
         Raises:
             NotSettledError: the interval is not over for as long as `schedule.settle` says.
-            UnknownTopicError: a topic does not exist.
+            HeldBackError: an open transaction holds records of the interval back, and not for long yet.
+            UnknownTopicError: a topic does not exist, and there is nothing else to read.
             ClusterUnavailableError: the brokers do not answer.
         """
-        self._dry = dry_run
-        if interval is None:
-            return self._everything_new()
-        self._check_settled(interval)
+        self.logs.dry = dry_run
+        if interval:
+            self._check_settled(interval)
+        self.logs.look()
+        plan = self._between(interval, dry_run=dry_run) if interval else self._everything_new()
+        if plan.empty and (missing := self.logs.missing):
+            self.logs.cluster.topics(missing)
+        return plan
+
+    def _between(self, interval: Interval, *, dry_run: bool) -> RangesPlan:
         source = self.dataset.source_id
-        start, end = (cut_at(self.lake, source, at, self, dry_run=dry_run) for at in (interval.start, interval.end))
-        ranges = [range_ for range_ in ranges_between(start, end) if range_.start < range_.end]
-        # The interval before reports a topic that was gone when the start was cut.
-        notes = self._gone({key: start.offsets[key] for key in start.starts if key in start.offsets})
-        return RangesPlan(source=source, interval=interval, ranges=ranges, notes=notes + self._held_back(end.offsets))
+        instants = (interval.start, interval.end)
+        start, end = (cut_at(self.lake, source, at, self.logs, dry_run=dry_run) for at in instants)
+        gone = [key for key in end.gone if key not in start.gone]
+        known_gone = [key for key in self.logs.look().gone if key in start.offsets and key not in start.gone]
+        return RangesPlan(
+            source=source,
+            interval=interval,
+            ranges=[range_ for range_ in ranges_between(start, end) if range_.start < range_.end],
+            notes=[*_gone_notes(sorted({*gone, *known_gone}), self.logs.look().ends), *self.logs.notes],
+            gone=gone,
+            held_back=end.held_back,
+        )
 
     def _everything_new(self) -> RangesPlan:
-        """What is in no plan yet, from the first offset on that the dataset's plans know of or the log still holds."""
-        plans = of_kind(taken_plans(self.lake, self.dataset.name), RangesPlan)
+        """What is in no plan yet, from the first offset on that was ever seen, planned or landed."""
+        plans = of_kind(own_plans(self.lake, self.dataset), RangesPlan)
         planned: dict[str, list[Range]] = {}
         for plan in plans:
             for range_ in plan.ranges:
                 planned.setdefault(range_.topic_partition.key, []).append((range_.start, range_.end))
-            end = cut_of(self.lake, plan.source, plan.interval.end) if plan.interval else None
-            for key, offset in end.offsets.items() if end else ():
-                planned.setdefault(key, []).append((offset, offset))
-        firsts = {key: min(start for start, _ in ranges) for key, ranges in planned.items()}
-        starts, ends = self.log_starts(), self._stable_ends
+        look = self.logs.look()
+        known = look.starts | {key: min(start for start, _ in ranges) for key, ranges in planned.items()}
         ranges = [
-            OffsetRange(topic_partition=where, start=start, end=end)
-            for key, where in sorted(self._partitions.items())
-            for start, end in minus([(min(starts[key], firsts.get(key, starts[key])), ends[key])], planned.get(key, []))
+            OffsetRange(topic_partition=TopicPartition.of(key), start=start, end=end)
+            for key in sorted(look.starts)
+            for start, end in minus([(min(look.starts[key], known[key]), look.ends[key])], planned.get(key, []))
         ]
-        earlier_notes = {note for plan in plans for note in plan.notes}
-        gone = self._gone({key: max(end for _, end in found) for key, found in planned.items()})
-        notes = [note for note in gone if note not in earlier_notes] + self._held_back(ends)
-        return RangesPlan(source=self.dataset.source_id, ranges=ranges, notes=notes)
+        noted = {key for plan in plans for key in plan.gone}
+        gone = sorted(key for key in look.gone if key not in noted)
+        notes = [*_gone_notes(gone, look.ends), *self.logs.held_at(look.ends)]
+        return RangesPlan(source=self.dataset.source_id, ranges=ranges, notes=notes, gone=gone)
 
     def _check_settled(self, interval: Interval) -> None:
         settle = self.dataset.schedule.settle if self.dataset.schedule else timedelta(0)
@@ -113,112 +112,12 @@ class LiveSource:
         if settled > datetime.now(UTC):
             raise NotSettledError(self.dataset.name, *(f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in (interval.end, settled)))
 
-    # What `cut_at` asks.
-
-    def offsets_at(self, instant: datetime, floors: dict[str, int]) -> dict[str, int]:
-        """For each partition the first offset at or after an instant, at most the last stable offset.
-
-        A timestamp later than now says nothing: behind such a record the log is read for the next record. What the log
-        has lost is looked for in the source's landing.
-        """
-        now = datetime.now(UTC)
-        landed = first_landed(self.lake, self.dataset.source_id, self._lost(self.log_starts(), floors), (instant, now))
-        first = self.cluster.first_at(self._names, instant)
-        found = {}
-        for key, where in self._partitions.items():
-            name, end = (where.topic, where.partition), self._stable_ends[key]
-            offset, timestamp = first.get(name, (end, now))
-            if timestamp > now and offset < end:
-                offset = self.cluster.first_between(name, max(offset + 1, floors.get(key, 0)), end, instant, now)
-            found[key] = min(offset, end, landed.get(key, end))
-        return found
-
-    def beginnings(self, known: Collection[str]) -> dict[str, int]:
-        """For each partition where its log starts; of those not `known`, where what was landed of it starts."""
-        starts = self.log_starts()
-        lost = [range_ for range_ in self._lost(starts, {}) if range_.topic_partition.key not in known]
-        return starts | first_landed(self.lake, self.dataset.source_id, lost)
-
-    def _lost(self, starts: dict[str, int], floors: dict[str, int]) -> list[OffsetRange]:
-        """What the logs hold no more, from the floors on."""
-        return [
-            OffsetRange(topic_partition=self._partitions[key], start=floor, end=start)
-            for key, start in starts.items()
-            if (floor := floors.get(key, 0)) < start
-        ]
-
-    def log_starts(self) -> dict[str, int]:
-        """For each partition the first offset that is still there."""
-        starts = self.cluster.starts(self._names)
-        return {key: starts[where.topic, where.partition] for key, where in self._partitions.items()}
-
-    def _gone(self, known: dict[str, int]) -> list[str]:
-        """A note on each partition that is not there any more; `known` are the first offsets that were not planned."""
-        return [
-            f"{was.topic}, partition {was.partition}: the topic is gone (deleted, or created again); "
-            f"what it may have held from offset {offset} on was never read"
-            for key, offset in sorted(known.items())
-            if key not in self._partitions and (was := TopicPartition.of(key))
-        ]
-
-    def _held_back(self, ends: dict[str, int]) -> list[str]:
-        """A note on each partition where the end of a plan is an open transaction."""
-        watermarks, stalled = self.cluster.ends(self._names), dict[Where, int]()
-        for key, of in self._partitions.items():
-            where, stable = (of.topic, of.partition), self._stable_ends[key]
-            if ends.get(key) == stable < watermarks[where]:
-                stalled[where] = stable
-        if not stalled:
-            return []
-        from onefold.kafka.activity import activity_of
-
-        activity = activity_of(self.cluster.settings, list(stalled), groups=False)
-        return [
-            f"{topic}, partition {number}: an open transaction{self._opened((topic, number), stable, activity)} "
-            f"holds back offset {stable} and what follows"
-            for (topic, number), stable in stalled.items()
-        ]
-
-    def _opened(self, where: Where, offset: int, activity: Activity) -> str:
-        """Who opened the transaction at an offset, and how long ago, as far as the brokers tell this user."""
-        opener = activity.opener(where, offset)
-        begun = opener.since if opener else None
-        since = begun or self.cluster.timestamp_at(where, offset)
-        description = f" of {opener}" if opener else ""
-        if since:
-            word, age = "begun" if begun else "whose first record is of", max(datetime.now(UTC) - since, timedelta(0))
-            description += f", {word} {since:%Y-%m-%dT%H:%M:%SZ} ({span_text(age)} ago),"
-        return description
-
-    @cached_property
-    def _partitions(self) -> dict[str, TopicPartition]:
-        return self._look_up()
-
-    def _look_up(self, *, missing_ok: bool = False) -> dict[str, TopicPartition]:
-        """The partitions that there are now, by their keys."""
-        cluster, found = self.cluster, {}
-        for topic in cluster.topics(self.topics, missing_ok=missing_ok):
-            number = incarnation_of(self.lake, cluster.id, topic.name, topic.id, dry_run=self._dry)
-            for partition in topic.partitions:
-                where = TopicPartition(cluster=cluster.id, topic=topic.name, incarnation=number, partition=partition)
-                found[where.key] = where
-        return found
-
-    @property
-    def _names(self) -> list[tuple[str, int]]:
-        return [(where.topic, where.partition) for where in self._partitions.values()]
-
-    @cached_property
-    def _stable_ends(self) -> dict[str, int]:
-        ends = self.cluster.stable_ends(self._names)
-        return {key: ends[where.topic, where.partition] for key, where in self._partitions.items()}
-
     def newest(self, count: int) -> RangesPlan:
         """About the newest `count` offsets; what a short partition does not have the others give."""
-        starts = self.log_starts()
-        found = newest_of({key: (starts[key], self._stable_ends[key]) for key in self._partitions}, count)
+        starts, ends = self.logs.starts(), self.logs.stable_ends
+        found = newest_of({key: (starts[key], ends[key]) for key in self.logs.partitions}, count)
         ranges = [
-            OffsetRange(topic_partition=self._partitions[key], start=start, end=end)
+            OffsetRange(topic_partition=self.logs.partitions[key], start=start, end=end)
             for key, (start, end) in sorted(found.items())
         ]
         return RangesPlan(source=self.dataset.source_id, ranges=ranges)
@@ -236,7 +135,7 @@ class LiveSource:
             ClusterUnavailableError: the brokers do not answer.
         """
         assert self.read is not None, "landing a live topic needs a Spark session"
-        self.__dict__["_partitions"] = self._look_up(missing_ok=True)  # what is gone is a hole
+        self.logs.refresh()  # what is gone is a hole
         readable, gone = self._still_there(plan.ranges)
         earlier, holes = find_earlier_landings(self.lake, self.dataset.source_id, gone)
         prefix = lake_keys.landed(self.dataset.source_id, batch, attempt, "")
@@ -265,7 +164,7 @@ class LiveSource:
         the next landing reports a log that is cut meanwhile.
         """
         partitions = {range_.topic_partition.key: range_.topic_partition for range_ in ranges}
-        epochs = self.cluster.epochs((where.topic, where.partition) for where in partitions.values())
+        epochs = self.logs.cluster.epochs((where.topic, where.partition) for where in partitions.values())
         newest = {
             key: epochs[at] for key, where in partitions.items() if (at := (where.topic, where.partition)) in epochs
         }
@@ -273,7 +172,7 @@ class LiveSource:
             return newest, [], []
         from onefold.kafka.raw_log import RawLog
 
-        with RawLog(client_settings(self.lake.settings, self.connection)) as log:
+        with RawLog(client_settings(self.lake.settings, self.logs.connection)) as log:
             return newest, *cut_since(suspects, newest, log)
 
     def _mark(self, landed: Landed) -> None:
@@ -297,14 +196,27 @@ class LiveSource:
         """
         self._mark(landed)
         try:
-            ends: dict[tuple[str, int], int] = {}
-            for range_ in landed.ranges:
-                if range_.topic_partition.key in self._partitions:
-                    where = (range_.topic_partition.topic, range_.topic_partition.partition)
-                    ends[where] = max(range_.end, ends.get(where, 0))
-            self.cluster.commit_upwards(self.group, ends)
+            ends = unbroken_ends(landed_ranges(self.lake, self.dataset.source_id), self._first_wanted())
+            there = self.logs.partitions
+            places = {(there[key].topic, there[key].partition): end for key, end in ends.items()}
+            self.logs.cluster.commit_upwards(self.group, places)
         except (ClusterUnavailableError, ClusterRefusedError, ClientSettingsError, UnknownTopicError) as error:
             _LOG.warning("the offsets of group %s were not committed: %s", self.group, error)
+
+    def _first_wanted(self) -> dict[str, int]:
+        """The first offset of each log that the dataset wants: of its schedule's start, else where the log began."""
+        known, schedule = self.logs.look().starts, self.dataset.schedule
+        began = {key: known[key] for key in self.logs.partitions if key in known}
+        if schedule is None:
+            return began
+        at = in_utc(schedule.start)
+        first, ends = self.logs.cluster.first_at(self.logs.names, at), self.logs.stable_ends
+        wanted = {}
+        for key, start in began.items():
+            where = self.logs.partitions[key]
+            offset, _ = first.get((where.topic, where.partition), (ends.get(key, start), at))
+            wanted[key] = max(start, offset)
+        return wanted
 
     @property
     def group(self) -> str:
@@ -313,11 +225,11 @@ class LiveSource:
 
     def _still_there(self, ranges: list[OffsetRange]) -> tuple[list[OffsetRange], list[Hole]]:
         """The parts of ranges that the logs hold, and what is gone at their ends."""
-        starts, ends = self.log_starts(), self.cluster.ends(self._names)
+        starts, ends = self.logs.starts(), self.logs.cluster.ends(self.logs.names)
         readable, holes = [], []
         for range_ in ranges:
             where = range_.topic_partition
-            if where.key not in self._partitions:
+            if where.key not in self.logs.partitions:
                 holes.append(_hole(where, range_.start, range_.end, HoleKind.DELETED))
                 continue
             low = min(max(range_.start, starts[where.key]), range_.end)
@@ -337,7 +249,7 @@ class LiveSource:
         assert self.read is not None
         if not (ranges or earlier):
             return {}
-        client = java_settings(client_settings(self.lake.settings, self.connection))
+        client = java_settings(client_settings(self.lake.settings, self.logs.connection))
         try:
             return self.read(ranges, earlier, client, self.lake.storage.uri_of(prefix))
         except OnefoldError:
@@ -352,7 +264,9 @@ class LiveSource:
         """Name the first record whose timestamp is more than Spark's client can take."""
         for range_ in ranges:
             where = range_.topic_partition
-            if found := self.cluster.first_beyond((where.topic, where.partition), range_.start, range_.end, _LATEST):
+            if found := self.logs.cluster.first_beyond(
+                (where.topic, where.partition), range_.start, range_.end, _LATEST
+            ):
                 offset, stamp = found
                 raise UnreadableStampError(batch, str(Position(where.topic, where.partition, offset)), stamp)
 
@@ -380,18 +294,28 @@ class LiveSource:
 
         starts: dict[str, int] = {}
         with contextlib.suppress(ClusterUnavailableError, ClusterRefusedError):
-            starts = self.log_starts()
-        with RawLog(client_settings(self.lake.settings, self.connection)) as log:
-            return explain(missing, starts, log, self.cluster.cleanup_policy)
+            starts = self.logs.starts()
+        with RawLog(client_settings(self.lake.settings, self.logs.connection)) as log:
+            return explain(missing, starts, log, self.logs.cluster.cleanup_policy)
 
     def _check_there(self, batch: str, ranges: list[OffsetRange]) -> None:
         """Refuse what was read of a topic that is not the planned topic any more."""
-        if deleted := {range_.topic_partition.key for range_ in ranges} - set(self._look_up(missing_ok=True)):
+        if deleted := {range_.topic_partition.key for range_ in ranges} - set(self.logs.look_up(missing_ok=True)):
             raise LandingInterruptedError(batch, f"{', '.join(sorted(deleted))} was deleted while it was read")
 
     def _object(self, key: str, size: int) -> LandedObject:
         digest = self.lake.storage.digest(key)
         return LandedObject(name=key.rpartition("/")[2], key=key, size=size, sha256=digest)
+
+
+def _gone_notes(gone: list[str], ends: dict[str, int]) -> list[str]:
+    """A note on each partition that is not there any more; `ends` is up to where it was seen."""
+    return [
+        f"{was}: the topic is gone (deleted, or created again); "
+        f"what it may have held from offset {ends[key]} on was never read"
+        for key in gone
+        if (was := TopicPartition.of(key))
+    ]
 
 
 def _hole(where: TopicPartition, start: int, end: int, kind: HoleKind) -> Hole:

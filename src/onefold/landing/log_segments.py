@@ -236,7 +236,7 @@ class _SourceLog:
         return woken
 
     def _manifests(self) -> Iterator[Manifest]:
-        for info in self.lake.storage.list(f"sources/{self.dataset.source_id}/manifests/"):
+        for info in self.lake.storage.list(lake_keys.manifests(self.dataset.source_id)):
             manifest = self.lake.get(info.key, Manifest)
             if manifest and not manifest.replays:  # their objects are another landing's
                 yield manifest

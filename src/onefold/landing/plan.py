@@ -17,7 +17,7 @@ from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.manifest import Accepted, Forgets, Manifest, Replays
-from onefold.offsets import Range
+from onefold.offsets import Range, TopicPartition
 
 _RECORD = 1 << 10
 """Bytes that a record of a log is taken for, before anything was read of it."""
@@ -66,6 +66,12 @@ class _Plan(BaseModel):
     """What a batch id begins with where the plan has no interval"""
     source: str
     interval: Interval | None = None
+    gone: list[str] = Field(
+        default=[], description="TopicPartition.key of logs that are gone, and that no plan before has named"
+    )
+    held_back: dict[str, AwareDatetime] = Field(
+        default={}, description="Partitions with older records behind the interval's end, as `Cut.held_back` has them"
+    )
 
     @property
     def batch(self) -> str:
@@ -91,6 +97,11 @@ class _Plan(BaseModel):
     def topics(self) -> list[str]:
         """The live topics that it lands."""
         return []
+
+    @property
+    def of_topics(self) -> list[str]:
+        """The live topics whose records it is about."""
+        return self.topics
 
     @property
     def decides(self) -> dict[str, Any]:
@@ -170,13 +181,14 @@ class RangesPlan(_SourcePlan):
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits over the ranges."""
-        return _digest(as_json(self)["ranges"])
+        """Twelve hex digits over the ranges, and the logs that are gone."""
+        words = as_json(self)
+        return _digest([words["ranges"], self.gone] if self.gone else words["ranges"])
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to read."""
-        return all(range_.start >= range_.end for range_ in self.ranges)
+        """Whether there is nothing to read, and nothing to say of what is gone."""
+        return not self.gone and all(range_.start >= range_.end for range_ in self.ranges)
 
     @property
     def offsets(self) -> int:
@@ -190,8 +202,9 @@ class RangesPlan(_SourcePlan):
 
     @property
     def topics(self) -> list[str]:
-        """The topics of the ranges."""
-        return sorted({range_.topic_partition.topic for range_ in self.ranges})
+        """The topics of the ranges, and of logs that are gone."""
+        gone = {TopicPartition.of(key).topic for key in self.gone}
+        return sorted({range_.topic_partition.topic for range_ in self.ranges} | gone)
 
     @property
     def reads(self) -> dict[str, Any]:
@@ -266,6 +279,11 @@ class ReplayPlan(_DecidedPlan):
     def estimated_bytes(self) -> int:
         """Bytes of its records."""
         return self.records * _RECORD
+
+    @property
+    def of_topics(self) -> list[str]:
+        """The topics of its ranges."""
+        return sorted({range_.topic_partition.topic for range_ in self.ranges})
 
     @property
     def decides(self) -> dict[str, Any]:
@@ -430,6 +448,16 @@ def take_plan(lake: Lake, dataset: str, plan: Plan) -> None:
 def taken_plans(lake: Lake, dataset: str) -> list[Plan]:
     """The plans that a dataset has taken up, in that order; also those of a source that it does not read any more."""
     return [plan for _, plan in taken_since(lake, dataset)]
+
+
+def own_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
+    """The plans that a dataset has taken up and that its file still asks for: of topics, those that it names."""
+    return [plan for plan in taken_plans(lake, dataset.name) if dataset.source.has_topics(plan.of_topics)]
+
+
+def plans_of_other_topics(lake: Lake, dataset: Dataset) -> list[Plan]:
+    """The plans that a dataset has taken up, and of whose topics its file does not name all."""
+    return [plan for plan in taken_plans(lake, dataset.name) if not dataset.source.has_topics(plan.of_topics)]
 
 
 def taken_since(lake: Lake, dataset: str) -> list[tuple[datetime, Plan]]:

@@ -17,7 +17,7 @@ from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import Plan, taken_plans
+from onefold.landing.plan import Plan, own_plans
 from onefold.operations.launcher import Launcher, Say
 from onefold.operations.run import BatchRun, try_batch
 from onefold.publish.rolled_back import restore_decisions, rolled_back
@@ -34,15 +34,15 @@ class Rebuilt:
 
 
 def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
-    """Every plan of the dataset whose bytes are landed, in the order in which they were taken up; those of batches that
-    were rolled back are left out.
+    """Every plan of the dataset's topics whose bytes are landed, in the order in which they were taken up; those of
+    batches that were rolled back are left out.
 
     Raises:
         UsageError: some were landed with exact positions and some with inferred ones.
         LandingClearedError: the bytes of some are gone, by the landing's retention.
     """
     found, waiting = [], rolled_back(lake, dataset)
-    for plan in taken_plans(lake, dataset.name):
+    for plan in own_plans(lake, dataset):
         if plan.batch in waiting:
             continue
         manifest = lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)

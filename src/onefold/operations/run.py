@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,8 +14,8 @@ from onefold.faults import fault_point
 from onefold.generation import check_generation
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake, new_attempt
-from onefold.landing.land import land_batch
-from onefold.landing.plan import Plan, find_plan, taken_plans
+from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.plan import Interval, Plan, find_plan, own_plans
 from onefold.operations.launcher import Say
 from onefold.operations.stuck_batches import waits_for_a_person
 from onefold.publish import Published, StepLauncher, publish_batch
@@ -22,6 +23,7 @@ from onefold.publish.lease import lease
 from onefold.publish.publish import find_published
 from onefold.quality.suites import load_suite
 from onefold.report import report_batch
+from onefold.report.history import keep_history
 from onefold.upsert.commit_record import chain
 
 
@@ -53,13 +55,14 @@ def land_decided(lake: Lake, dataset: Dataset) -> None:
 
 
 def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:
-    """Plans that the dataset took up and landed, and that are neither published, nor red, nor rolled back.
+    """Plans of the dataset's topics that it took up and landed, and that are neither published, nor red, nor rolled
+    back.
 
     Their process ended before; or a person has decided since they were judged or rolled back.
     """
     table = find_state(lake, dataset)
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
-    plans = taken_plans(lake, dataset.name)
+    plans = own_plans(lake, dataset)
     return [
         plan
         for plan in plans
@@ -68,6 +71,49 @@ def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:
         and lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
         and not waits_for_a_person(lake, dataset, plan.batch)
     ]
+
+
+def plan_one(
+    lake: Lake,
+    dataset: Dataset,
+    interval: Interval | None,
+    export: str | None,
+    *,
+    run: str | None = None,
+    dry_run: bool = False,
+) -> Plan:
+    """`plan_batch`, and an interval without records is shown as complete: no report of a batch says so."""
+    plan = plan_batch(lake, dataset, interval, export, run=run, dry_run=dry_run)
+    if interval and plan.empty and not dry_run:
+        keep_history(lake, dataset)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a run has to do: batches that were begun before, new ones, and what kept others from being planned."""
+
+    begun: list[Plan]
+    new: list[Plan]
+    error: OnefoldError | None = None
+
+
+def plan_all(
+    lake: Lake, dataset: Dataset, intervals: Sequence[Interval | None], export: str | None, *, dry_run: bool
+) -> Planned:
+    """Plan intervals, an export, or everything new next to what was begun before.
+
+    What cannot be planned does not keep the others from being finished; it is raised where there are none.
+    """
+    begun = unfinished(lake, dataset) if not export and list(intervals) == [None] else []
+    new: list[Plan] = []
+    try:
+        new.extend(plan_one(lake, dataset, interval, export, dry_run=dry_run) for interval in intervals)
+    except OnefoldError as error:
+        if all(plan.empty for plan in (*begun, *new)):
+            raise
+        return Planned(begun, new, error)
+    return Planned(begun, new)
 
 
 def run_batch(

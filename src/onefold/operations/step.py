@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
-from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.land import land_batch
 from onefold.landing.plan import find_plan
 from onefold.operations.intervals import intervals_between
 from onefold.operations.job_size import all_small
+from onefold.operations.run import plan_one
 from onefold.publish import StepLauncher, publish_batch
 from onefold.publish.lease import lease
 from onefold.report import describe, report_batch
@@ -45,7 +46,7 @@ def one_step(
         intervals = intervals_between(dataset, start, end) if start or end else [None]
         if len(intervals) > 1:
             raise UsageError("a plan is of one interval (use `onefold run` for several)")
-        return plan_batch(lake, dataset, intervals[0], export)
+        return plan_one(lake, dataset, intervals[0], export)
     if batch is None:
         raise UsageError(f"step {name} needs --batch")
     if name == "land" and dataset.source.exports:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from onefold.dataset import Dataset, load_dataset
 from onefold.errors import InvalidDatasetError
 from onefold.generation import check_generation
 from onefold.lake import Lake
-from onefold.landing.land import land_batch, plan_batch
+from onefold.landing.land import land_batch
+from onefold.operations.run import plan_one
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
@@ -51,9 +52,7 @@ def dataset_dag(file: Path, settings: Settings) -> DAG:
         catchup=False,  # the past is a backfill
         max_active_runs=1,  # safe without, but runs of one table only wait for each other at publish
         tags={"onefold", dataset.apply.mode, dataset.target.namespace},
-        default_args=task_defaults(
-            settings, dataset.owner or "onefold", dataset.schedule.settle if dataset.schedule else timedelta(0)
-        ),
+        default_args=task_defaults(settings, dataset.owner or "onefold", dataset.schedule),
     ) as dag:
         of: dict[str, Any] = {"dataset": name, "batch": BATCH, "pool": settings.pool, "history": settings.spark_history}
         live = dataset.source.kafka  # it is read by Spark; export files are copied
@@ -105,7 +104,7 @@ def plan(name: str) -> str:
     dry_run = bool(params.get("dry_run"))
     run = context["dag_run"]
     named = f"{run.run_id} {run.run_after.isoformat()}"  # a run that was deleted may leave its name to another
-    planned = plan_batch(lake, dataset, interval_of(context), params.get("export"), run=named, dry_run=dry_run)
+    planned = plan_one(lake, dataset, interval_of(context), params.get("export"), run=named, dry_run=dry_run)
     if dry_run:
         print(f"{name}: would read {json.dumps(planned.preview)}")
         print(f"{name}: {AFTER_DRY_RUN}")

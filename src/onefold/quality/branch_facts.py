@@ -131,7 +131,7 @@ def gather_facts(
 ) -> BranchFacts:
     """Everything that the checks judge. `conflicts`: some, as `examples.examples_of` shows them."""
     manifest = manifest_of(lake, dataset, upserted.batch)
-    interval = find_plan(lake, dataset, upserted.batch).interval
+    plan = find_plan(lake, dataset, upserted.batch)
     held, oldest_held = held_rows(session, dataset, upserted.head) if dataset.apply.HOLDS else (None, None)
     filtered, first_filtered = filtered_newer(session, dataset, upserted)
     facts = BranchFacts(
@@ -140,7 +140,9 @@ def gather_facts(
         counts=counts,
         landed=0 if upserted.unreadable else count_landed(session, lake, dataset, manifest),
         bare=manifest.bare,
-        interval_end=interval.end if interval else None,
+        interval_end=plan.interval.end if plan.interval else None,
+        gone=plan.gone,
+        held_back=plan.held_back,
         judged=datetime.now(UTC),
         held=held,
         oldest_held=oldest_held,

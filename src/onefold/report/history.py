@@ -20,8 +20,9 @@ from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import Interval, is_decided
-from onefold.offsets import Present, Range, TopicPartition, minus
+from onefold.offsets import Coverage, Present, Range, TopicPartition, minus
 from onefold.quality.documents import CheckResult
+from onefold.report.complete import complete_through
 from onefold.report.status import Status
 from onefold.storage import ObjectInfo
 from onefold.upsert.commit_record import CommitRecord
@@ -141,6 +142,9 @@ class History(BaseModel):
     entries: list[Entry] = Field(default=[], description="By `at`, newest first")
     coverage: list[Strip] | None = Field(default=None, description="None: not known, or positions are inferred")
     objects: int = Field(default=0, description="Objects covered, where positions are inferred")
+    complete_through: AwareDatetime | None = Field(
+        default=None, description="Before this instant the table has everything; None: not known"
+    )
     written: AwareDatetime | None = Field(default=None, description="None: it was not kept, but gathered")
 
 
@@ -331,7 +335,8 @@ def _summary(bare: Entry, report: ReportSummary) -> Entry:
 def _history(lake: Lake, dataset: Dataset, entries: list[Entry], batches: int) -> History:
     levels = [level for level in (Level.POSITION, *dataset.narrow) if level != dataset.deciding]
     limit = dataset.quality.freshness
-    strips, objects = _coverage(lake, dataset)
+    coverage = _coverage(lake, dataset)
+    strips = _strips(coverage)
     return History(
         dataset=dataset.name,
         description=dataset.description,
@@ -343,25 +348,28 @@ def _history(lake: Lake, dataset: Dataset, entries: list[Entry], batches: int) -
         batches=batches,
         entries=entries,
         coverage=strips,
-        objects=objects,
+        objects=len(coverage.objects),
+        complete_through=complete_through(lake, dataset, coverage),
         written=datetime.now(UTC),
     )
 
 
-def _coverage(lake: Lake, dataset: Dataset) -> tuple[list[Strip] | None, int]:
+def _coverage(lake: Lake, dataset: Dataset) -> Coverage:
+    """What the table covers; nothing where that is not known."""
     table = find_state(lake, dataset)
     try:
         name = table.main.record if table else ROOT
     except ForeignCommitError:  # the gate says so; what the table covers is not known
-        return None, 0
+        return Coverage()
     record = None if name == ROOT else lake.get(lake_keys.record(dataset, name), CommitRecord)
-    if record is None:
-        return None, 0
-    coverage = record.coverage
+    return record.coverage if record else Coverage()
+
+
+def _strips(coverage: Coverage) -> list[Strip] | None:
     strips = [strip_of(key, offsets) for key, offsets in coverage.partitions.items() if offsets.covered]
     by_partition = {one.partition: TopicPartition.of(one.partition) for one in strips}
     strips.sort(key=lambda one: _order(by_partition[one.partition]))
-    return strips or None, len(coverage.objects)
+    return strips or None
 
 
 def _order(at: TopicPartition) -> tuple[str, str, int, int]:

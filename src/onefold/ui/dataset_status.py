@@ -106,25 +106,10 @@ class DatasetStatus:
         limit = self.history.freshness
         return limit is not None and self.age is not None and self.age > limit
 
-    @cached_property
+    @property
     def complete_through(self) -> datetime | None:
-        """The end of the unbroken run of published intervals, from the earliest interval that is known."""
-        known = sorted(
-            (batch.entry.interval.start, batch.entry.interval.end) for batch in self.batches if batch.entry.interval
-        )
-        good = sorted(
-            (batch.entry.interval.start, batch.entry.interval.end)
-            for batch in self.batches
-            if batch.state == "published" and batch.entry.interval
-        )
-        if not good or good[0][0] > known[0][0]:
-            return None
-        through = good[0][1]
-        for start, end in good:
-            if start > through:
-                break
-            through = max(through, end)
-        return through
+        """Before this instant the table has everything; None: not known, as of export files."""
+        return self.history.complete_through
 
     @cached_property
     def holes(self) -> dict[str, int]:

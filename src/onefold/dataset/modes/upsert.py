@@ -87,7 +87,8 @@ class Upsert(Apply):
                 )
         if self.version.parts == ["offset"]:
             kafka = dataset.source.kafka
-            if kafka and (len(kafka.topics) > 1 or kafka.topics[0].startswith("^")):
+            names = [*kafka.topics, *kafka.former_topics] if kafka else []
+            if len(names) > 1 or any(name.startswith("^") for name in names):
                 raise ValueError(
                     "apply.version.from: an offset orders the records of one topic partition, and there are several "
                     "topics; declare a version of the value, or [timestamp, offset], which trusts clocks"

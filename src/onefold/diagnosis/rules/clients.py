@@ -28,7 +28,6 @@ def open_transactions(facts: Facts) -> Iterator[Finding]:
     """Open transactions that hold the landing back, and those that no coordinator will end."""
     limits = [broker.config.span("transaction.max.timeout.ms") for broker in facts.brokers]
     longest = max((limit for limit in limits if limit is not None), default=LONGEST)
-    settle = facts.dataset.schedule.settle if facts.dataset.schedule else LONGEST
     activity = facts.cluster.activity if facts.cluster else Activity()
     for topic in facts.topics:
         for partition in topic.partitions:
@@ -52,7 +51,7 @@ def open_transactions(facts: Facts) -> Iterator[Finding]:
                 yield Finding("error", where, found, f"{why}; nothing behind it is landed.", action=mend)
                 continue
             why = "Nothing behind it is landed until it ends; its producer's transaction.timeout.ms ends it."
-            severity: Severity = "warning" if age is None or age > settle else "info"
+            severity: Severity = "warning" if age is None or age > ENDING else "info"
             yield Finding(severity, where, found, why, Change("transaction.timeout.ms", "60000", "or less"))
 
 

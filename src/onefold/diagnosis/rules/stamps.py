@@ -77,12 +77,16 @@ def late_records(facts: Facts) -> Iterator[Finding]:
             (partition.stamps.behind for partition in topic.partitions if partition.stamps), default=timedelta(0)
         )
         if behind > settle:
-            minutes = -(-behind // timedelta(minutes=1))
             yield Finding(
                 "info",
                 f"topic {topic.name}",
                 f"records up to {span_text(behind)} older than those before them, "
                 f"schedule.settle is {span_text(settle)}",
-                "Late records belong to the interval in which they arrive: none is lost, but intervals are incomplete.",
-                Change("schedule.settle", f"{minutes}m"),
+                "They come late, or a clock of those before them runs ahead: they belong to the interval in which "
+                "they arrive. None is lost, but intervals are incomplete, and waiting longer changes nothing.",
+                Change(
+                    "message.timestamp.type",
+                    "LogAppendTime",
+                    "or limit message.timestamp.after.max.ms",
+                ),
             )

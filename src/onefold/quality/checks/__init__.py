@@ -70,6 +70,8 @@ _ROWS = (
     ),
     Check("undamaged_segments", "damaged places in log segments", loss=True, measure=conservation.damaged_places),
     Check("nothing_lost", "offsets gone before they were landed", loss=True, measure=conservation.lost_offsets),
+    Check("topic_gone", "no topic is gone that had been read", loss=True, measure=conservation.topics_gone),
+    Check("held_back", "no older record waits behind the interval", severity=WARNING, measure=conservation.held_back),
     Check(
         "consistent_positions",
         "no position with two contents",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onefold.offsets import Range, meet, merged, size
+from onefold.offsets import Range, TopicPartition, meet, merged, size
 from onefold.quality.checks.check import BLOCKING, WARNING, Measurement, exactly
 from onefold.quality.checks.facts import BranchFacts
 from onefold.upsert.coverage import name_unexplained
@@ -64,6 +64,36 @@ def lost_offsets(facts: BranchFacts) -> Measurement:
     refused = facts.dataset.quality.loss == "refused"
     lost = sum(account.lost for account in facts.upserted.accounts)
     return Measurement(lost, 0, severity=BLOCKING if refused else WARNING)
+
+
+def topics_gone(facts: BranchFacts) -> Measurement | None:
+    """Partitions of live topics that are gone: what they held after they were seen last is not known."""
+    if facts.dataset.source.kafka is None:
+        return None
+    refused = facts.dataset.quality.loss == "refused"
+    return Measurement(
+        len(facts.gone),
+        0,
+        severity=BLOCKING if refused else WARNING,
+        first=[str(TopicPartition.of(key)) for key in facts.gone][:NAMED],
+        way_out="a topic was deleted, or created again. What it held when a run saw it last is landed, or counted as "
+        "gone before it was landed; what came after that, no one can know. Waive the check if that is all right: it is "
+        "not asked again",
+    )
+
+
+def held_back(facts: BranchFacts) -> Measurement | None:
+    """Partitions with records of the interval that an open transaction or a clock that runs ahead has held back."""
+    if facts.dataset.source.kafka is None or facts.interval_end is None:
+        return None
+    waiting = sorted(facts.held_back.items())
+    return Measurement(
+        len(waiting),
+        0,
+        first=[f"{TopicPartition.of(key)}: since {since:%Y-%m-%dT%H:%M:%SZ}" for key, since in waiting[:NAMED]],
+        way_out="the next interval has these records; until then the table is complete only up to the first of these "
+        "instants. An open transaction (onefold doctor names it) has to be ended, a clock that runs ahead corrected",
+    )
 
 
 def positions(facts: BranchFacts) -> Measurement:

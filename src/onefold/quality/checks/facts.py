@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -49,6 +49,10 @@ class BranchFacts:
     """Whether the batch only carries a decision out and has no records of its own."""
     interval_end: datetime | None
     """None: the batch is of no interval."""
+    gone: Sequence[str]
+    """Logs that are gone since the batch before, as TopicPartition.key."""
+    held_back: Mapping[str, datetime]
+    """Partitions with older records behind the interval's end, and when the oldest of them was written."""
     judged: datetime
     held: int | None
     """Records that wait in the table; None: the mode holds none."""
