@@ -196,6 +196,8 @@ def test_a_replica_that_is_whole_takes_the_damage_back(lake: Lake, things: Make,
     export.write(3, *B[1], replica="broker-1")
     first = land(lake, things())
     assert [(one.start, one.end) for one in first.damaged] == [(0, 2)]
+    [damage] = first.damage
+    assert (damage.topic_partition.key, damage.lost, damage.places) == (KEY, [(0, 2)], first.notes[:1])
     assert first.notes[0].startswith("broker-1/t-0/00000000000000000000.log: bytes 0 to 77: a damaged record batch")
     export.write(0, *A[1], replica="broker-2")
     assert land(lake, things()).damaged == []

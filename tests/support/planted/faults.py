@@ -49,6 +49,14 @@ def _is_killed_run() -> bool:
 # Laws
 
 
+def _search_what_is_torn(_: Any) -> Any:
+    return lambda scan, header: False
+
+
+def _name_no_damage(_: Any) -> Any:
+    return lambda index: []
+
+
 def _drop_updates(original: Any) -> Any:
     def judge(*args: Any, **more: Any) -> Any:
         from pyspark.sql import functions as F
@@ -527,6 +535,14 @@ FAULTS: dict[str, Fault] = {
     "rows follow the batches": Fault(
         "L1", "judge_by", "A record that beats the table's row does not replace it.",
         f"{LAWS}::test_L1_rows_are_a_function_of_the_set[append by business_key]", _drop_updates,
+    ),
+    "a value becomes records": Fault(
+        "L1", "Scan._end_here", "What a batch claims that is not written to its end is searched for other batches.",
+        "tests/unit/test_segment_scan.py::test_s1_a_forged_batch_in_a_torn_batch_is_only_a_value", _search_what_is_torn,
+    ),
+    "damage is a rejected record alone": Fault(
+        "L2", "log_segments._damaged_places", "A landing names no damaged place of its segments.",
+        "tests/unit/test_segment_landing.py::test_a_replica_that_is_whole_takes_the_damage_back", _name_no_damage,
     ),
     "a duplicate has no verdict": Fault(
         "L2", "append_verdicts", "Duplicates get no row in the verdict table.",
