@@ -58,20 +58,28 @@ def parquet(rows: int) -> bytes:
     return bytes(out.getvalue())
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "setting"),
-    [
-        ("o.json.gz", gzip.compress(b"\n" * 1_001), "max_object_records"),
-        ("o.json.gz", gzip.compress(b"x" * 100_001), "max_object_bytes"),
-        ("o.json", b"\n" * 1_001, "max_object_records"),
-        ("o.avro", claiming(10**18), "max_object_records"),
-        ("o.avro", avro("deflate", 60_000), "max_block_bytes"),
-        ("o.avro", avro("bzip2", 60_000), "max_block_bytes"),
-        ("o.avro", avro("xz", 60_000), "max_block_bytes"),
-        ("o.parquet", parquet(1_001), "max_object_records"),
-    ],
-)
-def test_s6_an_object_beyond_a_limit_is_refused_by_the_settings_name(name: str, data: bytes, setting: str) -> None:
+BEYOND: dict[str, tuple[str, bytes, str]] = {
+    "lines": ("o.json.gz", gzip.compress(b"\n" * 1_001), "max_object_records"),
+    "unpacked": ("o.json.gz", gzip.compress(b"x" * 100_001), "max_object_bytes"),
+    "plain lines": ("o.json", b"\n" * 1_001, "max_object_records"),
+    "claims": ("o.avro", claiming(10**18), "max_object_records"),
+    "deflate": ("o.avro", avro("deflate", 60_000), "max_block_bytes"),
+    "bzip2": ("o.avro", avro("bzip2", 60_000), "max_block_bytes"),
+    "xz": ("o.avro", avro("xz", 60_000), "max_block_bytes"),
+    "rows": ("o.parquet", parquet(1_001), "max_object_records"),
+}
+WITHIN: dict[str, tuple[str, bytes]] = {
+    "lines": ("o.json.gz", gzip.compress(b"1\n" * 1_000)),
+    "deflate": ("o.avro", avro("deflate", 40_000)),
+    "null": ("o.avro", avro("null", 90_000)),
+    "bzip2": ("o.avro", avro("bzip2", 40_000)),
+    "rows": ("o.parquet", parquet(1_000)),
+}
+
+
+@pytest.mark.parametrize("case", BEYOND)
+def test_s6_an_object_beyond_a_limit_is_refused_by_the_settings_name(case: str) -> None:
+    name, data, setting = BEYOND[case]
     with pytest.raises(FormatError, match=setting):
         values_of(name, memoryview(data), {}, FEW)
     assert setting in Settings.model_fields
@@ -80,17 +88,9 @@ def test_s6_an_object_beyond_a_limit_is_refused_by_the_settings_name(name: str, 
             keys_of(name, memoryview(data), FEW)
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("o.json.gz", gzip.compress(b"1\n" * 1_000)),
-        ("o.avro", avro("deflate", 40_000)),
-        ("o.avro", avro("null", 90_000)),
-        ("o.avro", avro("bzip2", 40_000)),
-        ("o.parquet", parquet(1_000)),
-    ],
-)
-def test_an_object_within_the_limits_is_read(name: str, data: bytes) -> None:
+@pytest.mark.parametrize("case", WITHIN)
+def test_an_object_within_the_limits_is_read(case: str) -> None:
+    name, data = WITHIN[case]
     count, values = values_of(name, memoryview(data), {}, FEW)
     assert count == len(list(values)) > 0
 
