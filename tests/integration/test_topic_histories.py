@@ -1,12 +1,11 @@
 """Drawn histories of a live topic on a real broker: whatever happens to it, each offset is landed once or is a hole.
 
 The model knows what producers were told (offset and id of each record, how each transaction ended) and where the logs
-began and ended; it asks nothing of Onefold. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn (a night: 500).
+began and ended; it asks nothing of Onefold. What any run has seen and is gone has to be named. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn (a night: 500).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import uuid
@@ -26,9 +25,12 @@ from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.dedup.documents import Staged, StagedPartition
+from onefold.errors import HeldBackError
 from onefold.lake import Lake
+from onefold.landing.cuts import cut_of
 from onefold.landing.incarnations import Incarnation
 from onefold.landing.live import LiveSource
+from onefold.landing.looks import newest_look
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Interval, RangesPlan
 from onefold.offsets import Coverage, Range, meet, merged, minus
@@ -102,7 +104,7 @@ class History(RuleBasedStateMachine):
         self.waiting: list[RangesPlan] = []
         self.intervals: set[int] = set()
         self.began: dict[str, int] = {}
-        self.known: dict[str, list[int]] = {}
+        self.seen: dict[str, int] = {}
         self.coverage = Coverage()
         self.landed: dict[tuple[str, int], str] = {}
         self.read: dict[str, list[Range]] = {}
@@ -242,8 +244,16 @@ class History(RuleBasedStateMachine):
             return
         interval = Interval(start=instants[number], end=instants[number + 1])
         source = LiveSource(self.t.lake, self.t.dataset())
-        first = source.plan(interval, dry_run=True) if dry else None
-        plan = self.t.plan(interval)
+        try:
+            first = source.plan(interval, dry_run=True) if dry else None
+            plan = self.t.plan(interval)
+        except HeldBackError:
+            assert self.transactions, "only an open transaction holds an interval back"
+            if not dry:
+                self._look()
+            return
+        if number not in self.intervals:
+            self._look()
         assert first is None or first.ranges == plan.ranges or number in self.intervals, "a dry run says what is read"
         assert self.t.plan(interval) == plan, "an interval keeps its plan"
         if number not in self.intervals:
@@ -251,26 +261,35 @@ class History(RuleBasedStateMachine):
             self._take(plan)
             self._check_beginnings(plan)
 
-    def _check_beginnings(self, plan: RangesPlan) -> None:
-        """A partition that a cut does not know begins where its log began when a cut first knew it, or its landing."""
-        cuts = lake_keys.cuts(plan.source)
-        stored = [json.loads(self.t.lake.storage.read(info.key) or b"") for info in self.t.lake.storage.list(cuts)]
-        for key in {key for cut in stored for key in cut["offsets"]} - set(self.began):
+    def _look(self) -> None:
+        """What a plan has just seen: where each log began when it was seen first, and where its stable part ended."""
+        look = newest_look(self.t.lake, self.t.dataset().source_id)
+        assert look
+        keys = {self._where(key): key for key in look.starts}
+        config = {"group.id": "looking", "isolation.level": "read_committed", "log_level": 0}
+        consumer = Consumer({"bootstrap.servers": self.servers} | config)
+        for partition, log in self._now.items():
+            key = keys[self.incarnation, partition]
             landed = (offset for at_, offset in self.landed if at_ == key)
-            self.began[key] = min([self.logs[self._where(key)].start, *landed])
+            self.began.setdefault(key, min([log.start, *landed]))
+            _, self.seen[key] = consumer.get_watermark_offsets(TopicPartition(self.name, partition), timeout=30)
+        consumer.close()
+
+    def _check_beginnings(self, plan: RangesPlan) -> None:
+        """A partition that a cut does not know begins where it began when it was seen first."""
         assert plan.interval
-        of = {datetime.fromisoformat(cut["instant"]): cut["offsets"] for cut in stored}
-        start, end = of[plan.interval.start], of[plan.interval.end]
-        for key, offset in end.items():
-            self.known.setdefault(key, []).append(offset)
+        start, end = (cut_of(self.t.lake, plan.source, at_) for at_ in (plan.interval.start, plan.interval.end))
+        assert start
+        assert end
         begun = {one.topic_partition.key: one.start for one in plan.ranges}
-        for key in set(end) - set(start):
-            assert begun.get(key, end[key]) == min(self.began[key], end[key])
+        for key in set(end.offsets) - set(start.offsets):
+            assert begun.get(key, end.offsets[key]) == min(self.began[key], end.offsets[key])
 
     @rule()
     def plan_and_land_everything_new(self) -> None:
         before = [plan for plan in self.plans if plan.interval or plan not in self.waiting]
         plan = self.t.plan()
+        self._look()
         self.notes += plan.notes
         for key, ranges in by_partition([plan]).items():
             taken = by_partition(before).get(key, [])
@@ -297,6 +316,7 @@ class History(RuleBasedStateMachine):
             source = LiveSource(self.t.lake, self.t.dataset(), self._write)
             source.land(plan, plan.batch, f"died-{attempt}")
         manifest = self.t.land(plan)
+        self._look()
         assert self.t.land(plan) == manifest
         self._check_landing(plan, manifest)
 
@@ -369,12 +389,11 @@ class History(RuleBasedStateMachine):
         for key, ranges in by_partition(self.plans).items():
             life, partition = self._where(key)
             log, covered = self.logs[life, partition], self.coverage.partitions[key]
-            first, end = merged(ranges)[0][0], merged(ranges)[-1][1]
-            if life == self.incarnation:
-                known = min([first, log.start, *self.known.get(key, [])])
-                assert merged(ranges) == [(known, log.end)], "nothing is left out from the first known offset on"
-            elif end < log.end:
+            end = log.end if life == self.incarnation else self.seen[key]
+            assert merged(ranges) == [(self.began[key], end)], "all that was seen, from the first offset on"
+            if life != self.incarnation:
                 assert any(f"{self.name}, partition {partition}: the topic" in one for one in self.notes)
+                assert [key in plan.gone for plan in self.plans].count(True) >= 1, "what is gone is named"
             assert covered.covered == merged(ranges)
             holes = [(start, end) for start, end, _ in covered.holes]
             assert not meet(covered.present, holes), "landed or a hole, never both"
