@@ -155,6 +155,43 @@ def test_compacted_records_are_told_and_not_where_nothing_says_that_a_topic_is_c
     )
 
 
+def test_where_a_tombstone_may_be_gone_the_landing_says_so_and_keeps_the_setting(topic: Callable[..., Topics]) -> None:
+    """Compacted holes are aged where what follows them, and an earlier landing, are older than the topic keeps a
+    tombstone. Nothing is aged where it keeps tombstones for longer."""
+    t = topic(
+        **{
+            "cleanup.policy": "compact",
+            "delete.retention.ms": "50",
+            "segment.ms": "1",
+            "min.cleanable.dirty.ratio": "0.0",
+            "min.compaction.lag.ms": "0",
+        }
+    )
+    client = Client(t)
+    client.send("ab")
+    first = t.land(t.plan(), read(t))
+    assert (first.aged, first.topics) == ([], {}), "nothing is missing, and nothing is asked"
+    begun = end_of(t)
+    client.send("aabb")
+    time.sleep(0.01)  # a segment is rolled by a record that comes later
+    client.send("w")
+    deadline = time.monotonic() + 60
+    while seen(t) & {begun, begun + 2}:
+        assert time.monotonic() < deadline, "the broker has not compacted the log"
+    time.sleep(0.1)  # longer than delete.retention.ms
+    plan = t.plan()
+    landed = LiveSource(t.lake, t.dataset(), read(t)).land(plan, plan.batch, "later")
+    missing = {offset for offset, kind in kinds(landed.holes).items() if kind == "compacted"}
+    assert missing >= {begun, begun + 2}
+    assert {offset for one in landed.aged for offset in range(one.start, one.end)} == missing
+    assert landed.topics == {t.names[0]: {"cleanup.policy": "compact", "delete.retention.ms": "50"}}
+    longer = ConfigEntry("delete.retention.ms", "86400000", incremental_operation=AlterConfigOpType.SET)
+    asked = ConfigResource(ConfigResource.Type.TOPIC, t.names[0], incremental_configs=[longer])
+    t.admin.incremental_alter_configs([asked])[asked].result(30)
+    again = LiveSource(t.lake, t.dataset(), read(t)).land(plan, plan.batch, "again")
+    assert (again.aged, again.topics[t.names[0]]["delete.retention.ms"]) == ([], "86400000")
+
+
 def test_a_thousand_markers_cost_a_few_fetches(topic: Callable[..., Topics], fetches: list[int]) -> None:
     t = topic()
     clients = [Client.in_transaction(t, linger_ms=0) for _ in range(4)]

@@ -45,7 +45,7 @@ class Batch:
         built = DefaultRecordBatchBuilder(2, self.codec, self.producer >= 0, self.producer, 0, 0, 1 << 30)
         for offset in self.held:
             value = b"\0" * 6 if self.marker else b"v" * (20 + self.pad)
-            built.append(offset - self.base, 1_000, self.marker, value, [])
+            built.append(offset - self.base, 1_000 + offset, self.marker, value, [])
         made = bytearray(built.build())
         words = list(HEADER.unpack_from(made))
         words[0], words[6] = self.base, self.end - self.base - 1
@@ -169,6 +169,15 @@ def test_each_missing_offset_is_what_was_written_there(
         patch.setattr(batches, "_MOST", most)
         found = classify(single(missing), log.fetch, lambda: "" if cleaned else CLEANED)
     assert by_offset(found) == expected
+    followed = [offset for start, end, _ in found.followed_by for offset in range(start, end)]
+    assert sorted(followed) == sorted(offset for offset, what in expected.items() if what == "compacted")
+
+
+def test_of_a_compacted_offset_it_is_known_how_old_what_follows_it_is() -> None:
+    """Offset 1 lies within a batch, 4 and 5 between two; a record's timestamp is 1,000 and its offset."""
+    log = Log([Batch(0, 3, [0, 2]), Batch(3, 4, [3]), Batch(6, 8, [6, 7])])
+    found = classify([(1, 2), (4, 6)], log.fetch, lambda: "")
+    assert found.followed_by == [(1, 2, 1_002), (4, 6, 1_007)]
 
 
 def marked(transactions: int, records: int, pad: int = 0) -> Log:

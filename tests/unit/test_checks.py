@@ -44,7 +44,8 @@ RELEASED = {
     "quarantine_complete", "nothing_forgotten_left", "unique_key_digest", "unique_key_columns", "key_not_null",
     "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
     "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "filtered_newer", "freshness",
-    "held_age", "held_records", "backwards_rate", "timestamp_ahead", "undamaged_segments",
+    "held_age", "held_records", "backwards_rate", "timestamp_ahead", "undamaged_segments", "coverage_gaps",
+    "compacted_deletes", "silent_partitions", "new_topics", "shared_keys",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -114,7 +115,8 @@ def test_a_sound_batch_passes_every_check_that_applies(dataset: MakeDataset) -> 
     assert {result.status for result in results.values()} == {"passed"}
     assert sorted(results) == sorted(
         ["unique_keys", "no_nulls", "no_regressions", "actions_applied", "row_count", "same_columns",
-         "quarantine_complete", "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions",
+         "quarantine_complete", "verdicts_given", "unexplained_offsets", "nothing_lost", "coverage_gaps",
+         "consistent_positions",
          "comparable_versions", "conflicts", "duplicate_rate", "rejected_rate"]
     )  # fmt: skip
 
@@ -175,6 +177,99 @@ def test_a_loss_before_landing_blocks_unless_it_is_tolerated(dataset: MakeDatase
     accounts = of_partition(explained={next(iter(LOST)): 4})
     result = find("nothing_lost", facts(dataset(quality={"loss": loss}), accounts=accounts))
     assert (result.status, result.observed, result.severity, result.waivable) == ("failed", "4", severity, True)
+
+
+def test_compacted_offsets_that_a_mode_needs_are_named_as_lost(dataset: MakeDataset) -> None:
+    accounts = of_partition(explained={"compacted": 6}, needed=[(3, 5)])
+    lost = find("nothing_lost", facts(dataset(), accounts=accounts))
+    assert (lost.status, lost.observed, lost.waivable) == ("failed", "2", True)
+    assert lost.first == ["t, partition 0: [3, 5) compacted"]
+    assert "mode append needs every record: raise the topic's min.compaction.lag.ms" in lost.way_out
+    assert "their rows are still live" in find("nothing_lost", facts(dataset(**UPSERT), accounts=accounts)).way_out
+    tolerated = find("nothing_lost", facts(dataset(quality={"loss": "tolerated"}), accounts=accounts))
+    assert (tolerated.status, tolerated.red) == ("failed", False)
+
+
+def gap(start: int, end: int, hours: float | None) -> dict[str, Any]:
+    """A gap; what comes after it is so many hours old at noon."""
+    later = None if hours is None else int((NOON - timedelta(hours=hours)).timestamp() * 1000)
+    return {"partition": "c/t/1/0", "start": start, "end": end, "later": later}
+
+
+@pytest.mark.parametrize(
+    ("limit", "gaps", "severity", "status"),
+    [
+        (None, [gap(3, 5, 900)], "warning", "failed"),
+        ("2h", [gap(3, 5, 1)], "warning", "failed"),
+        ("2h", [gap(3, 5, 3)], "blocking", "failed"),
+        ("2h", [gap(3, 5, 1), gap(9, 10, 3)], "blocking", "failed"),
+        ("2h", [gap(3, 5, None)], "warning", "failed"),
+        ("2h", [], "warning", "passed"),
+    ],
+)
+def test_a_gap_of_the_coverage_warns_and_blocks_once_what_follows_is_old(
+    dataset: MakeDataset, limit: str | None, gaps: list[dict[str, Any]], severity: str, status: str
+) -> None:
+    quality = {"max_gap_age": limit} if limit else {}
+    result = find("coverage_gaps", facts(dataset(quality=quality), gaps=gaps))
+    assert (result.severity, result.status, result.waivable) == (severity, status, True)
+    assert result.observed == str(sum(gap["end"] - gap["start"] for gap in gaps))
+    assert result.first[:1] == (["t, partition 0: [3, 5)"] if gaps else [])
+
+
+def test_a_decision_and_a_replay_bring_nothing_that_could_be_missing(dataset: MakeDataset) -> None:
+    found = {"gaps": [gap(3, 5, 1)], "silent": ["c/t/1/0"], "known_topics": ["t"], "added_topics": ["u"]}
+    checks = ("coverage_gaps", "silent_partitions", "new_topics")
+    for of in (facts(dataset(), bare=True, **found), facts(dataset(), replays="b0", **found)):
+        assert [apply_check(CHECKS[check], of) for check in checks] == [None] * 3
+    assert [find(check, facts(dataset(), **found)).observed for check in checks] == ["2", "1", "1"]
+
+
+def test_deletes_that_compaction_may_have_taken_warn_where_records_delete(dataset: MakeDataset) -> None:
+    accounts = of_partition(maybe_deletes=[(3, 4), (7, 9)])
+    result = find("compacted_deletes", facts(dataset(**UPSERT), accounts=accounts))
+    assert (result.severity, result.observed) == ("warning", "3")
+    assert result.first == ["t, partition 0: [3, 4)", "t, partition 0: [7, 9)"]
+    assert apply_check(CHECKS["compacted_deletes"], facts(dataset(**UPSERT), accounts=of_partition())) is None
+
+
+def test_partitions_that_fell_silent_are_named(dataset: MakeDataset) -> None:
+    result = find("silent_partitions", facts(dataset(), silent=["c/t/1/3", "c/u/2/0"]))
+    assert (result.severity, result.observed) == ("warning", "2")
+    assert result.first == ["t, partition 3", "u, partition 0"]
+    assert apply_check(CHECKS["silent_partitions"], facts(dataset())) is None
+
+
+def test_keys_that_two_topics_share_are_named(dataset: MakeDataset) -> None:
+    named = ['key {"id":"7"} of orders and users']
+    result = find("shared_keys", facts(dataset(**UPSERT), keys_of_topics=1, first_keys_of_topics=named))
+    assert (result.severity, result.observed, result.first) == ("warning", "1", named)
+    assert apply_check(CHECKS["shared_keys"], facts(dataset(**UPSERT))) is None
+
+
+PATTERN = {"source": {"kafka": {"topics": [r"^orders\..*"]}}}
+LISTED = {"source": {"kafka": {"topics": ["orders.a", "orders.b"]}}}
+
+
+@pytest.mark.parametrize(
+    ("file", "known", "added", "observed"),
+    [
+        ({}, ["orders.a"], ["users"], "1"),
+        (PATTERN, ["orders.a"], ["orders.b", "orders.c"], "2"),
+        ({}, ["orders.a"], [], "0"),
+        (LISTED, ["orders.a"], ["orders.b"], None),
+        ({}, [], ["orders.a"], None),
+    ],
+)
+def test_a_new_topic_is_red_and_both_topics_are_named(
+    dataset: MakeDataset, file: dict[str, Any], known: list[str], added: list[str], observed: str | None
+) -> None:
+    """Of an export, and of a pattern; a file that lists its topics says which belong to it."""
+    result = apply_check(CHECKS["new_topics"], facts(dataset(**file), known_topics=known, added_topics=added))
+    assert (result.observed if result else None) == observed
+    if result:
+        assert (result.red, result.waivable) == (bool(added), True)
+        assert result.first == [f"{topic} (the table has records of orders.a)" for topic in added]
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ DECIDES_NOTHING = {
     **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "record")},
     **{f"kafka/{name}.py": "explains offsets without records" for name in ("missing_offsets", "raw_log")},
     **{f"landing/{name}.py": "which bytes are judged, which are part of where staging lies" for name in (
-        "cuts", "earlier_landings", "exports", "holes", "incarnations", "land", "landed_ranges", "leader_epochs",
-        "live", "live_logs", "looks", "manifest", "places", "plan", "source",
+        "compaction", "cuts", "earlier_landings", "exports", "holes", "incarnations", "land", "landed_ranges",
+        "leader_epochs", "live", "live_logs", "looks", "manifest", "places", "plan", "source",
     )},
 }  # fmt: skip
 """What the step imports and the digest leaves out, and why."""

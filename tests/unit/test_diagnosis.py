@@ -32,6 +32,7 @@ from onefold.kafka.condition import (
     TransactionCondition,
 )
 from onefold.kafka.inspection import stamps_of
+from onefold.quality.documents import CheckResult
 from onefold.report.causes import Change
 from onefold.upsert.documents import Duplicates
 
@@ -132,6 +133,10 @@ EXPORT = {
     "source": {"exports": {"path": "x/", "layout": "kcat", "origin": {"cluster": "prod"}}},
     "schedule": None,
 }
+SILENT = CheckResult(
+    id="silent_partitions", title="partitions that fell silent", by="spark", severity="warning", status="failed",
+    observed="1", first=["t, partition 3"], way_out="look whether its producer stopped",
+)  # fmt: skip
 STALLED = replace(GOOD_PARTITION, stable=90, stalled_since=NOW - 2 * HOUR)
 OPENER = ProducerCondition("t", 0, id=7, epoch=2, newest=NOW, open_from=90)
 PLAIN, WITH_ID = RecordBatch("t", 0, 5, producer=-1), RecordBatch("t", 0, 6, producer=7, epoch=0)
@@ -567,6 +572,20 @@ FOUND: list[Row] = [
         "warning",
         "quality.loss=tolerated",
         "quality.loss=refused",
+    ),
+    (
+        "warnings_of_the_gate",
+        facts(landed=Landed(warned=(SILENT,))),
+        "warning",
+        "partitions that fell silent: 1 (t, partition 3)",
+        "look whether",
+    ),
+    (
+        "objects_left_out",
+        replace(facts(cluster=False, file=EXPORT), left_out=("1 object is left out: a.csv",)),
+        "warning",
+        "1 object is left out: a.csv",
+        "",
     ),
     (
         "added_partitions",

@@ -177,6 +177,22 @@ def test_only_objects_that_were_stable_for_settle_are_planned(lake: Lake, export
     assert names(plan_batch(lake, dataset("hasty"))) == ["old.jsonl", "young.jsonl"], "no schedule: no settling"
 
 
+def test_objects_that_are_left_out_are_named_with_the_reason(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    """Another ending, and what is younger than `settle`; not what other programs keep for themselves."""
+    settling = dataset(schedule={"cron": "0 * * * *", "start": MIDNIGHT, "settle": "10m"})
+    old, young = (datetime.now(UTC) - timedelta(minutes=minutes) for minutes in (11, 9))
+    for name in ("a.jsonl", "b.csv", "sub/c.txt", "sub/_SUCCESS", ".a.jsonl.crc"):
+        put(exports, name, at=old)
+    put(exports, "young.jsonl", at=young)
+    other = "2 objects are not named as layout kcat has them and left out: b.csv, sub/c.txt"
+    waits = "1 object is left for a later run, changed less than 10m ago (schedule.settle): young.jsonl"
+    assert plan_batch(lake, settling).notes == [other, waits]
+    assert plan_batch(lake, dataset("hasty")).notes == [other]
+    run(lake, settling)
+    assert plan_batch(lake, settling).notes == [other, waits], "also where nothing is new"
+    assert plan_batch(lake, settling, export=str(exports)).notes == [other], "--export takes all"
+
+
 def test_values_and_their_companions_are_planned_together_or_not_yet(
     lake: Lake, exports: Path, dataset: MakeDataset
 ) -> None:
@@ -264,7 +280,8 @@ def test_objects_that_cannot_be_read_under_their_names_are_told_and_the_rest_is_
     assert isinstance(plan, ObjectsPlan)
     assert names(plan) == ["a.jsonl", "good.jsonl"]
     assert plan.ignored == [r"odd\udcff.txt"]
-    [told] = plan.notes
+    told, other_names = plan.notes
+    assert other_names == r"1 object is not named as layout kcat has them and left out: odd\udcff.txt"
     for name, why in (
         (r"b\\c.jsonl", "holds? a backslash"),
         (r"odd\\udcff.jsonl", "not UTF-8"),

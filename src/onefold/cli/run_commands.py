@@ -163,6 +163,9 @@ def _run_again(
 def _run_and_tell(lake: Lake, dataset: Dataset, plans: list[Any], *, as_json: bool) -> None:
     """Run plans, list how each ended, and raise the first error."""
     ends = _run_all(lake, dataset, plans)
+    for end in ends:
+        for text in end.warnings:
+            note(f"{dataset.name}: batch {end.batch}: warning: {text}")
     if as_json:
         print_json([ended(end) for end in ends])
     else:

@@ -210,4 +210,7 @@ class Quality(Model):
         default="refused",
         description="Whether a batch may be published of which records were gone before they were landed",
     )
+    max_gap_age: Duration | None = Field(
+        default=None, description="How old the records after offsets that no batch has landed may be; older: red"
+    )
     suite: str | None = Field(default=None, pattern=r"^[\w.-]+\.ya?ml$", description="A file in expectations/")

@@ -10,6 +10,7 @@ from functools import cached_property
 from onefold.dataset import Dataset
 from onefold.diagnosis.schedule import longest_wait
 from onefold.kafka.condition import BrokerCondition, ClusterCondition, RecordBatch, TopicCondition, Where
+from onefold.quality.documents import CheckResult
 from onefold.report.causes import Explained, causes_of, untold
 from onefold.upsert.documents import Duplicates
 from onefold.vocabulary import Verdict
@@ -45,6 +46,8 @@ class Landed:
     """Of the topics as they are now: the first offset of each partition that is not landed yet."""
     partitions: Mapping[str, FirstPartitions] = field(default_factory=dict)
     """Of the topics as they are now, as far as it is known."""
+    warned: tuple[CheckResult, ...] = ()
+    """The checks of the newest published batch that failed and only warn."""
 
     @property
     def records(self) -> int:
@@ -72,6 +75,8 @@ class Facts:
     """The newest of the partitions that were looked at, in the order of each log."""
     batches_unseen: str = ""
     """Why there are not those of all partitions."""
+    left_out: tuple[str, ...] = ()
+    """Sentences about objects of an export that a run does not read now."""
 
     @property
     def topics(self) -> tuple[TopicCondition, ...]:

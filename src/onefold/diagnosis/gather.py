@@ -9,14 +9,17 @@ from datetime import UTC, datetime
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.diagnosis.facts import Facts, FirstPartitions, Landed
+from onefold.errors import OnefoldError
 from onefold.kafka.condition import ClusterCondition, NewestBatches, Where
 from onefold.kafka.connection import client_settings
 from onefold.lake import Lake
 from onefold.landing.cuts import cut_of
+from onefold.landing.exports import ExportSource
 from onefold.landing.incarnations import incarnation_of
 from onefold.landing.manifest import Manifest
-from onefold.landing.plan import RangesPlan, of_kind, taken_plans
+from onefold.landing.plan import RangesPlan, is_decided, of_kind, taken_plans
 from onefold.offsets import TopicPartition
+from onefold.quality.documents import CheckResult, GateResult
 from onefold.report.ledger import records_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Duplicates, Upserted
@@ -43,7 +46,18 @@ def gather(lake: Lake, dataset: Dataset, now: datetime | None = None) -> Facts:
         cluster,
         newest.batches if newest and (newest.batches or not newest.unseen) else None,
         newest.unseen if newest else "",
+        _left_out(lake, dataset),
     )
+
+
+def _left_out(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
+    """What a run would say now of objects that it does not read."""
+    if not dataset.source.exports:
+        return ()
+    try:
+        return tuple(ExportSource(lake, dataset).plan(None, dry_run=True).notes)
+    except OnefoldError as error:  # a run would end with it
+        return (str(error),)
 
 
 def _newest(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> NewestBatches | None:
@@ -86,7 +100,16 @@ def _landed(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> L
     numbers = _incarnations(lake, cluster) if cluster else {}
     until, ends = _reached(plans, numbers)
     first = _first_partitions(lake, [plan for plan, _ in plans], numbers)
-    return Landed(len(records), counts, tuple(_kinds(lake, dataset, records)), holes, until, ends, first)
+    kinds = tuple(_kinds(lake, dataset, records))
+    return Landed(len(records), counts, kinds, holes, until, ends, first, _warned(lake, dataset, records))
+
+
+def _warned(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> tuple[CheckResult, ...]:
+    """The checks of the newest published batch of new records that failed and only warn."""
+    newest = next((record for record in records if not is_decided(record.batch)), None)
+    key = lake_keys.attempt(dataset, newest.batch, newest.attempt, "gate") if newest else ""
+    gate = lake.get(key, GateResult) if newest else None
+    return tuple(check for check in gate.checks if check.warns) if gate else ()
 
 
 def _kinds(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> Iterator[Duplicates]:

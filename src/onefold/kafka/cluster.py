@@ -199,12 +199,22 @@ class Cluster:
             ClusterRefusedError: the user lacks DESCRIBE_CONFIGS on the topic.
             ClusterUnavailableError: the brokers do not answer, or have no such setting.
         """
+        settings = self.topic_settings(topic)
+        if "cleanup.policy" not in settings:
+            raise ClusterUnavailableError(self.connection, self.settings[SERVERS], "the brokers tell no cleanup.policy")
+        return settings["cleanup.policy"]
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """The settings of a topic as they are now, by name.
+
+        Raises:
+            ClusterRefusedError: the user lacks DESCRIBE_CONFIGS on the topic.
+            ClusterUnavailableError: the brokers do not answer.
+        """
         asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
         with self._asking(topic):
             config = self._answer(self._admin.describe_configs([asked], request_timeout=SECONDS)[asked])
-        if "cleanup.policy" not in config:
-            raise ClusterUnavailableError(self.connection, self.settings[SERVERS], "the brokers tell no cleanup.policy")
-        return str(config["cleanup.policy"].value)
+        return {name: str(entry.value) for name, entry in config.items() if entry.value is not None}
 
     def records(self, where: Partition, start: int, end: int) -> Iterator[Record]:
         """The committed records of `[start, end)`, in their order: to look at some, not to land them."""

@@ -31,6 +31,14 @@ class Found:
     """The log holds a committed record there, which the read did not give."""
     unknown: dict[str, list[Range]] = field(default_factory=dict)
     """By the reason why there is no evidence."""
+    followed_by: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of compacted offsets `(start, end)` the newest timestamp, milliseconds since 1970, of the batch that spans or
+    follows them"""
+
+    def compact(self, ranges: list[Range], followed_by: int) -> None:
+        """Call offsets compacted."""
+        self.call(ranges, HoleKind.COMPACTED)
+        self.followed_by += [(start, end, followed_by) for start, end in ranges]
 
     def call(self, ranges: list[Range], kind: HoleKind) -> None:
         """Give offsets a kind."""
@@ -91,7 +99,7 @@ def _walk(answer: Answer, left: deque[Range], found: Found, not_cleaned: Callabl
             if left and left[0][0] < batch.base_offset:
                 reason = not_cleaned()
                 skipped = _take(left, batch.base_offset)
-                found.leave(skipped, reason) if reason else found.call(skipped, HoleKind.COMPACTED)
+                found.leave(skipped, reason) if reason else found.compact(skipped, batch.max_timestamp)
             holds_missing = bool(left) and left[0][0] < batch.next_offset
             if holds_missing or batch.is_control_batch:  # the others are never opened
                 _check(batch)
@@ -114,7 +122,7 @@ def _settle(batch: Any, is_aborted: bool, left: deque[Range], found: Found) -> N
     held = _held(batch)
     missing = _take(left, batch.next_offset)
     found.lost += meet(missing, held)
-    found.call(minus(missing, held), HoleKind.COMPACTED)
+    found.compact(minus(missing, held), batch.max_timestamp)
 
 
 def _held(batch: Any) -> list[Range]:

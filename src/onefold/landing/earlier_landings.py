@@ -101,6 +101,15 @@ def undated(lake: Lake, source: str, below: list[OffsetRange]) -> dict[str, int]
     return found
 
 
+def landed_before(lake: Lake, source: str, instant: datetime) -> Iterator[Manifest]:
+    """The landings of a source that ended before an instant, the oldest first; also those whose bytes were cleared."""
+    infos = [info for info in lake.storage.list(f"sources/{source}/manifests/") if info.modified < instant]
+    for info in sorted(infos, key=lambda info: (info.modified, info.key)):
+        manifest = lake.get(info.key, Manifest)
+        if manifest and not manifest.replays:
+            yield manifest
+
+
 def _first(manifest: Manifest, of: OffsetRange) -> int | None:
     """The first offset of a range that a landing holds."""
     held = meet([(of.start, of.end)], _landed(manifest, of.topic_partition))

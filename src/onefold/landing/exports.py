@@ -10,6 +10,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.layouts import LAYOUTS, Role
 from onefold.errors import ExportChangedError, NothingToReadError
+from onefold.instants import span_text
 from onefold.lake import Lake
 from onefold.landing.log_segments import land_segments
 from onefold.landing.manifest import LandedObject
@@ -52,15 +53,18 @@ class ExportSource:
         alone = sorted(info.key for info, _ in wanted if layout.group_of(info.key) not in whole)
         wanted = [(info, role) for info, role in wanted if layout.group_of(info.key) in whole]
         notes += self._without_values(alone)
+        others = self._not_of_the_layout(listed)
         if not wanted:
             problem = f"no objects of layout {layout.name}" if listed else "does not exist or is empty"
-            problem = notes[0] if notes else problem
+            problem = notes[0] if notes else ": ".join([problem, *others])
             raise NothingToReadError(self.dataset.name, self.store.uri, problem)
+        notes += others
         if not self.folder and not everything:
             # What is read together is planned together: values that were landed without companions are landed again.
             planned, settled = self._planned(), self._settled()
             young = {layout.group_of(info.key) for info, _ in wanted if info.modified > settled}
             new = {layout.group_of(info.key) for info, role in wanted if self._pin(info, role) not in planned}
+            notes += self._unsettled([info.key for info, _ in wanted if layout.group_of(info.key) in new & young])
             wanted = [(info, role) for info, role in wanted if layout.group_of(info.key) in new - young]
         check_objects(self.lake.settings, self.store.folder, (info.key for info, _ in wanted))
         return ObjectsPlan(
@@ -82,13 +86,29 @@ class ExportSource:
         advice = "Bring them under sound names: the next run reads them"
         return [f"objects that cannot be read are left out: {named}{more}. {advice}"]
 
+    def _not_of_the_layout(self, listed: list[ObjectInfo]) -> list[str]:
+        """That objects are not read because of their names. Names that begin with a dot or an underscore are those of
+        other programs' own objects, such as _SUCCESS."""
+        others = [info.shown for info in listed if self.layout.is_ignored(info.key)]
+        others = sorted(name for name in others if not name.rsplit("/", 1)[-1].startswith((".", "_")))
+        if not others:
+            return []
+        return [f"{_counted(others)} not named as layout {self.layout.name} has them and left out: {_first(others)}"]
+
+    def _unsettled(self, young: list[str]) -> list[str]:
+        """That objects wait until they have been unchanged for `settle`."""
+        if not young:
+            return []
+        settle = self.dataset.schedule.settle if self.dataset.schedule else timedelta(0)
+        since = f"changed less than {span_text(settle)} ago (schedule.settle)"
+        return [f"{_counted(young)} left for a later run, {since}: {_first(sorted(young))}"]
+
     @staticmethod
     def _without_values(alone: list[str]) -> list[str]:
         """That companions wait for what they belong to."""
         if not alone:
             return []
-        more = f" and {len(alone) - _NAMED} more" if len(alone) > _NAMED else ""
-        named = f"{', '.join(alone[:_NAMED])}{more}"
+        named = _first(alone)
         return [f"keys or headers whose values are not there are left out: {named}. A run reads them with their values"]
 
     def newest(self, count: int) -> ObjectsPlan:
@@ -164,3 +184,13 @@ class ExportSource:
     def _settled(self) -> datetime:
         settle = self.dataset.schedule.settle if self.dataset.schedule else timedelta(0)
         return datetime.now(UTC) - settle
+
+
+def _counted(names: list[str]) -> str:
+    return "1 object is" if len(names) == 1 else f"{len(names)} objects are"
+
+
+def _first(names: list[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from onefold.errors import OnefoldError
 from onefold.jvm_errors import cause_of
+from onefold.landing.compaction import CompactedHole
 from onefold.landing.cuts import OffsetRange
 from onefold.landing.earlier_landings import EarlierLanding
 from onefold.landing.manifest import Hole
@@ -43,10 +44,13 @@ class Explained:
     """The log holds committed records there."""
     unknown: dict[str, list[OffsetRange]] = field(default_factory=dict)
     """By reason; they are holes of the kind `log_gap` as well."""
+    compacted: list[CompactedHole] = field(default_factory=list)
+    """Those that the cleaner took; they are `holes`, too."""
 
     def take(self, where: TopicPartition, found: Found) -> None:
         """Add what was found in one partition."""
         self.holes += [_hole(where, *range_) for range_ in found.holes]
+        self.compacted += [CompactedHole(where, *hole) for hole in found.followed_by]
         self.lose(where, merged(found.lost))
         for reason, ranges in found.unknown.items():
             self.leave(where, merged(ranges), reason)
@@ -66,6 +70,7 @@ class Explained:
         """Add what was found of other offsets."""
         self.holes += other.holes
         self.lost += other.lost
+        self.compacted += other.compacted
         for reason, ranges in other.unknown.items():
             self.unknown.setdefault(reason, []).extend(ranges)
 

@@ -118,6 +118,8 @@ def manifest_for(dataset: Dataset, plan: Plan, attempt: str, landed: Landed) -> 
         damaged=landed.damaged,
         damage=landed.damage,
         replaced=landed.replaced,
+        topics=landed.topics,
+        aged=landed.aged,
         notes=landed.notes,
     )
 

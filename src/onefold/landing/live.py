@@ -23,6 +23,7 @@ from onefold.instants import in_utc
 from onefold.jvm_errors import cause_of
 from onefold.kafka.connection import client_settings, java_settings
 from onefold.lake import Lake
+from onefold.landing.compaction import TopicSettings, maybe_deletes, taken_over
 from onefold.landing.cuts import OffsetRange, cut_at, ranges_between
 from onefold.landing.earlier_landings import EarlierLanding, find_earlier_landings
 from onefold.landing.holes import Explained, Missing, counted, explain, explain_earlier_landings, missing_of
@@ -49,6 +50,7 @@ class LiveSource:
     def __init__(self, lake: Lake, dataset: Dataset, read: Read | None = None) -> None:
         self.lake, self.dataset, self.read = lake, dataset, read
         self.logs = LiveLogs(lake, dataset)
+        self._topics = TopicSettings(self._settings_of)
 
     # Plan.
 
@@ -148,12 +150,15 @@ class LiveSource:
                 self._check_there(batch, readable)
         objects = [self._object(info.key, info.size) for info in self.lake.storage.list(prefix) if _is_data(info.key)]
         epochs, gone_since, notes = self._cut_logs(readable)
+        aged = self._aged(holes, explained)
         return Landed(
             objects,
             plan.ranges,
             in_order(holes + explained.holes),
             replaced=gone_since,
             epochs=epochs,
+            topics=self._topics.read,
+            aged=aged,
             notes=explained.notes + notes,
         )
 
@@ -174,6 +179,16 @@ class LiveSource:
 
         with RawLog(client_settings(self.lake.settings, self.logs.connection)) as log:
             return newest, *cut_since(suspects, newest, log)
+
+    def _settings_of(self, topic: str) -> dict[str, str]:
+        return self.logs.cluster.topic_settings(topic)
+
+    def _aged(self, taken: list[Hole], explained: Explained) -> list[OffsetRange]:
+        """The compacted offsets where a tombstone may have been removed: by the log, and by the landings that were read
+        in its place (`taken`)."""
+        lake, source = self.lake, self.dataset.source_id
+        by_the_log = maybe_deletes(lake, source, explained.compacted, self._topics.tombstone_retention)
+        return by_the_log + taken_over(lake, source, taken)
 
     def _mark(self, landed: Landed) -> None:
         """Remember under which leader epochs the logs were read."""

@@ -138,6 +138,13 @@ class Manifest(BaseModel):
     replaced: list[OffsetRange] = Field(
         default=[], description="Landed before, and gone from a log that was cut: other records have these offsets now"
     )
+    topics: dict[str, dict[str, str]] = Field(
+        default={}, description="Settings of topics that it read to tell what holes are, by topic"
+    )
+    aged: list[OffsetRange] = Field(
+        default=[],
+        description="Compacted offsets where a tombstone may have been removed, and which an earlier landing is behind",
+    )
     notes: list[str] = Field(
         default=[], description="What landing saw: offsets without evidence, damage, records woken, records left open"
     )

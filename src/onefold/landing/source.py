@@ -31,6 +31,10 @@ class Landed:
     """Offsets that earlier landings hold and other records have now"""
     epochs: dict[str, int] = field(default_factory=dict)
     """The newest leader epoch of each log, by TopicPartition.key"""
+    topics: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Settings of topics that were read to tell what holes are"""
+    aged: list[OffsetRange] = field(default_factory=list)
+    """Compacted offsets where a tombstone may have been removed"""
     notes: list[str] = field(default_factory=list)
 
 

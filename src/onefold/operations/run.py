@@ -21,6 +21,7 @@ from onefold.operations.stuck_batches import waits_for_a_person
 from onefold.publish import Published, StepLauncher, publish_batch
 from onefold.publish.lease import lease
 from onefold.publish.publish import find_published
+from onefold.quality.documents import GateResult
 from onefold.quality.suites import load_suite
 from onefold.report import report_batch
 from onefold.report.history import keep_history
@@ -36,6 +37,8 @@ class BatchRun:
     red: GateRedError | None
     report: str
     failed: OneBatchError | None = None
+    warnings: tuple[str, ...] = ()
+    """What its gate found and only warns of, as sentences."""
 
     @property
     def error(self) -> OnefoldError | None:
@@ -157,7 +160,10 @@ def run_batch(
     except GateRedError as red:
         return BatchRun(batch, None, red, report_batch(lake, dataset, batch))
     fault_point("after_publish")
-    return BatchRun(batch, published, None, report_batch(lake, dataset, batch))
+    gate = lake.get(lake_keys.attempt(dataset, batch, published.attempt, "gate"), GateResult)
+    return BatchRun(
+        batch, published, None, report_batch(lake, dataset, batch), warnings=gate.warnings() if gate else ()
+    )
 
 
 def try_batch(

@@ -26,6 +26,7 @@ from onefold.quality.checks.freshness import ahead
 from onefold.quality.checks.held import limit_exceeded
 from onefold.quality.checks.rates import backwards_rate
 from onefold.quality.examples import EXAMPLES
+from onefold.quality.shared_keys import shared_keys
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
 from onefold.spark.flat_structs import read_flat
@@ -134,6 +135,7 @@ def gather_facts(
     plan = find_plan(lake, dataset, upserted.batch)
     held, oldest_held = held_rows(session, dataset, upserted.head) if dataset.apply.HOLDS else (None, None)
     filtered, first_filtered = filtered_newer(session, dataset, upserted)
+    shared, first_shared = shared_keys(session, dataset, upserted)
     facts = BranchFacts(
         dataset=dataset,
         upserted=upserted,
@@ -154,6 +156,8 @@ def gather_facts(
         ahead=(),
         damage=manifest.damage,
         conflicts=conflicts,
+        keys_of_topics=shared,
+        first_keys_of_topics=first_shared,
     )
     if limit_exceeded(facts):
         facts = replace(facts, first_held=first_held(session, dataset, upserted.head, dataset.row_key_columns))

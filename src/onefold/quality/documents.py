@@ -53,6 +53,11 @@ class CheckResult(BaseModel):
         return self.status == "errored" or (self.status == "failed" and self.severity == BLOCKING and not self.waived)
 
     @property
+    def warns(self) -> bool:
+        """Whether it failed and stops nothing, by its severity and not by a decision."""
+        return self.status == "failed" and not self.red and not self.waived
+
+    @property
     def value(self) -> str:
         """What it found, as a waiver names it."""
         return self.observed or self.detail
@@ -120,6 +125,10 @@ class GateResult(BaseModel):
     def failures(self) -> tuple[str, ...]:
         """The red checks as short sentences."""
         return tuple(_sentence(check) for check in self.checks if check.red)
+
+    def warnings(self) -> tuple[str, ...]:
+        """The checks that failed and stop nothing, as short sentences; not those that were waived."""
+        return tuple(_sentence(check) for check in self.checks if check.warns)
 
     def error(self, dataset: str, report: str) -> GateRedError:
         """What a red gate raises; `report`: where the batch's report lies."""

@@ -32,6 +32,7 @@ from onefold.tables import staging as C
 from onefold.tables.names import verdict_table
 from onefold.upsert.actions import write_actions
 from onefold.upsert.commit_record import CommitRecord
+from onefold.upsert.completeness import fallen_silent, gaps_of, stamp_runs, taken_partitions, topics_of
 from onefold.upsert.counts import ActionCounts, count_actions
 from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
 from onefold.upsert.decisions_in_force import Obeyed, cover
@@ -194,6 +195,7 @@ def count(at: Attempt, actions: str) -> Upserted:
         findings=len(reused) + counts.findings,
         reused=reused[:SHOWN],
         newest=None if obeyed.skips else counts.newest,
+        newest_of={} if obeyed.skips else counts.newest_of,
         unreadable=staged.unreadable,
         decided=obeyed.decided,
         accepted=[*accepted, *([manifest.accepts] if manifest.accepts else [])],
@@ -212,6 +214,19 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
     document with the accounts. `staged`: with what its nulls cover."""
     own, accounts = account_for(at.dataset, staged, at.manifest, at.before)
     own, skipped = cover(own, at.before, staged.batch, at.obeyed)
+    coverage = at.before.with_(own)
+    stamps = stamp_runs(coverage, at.record.run_stamps if at.record else {}, upserted.newest_of)
+    seen = at.record.seen_partitions if at.record else []
+    taken = [] if upserted.replays else taken_partitions(upserted.partitions)
+    upserted = upserted.model_copy(
+        update={
+            "accounts": accounts,
+            "gaps": gaps_of(coverage, stamps),
+            "silent": fallen_silent(seen, taken),
+            "added_topics": sorted(topics_of(taken) - topics_of(seen)),
+            "known_topics": sorted(topics_of(seen)),
+        }
+    )
     highest, left_out = highest_after(staged.producers, at.seen)
     made = CommitRecord.of(
         upserted,
@@ -221,7 +236,9 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
         generation=at.dataset.generation,
         shape=at.dataset.shape,
         interval=find_plan(at.lake, at.dataset, upserted.batch).interval,
-        coverage=at.before.with_(own),
+        coverage=coverage,
+        run_stamps=stamps,
+        seen=sorted({*seen, *taken}),
         highest=highest,
         left_out=left_out + (at.record.left_out if at.record else 0),
         decision=at.obeyed.decision,
@@ -229,4 +246,4 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
         written=datetime.now(UTC),
     )
     at.lake.put_first(lake_keys.record(at.dataset, at.name), made)
-    return upserted.model_copy(update={"accounts": accounts})
+    return upserted

@@ -22,6 +22,7 @@ from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import Interval
 from onefold.offsets import Coverage
+from onefold.upsert.completeness import RunStamps
 from onefold.upsert.documents import Attempted, Highest, Upserted
 
 
@@ -39,6 +40,13 @@ class CommitRecord(Attempted):
     left_out: int = Field(
         default=0, description="Sessions so far that are not in `highest`, for more came than are kept"
     )
+    run_stamps: RunStamps = Field(
+        default={},
+        description="By TopicPartition.key and first offset of each unbroken run: when the batch was stamped",
+    )
+    seen: list[str] | None = Field(
+        default=None, description="Partitions (TopicPartition.key) of which the table took records; None: not noted"
+    )
     decision: Standing | None = Field(default=None, description="Of a person: why it is published")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
     written: datetime
@@ -47,6 +55,14 @@ class CommitRecord(Attempted):
     def of(cls, upserted: Upserted, **more: Any) -> CommitRecord:
         """The record of an attempt; `more` are the fields that only a record has."""
         return cls(**{name: getattr(upserted, name) for name in Attempted.model_fields}, **more)
+
+    @property
+    def seen_partitions(self) -> list[str]:
+        """The partitions, by TopicPartition.key, of which the table has taken records; of records of earlier releases
+        those that are covered."""
+        if self.seen is not None:
+            return self.seen
+        return sorted(key for key, offsets in self.coverage.partitions.items() if offsets.present)
 
     def by_verdict(self) -> dict[str, int]:
         """Records by verdict."""

@@ -12,6 +12,7 @@ from onefold.offsets import TopicPartition
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables.names import CATALOG
+from onefold.upsert.completeness import UNREADABLE
 from onefold.vocabulary import Reason, Scope, Verdict
 
 
@@ -24,14 +25,12 @@ class ActionCounts:
     covered: int
     changes: dict[str, int]
     newest: int | None
+    newest_of: dict[str, int]
+    """The same by TopicPartition.key"""
     buckets: list[int]
     findings: int
     woken: int
     refused_deletes: int
-
-
-NOWHERE = "unreadable"
-"""In place of a partition: lines of an export that say none."""
 
 
 def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
@@ -59,17 +58,22 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     for row in sorted(rows, key=lambda row: [str(one) for one in row]):
         if row[C.VERDICT]:  # a row that only goes has none
             place = {name: row[name] for name in TopicPartition.model_fields}
-            where = TopicPartition(**place).key if row["topic"] is not None else NOWHERE
+            where = TopicPartition(**place).key if row["topic"] is not None else UNREADABLE
             for counts in (verdicts, partitions.setdefault(where, {})):
                 reasons = counts.setdefault(row[C.VERDICT], {})
                 reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
         covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == Verdict.DUPLICATE else 0
         if row[U.ACTION]:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
+    newest_of: dict[str, int] = {}
+    for row in rows:
+        if row["topic"] is not None and row.newest is not None and row.newest >= 0:
+            key = TopicPartition(**{name: row[name] for name in TopicPartition.model_fields}).key
+            newest_of[key] = max(row.newest, newest_of.get(key, 0))
     latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
     buckets = sorted({bucket for row in rows for bucket in row.buckets})
     findings, woken, deletes = (sum(row[name] for row in rows) for name in ("findings", "woken", "refused_deletes"))
-    return ActionCounts(verdicts, partitions, covered, changes, latest, buckets, findings, woken, deletes)
+    return ActionCounts(verdicts, partitions, covered, changes, latest, newest_of, buckets, findings, woken, deletes)
 
 
 def refused_delete(dataset: Dataset) -> Column:

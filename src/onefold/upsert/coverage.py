@@ -29,12 +29,20 @@ class PartitionAccount(BaseModel):
     undecided: int = Field(default=0, description="Of transactions that were open: not covered, in `distinct`")
     explained: dict[str, int] = Field(description="Missing offsets by what explains them")
     unexplained: list[Range]
+    needed: list[Range] = Field(
+        default=[],
+        description="Compacted offsets whose records the rows may need: any where every record counts, else those of "
+        "deletes that may be gone",
+    )
+    maybe_deletes: list[Range] = Field(
+        default=[], description="Compacted offsets after some that an earlier batch covers: each may have been a delete"
+    )
     replaced: int = Field(default=0, description="Offsets below `start` that other records have since the log was cut")
 
     @property
     def lost(self) -> int:
         """Offsets whose records no one has read: gone before they were landed, or there since the log was cut."""
-        return self.replaced + sum(count for kind, count in self.explained.items() if kind in LOST)
+        return self.replaced + size(self.needed) + sum(count for kind, count in self.explained.items() if kind in LOST)
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -73,11 +81,47 @@ def account_for(
         holes = [hole for own, _ in parts for hole in own]
         uncovered = merged([*offsets.quarantined, *offsets.undecided])
         partitions[key] = Present(present=offsets.present, uncovered=uncovered).with_(Present(holes=holes))
-        own = [account for _, account in parts]
+        own = [
+            account.model_copy(update=_compacted(dataset, manifest, key, holes, offsets, before))
+            for holes, account in parts
+        ]
         own = [_whole(own)] if manifest.replays else own
         cut = size((one.start, one.end) for one in manifest.replaced if one.topic_partition.key == key)
         accounts += [own[0].model_copy(update={"replaced": cut}), *own[1:]]
     return Coverage(partitions=partitions), accounts
+
+
+def _compacted(
+    dataset: Dataset, manifest: Manifest, key: str, holes: list[Hole], offsets: StagedPartition, before: Coverage
+) -> dict[str, list[Range]]:
+    """Which compacted offsets of a batch may have held what the rows need, as fields of an account.
+
+    A tombstone is removed like any record, later. Where the table has older records of the partition, one of them may
+    be of a key that was deleted in between. Of a live log it is known how old its neighbours were (`Manifest.aged`).
+    """
+    earlier = before.partitions.get(key, Present())
+    compacted = minus(_of_kind(holes, HoleKind.COMPACTED), earlier.landed)
+    if dataset.apply.NEEDS_EVERY_RECORD:
+        return {"needed": compacted}
+    if dataset.apply.delete_when in (None, "never"):
+        return {}
+    if manifest.ranges:
+        aged = [(one.start, one.end) for one in manifest.aged if one.topic_partition.key == key]
+        by_tombstone = dataset.apply.delete_when == "tombstone"
+        return {"needed" if by_tombstone else "maybe_deletes": meet(compacted, aged)}
+    # Of an export nothing tells when it was made: holes of this batch after what the table has, and earlier holes after
+    # what this batch brings, in whichever order the two came.
+    brought = minus(offsets.present, earlier.landed)
+    known = minus(_of_kind(earlier.holes, HoleKind.COMPACTED), offsets.present)
+    suspects = [
+        *(hole for hole in compacted if earlier.landed and hole[0] > earlier.landed[0][0]),
+        *(hole for hole in known if brought and hole[0] > brought[0][0]),
+    ]
+    return {"maybe_deletes": merged(suspects)}
+
+
+def _of_kind(holes: list[Hole], kind: HoleKind) -> list[Range]:
+    return [(start, end) for start, end, name in holes if name == kind]
 
 
 def name_unexplained(accounts: list[PartitionAccount], most: int) -> list[str]:

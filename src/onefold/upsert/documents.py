@@ -11,6 +11,7 @@ from onefold.errors import StepMissingError
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
+from onefold.upsert.completeness import Gap
 from onefold.upsert.coverage import PartitionAccount
 
 
@@ -102,6 +103,13 @@ class Upserted(Attempted):
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
+    newest_of: dict[str, int] = Field(default={}, description="The same by TopicPartition.key")
+    gaps: list[Gap] = Field(default=[], description="Of the coverage with this batch")
+    silent: list[str] = Field(
+        default=[], description="Partitions (TopicPartition.key) that had records before, and none now while others do"
+    )
+    added_topics: list[str] = Field(default=[], description="Topics of which it brings the first records")
+    known_topics: list[str] = Field(default=[], description="Topics of which earlier batches brought records")
     decided: int = Field(default=0, description="Decisions on the batch that were on record")
     carried_out: dict[str, str] = Field(default={}, description="Of these, those whose keys' rows go with it")
 

@@ -147,6 +147,26 @@ def _accept_any_holes(original: Any) -> Any:
     return lambda dataset: None
 
 
+def _nothing_compacted_is_needed(original: Any) -> Any:
+    del original
+    return lambda *_args: {}
+
+
+def _no_gaps(original: Any) -> Any:
+    del original
+    return lambda *_args: []
+
+
+def _no_topic_is_new(original: Any) -> Any:
+    del original
+    return lambda _facts: None
+
+
+def _every_tombstone_stays(original: Any) -> Any:
+    del original
+    return lambda *_args: []
+
+
 # Checks
 
 
@@ -557,6 +577,25 @@ FAULTS: dict[str, Fault] = {
         "L2", "_check_holes", "No mode refuses `holes: compacted`.",
         "tests/unit/test_dataset_files.py::test_a_mode_that_needs_every_record_refuses_holes_of_compaction",
         _accept_any_holes,
+    ),
+    "what compaction took is never needed": Fault(
+        "L2", "coverage._compacted", "No compacted offset is a loss, or may have been a delete.",
+        "tests/unit/test_completeness.py::test_a_compacted_hole_of_a_live_topic_is_a_loss_where_the_rows_need_it",
+        _nothing_compacted_is_needed,
+    ),
+    "every tombstone stays in the log": Fault(
+        "L2", "compaction.maybe_deletes", "No tombstone is removed before it is landed.",
+        "tests/unit/test_completeness.py::test_a_tombstone_may_be_gone_where_its_neighbours_and_an_earlier_landing_are_old",
+        _every_tombstone_stays,
+    ),
+    "no offset is missing between batches": Fault(
+        "L2", "gaps_of", "The coverage has no gaps.",
+        "tests/unit/test_completeness.py::test_offsets_between_two_batches_are_a_gap_with_the_age_of_what_follows",
+        _no_gaps,
+    ),
+    "an export of another topic is folded": Fault(
+        "L6", "completeness.new_topics", "No topic is new to a table.",
+        "tests/unit/test_checks.py::test_a_new_topic_is_red_and_both_topics_are_named", _no_topic_is_new,
     ),
     "the gate does not ask for uniqueness": Fault(
         "L3", "judge_branch", "Every check of uniqueness passes.",

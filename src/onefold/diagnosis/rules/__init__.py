@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterable
 
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding
-from onefold.diagnosis.rules import brokers, clients, contract, loss, partitions, retention, stamps, topics
+from onefold.diagnosis.rules import (
+    brokers,
+    clients,
+    completeness,
+    contract,
+    loss,
+    partitions,
+    retention,
+    stamps,
+    topics,
+)
 
 Rule = Callable[[Facts], Iterable[Finding]]
 
@@ -35,6 +45,8 @@ RULES: tuple[Rule, ...] = (
     clients.restarted_producers,
     clients.raised_epochs,
     loss.duplicates,
+    completeness.warnings_of_the_gate,
+    completeness.objects_left_out,
     brokers.internal_topics,
     brokers.offsets_retention,
     brokers.producer_memory,

@@ -6,7 +6,7 @@ A new check is a function in the file of its family, and a row in `CHECKS`. A fa
 
 from __future__ import annotations
 
-from onefold.quality.checks import conservation, freshness, held, laws, rates
+from onefold.quality.checks import completeness, conservation, freshness, held, laws, rates
 from onefold.quality.checks.check import BLOCKING, WARNING, Check, Measurement, RowExpectation, figure
 from onefold.quality.checks.facts import BranchFacts, RowCounts
 
@@ -72,6 +72,21 @@ _ROWS = (
     Check("nothing_lost", "offsets gone before they were landed", loss=True, measure=conservation.lost_offsets),
     Check("topic_gone", "no topic is gone that had been read", loss=True, measure=conservation.topics_gone),
     Check("held_back", "no older record waits behind the interval", severity=WARNING, measure=conservation.held_back),
+    Check("coverage_gaps", "offsets that no batch has landed, between others", measure=completeness.gaps),
+    Check(
+        "compacted_deletes",
+        "compacted offsets that may have been deletes",
+        severity=WARNING,
+        measure=completeness.maybe_deletes,
+    ),
+    Check(
+        "silent_partitions",
+        "partitions that fell silent",
+        severity=WARNING,
+        measure=completeness.silent_partitions,
+    ),
+    Check("shared_keys", "keys that two topics share", severity=WARNING, measure=completeness.shared_keys),
+    Check("new_topics", "topics that are new to the table", measure=completeness.new_topics),
     Check(
         "consistent_positions",
         "no position with two contents",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from onefold.dataset import Dataset
 from onefold.offsets import Range, TopicPartition, meet, merged, size
 from onefold.quality.checks.check import BLOCKING, WARNING, Measurement, exactly
+from onefold.quality.checks.completeness import name_first, name_range
 from onefold.quality.checks.facts import BranchFacts
 from onefold.upsert.coverage import name_unexplained
 from onefold.vocabulary import Reason, Verdict
@@ -62,8 +64,27 @@ def damaged_places(facts: BranchFacts) -> Measurement | None:
 def lost_offsets(facts: BranchFacts) -> Measurement:
     """Offsets that were gone before they were landed: a warning where the dataset tolerates loss."""
     refused = facts.dataset.quality.loss == "refused"
-    lost = sum(account.lost for account in facts.upserted.accounts)
-    return Measurement(lost, 0, severity=BLOCKING if refused else WARNING)
+    accounts = facts.upserted.accounts
+    needed = [f"{name_range(account.partition, one)} compacted" for account in accounts for one in account.needed]
+    return Measurement(
+        sum(account.lost for account in accounts),
+        0,
+        severity=BLOCKING if refused else WARNING,
+        first=name_first(needed),
+        way_out=_way_out_of_compaction(facts.dataset) if needed else "",
+    )
+
+
+def _way_out_of_compaction(dataset: Dataset) -> str:
+    if dataset.apply.NEEDS_EVERY_RECORD:
+        return (
+            f"compaction removed records before they were landed, and {dataset.apply.words} needs every record: raise "
+            "the topic's min.compaction.lag.ms above the longest time that a record waits to be landed"
+        )
+    return (
+        "tombstones may have been removed before they were landed, and their rows are still live: land the topic more "
+        "often than its delete.retention.ms, and compare the keys with the source before the check is waived"
+    )
 
 
 def topics_gone(facts: BranchFacts) -> Measurement | None:

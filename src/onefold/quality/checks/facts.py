@@ -75,3 +75,7 @@ class BranchFacts:
     """What of the landed log segments is no record batch."""
     conflicts: Sequence[dict[str, Any]]
     """Some conflicts with both sides, as the report shows them."""
+    keys_of_topics: int = 0
+    """Keys that have records of two topics."""
+    first_keys_of_topics: Sequence[str] = ()
+    """Some of them, with their topics."""
