@@ -80,7 +80,11 @@ def damaged(kind: str, partition: int, drawn: random.Random) -> Damaged:
     header = header_at(whole, begin) if place and begin + SIZE <= len(whole) else None
     claims = header and header.problem(min(firsts[torn : torn + 1], default=0), 0) is None
     reach = begin + header.size if header and claims else begin
-    reached = [number for number in range(torn + 1, len(parts)) if sum(map(len, parts[:number])) < reach <= len(whole)]
+    if header and header.codec and reach > len(whole):  # it looks as if it were not written to its end
+        place, reached = None, list(range(torn, len(parts)))
+    else:
+        reach = min(reach, len(whole)) if reach <= len(whole) else begin
+        reached = [number for number in range(torn + 1, len(parts)) if sum(map(len, parts[:number])) < reach]
     kept = {
         offset: id_ for number, of in enumerate(ids) if number not in (torn, *reached) for offset, id_ in of.items()
     }

@@ -549,6 +549,19 @@ def test_s1_a_forged_batch_in_a_torn_batch_is_only_a_value() -> None:
     assert scanned(honest + outer + behind, start=0).runs == [(0, 251)]
 
 
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_s1_what_a_producer_puts_behind_packed_records_is_no_batch(codec: str) -> None:
+    """All records of the batch are there, and what follows them is cut off: brokers do not ask what that is."""
+    honest = values(0, "honest")
+    forged = values(2, *["forged"] * 20)
+    packed = batch(1, [(None, b"last", [])], codec=codec)
+    outer = packed + forged + b"x" * 500
+    outer = altered(outer, length=len(outer) - 12)
+    for cut in range(len(packed), len(outer)):
+        found = scanned(honest + outer[:cut], start=0)
+        assert (found.runs, found.damage, found.open_end) == ([(0, 1)], [], True), cut
+
+
 @pytest.mark.parametrize("size", [1 << 19, 1 << 20])
 def test_s1_behind_damage_plausible_headers_cost_no_more_than_some_readings(
     size: int, monkeypatch: pytest.MonkeyPatch

@@ -284,19 +284,6 @@ def records_end(header: Header, data: bytes | memoryview) -> int | None:
     return at
 
 
-def decompressed_start(header: Header, body: bytes, most: int) -> bytes:
-    """What of a batch's records can be decompressed, about `most` bytes at most; `body` may be cut off."""
-    found = bytearray()
-    try:
-        for piece in _decompress(header.codec, body):
-            found += piece
-            if len(found) > most:
-                break
-    except ValueError:  # what is cut off, or follows
-        pass
-    return bytes(found)
-
-
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """A zigzag variable-length integer of at most ten bytes, and the place behind it.
 

@@ -25,7 +25,6 @@ from onefold.kafka.record_batches import (
     SIZE,
     Header,
     commits,
-    decompressed_start,
     header_at,
     last_record,
     records_end,
@@ -282,27 +281,19 @@ class Scan:
         if header is None:
             partial = self._may_begin(rest)
         elif header.problem(self.floor, self.start) is None and header.size > rest:
-            partial = not self._has_wrong_length(header)
+            partial = not self._proved_end(header)
         else:
             partial = not any(self._bytes(self.at, self.at + SIZE)) and self._zeros(self.at)
         if partial:
             self.open_end, self.size = True, self.at
         return partial
 
-    def _has_wrong_length(self, header: Header) -> bool:
-        """Whether a batch that claims to end behind the segment has all its records, and other bytes follow.
-
-        Its bytes are framed, so that no value leads past the records that were written; where a batch is cut off, some
-        are missing.
-        """
-        if not header.codec:
-            return self._proved_end(header) != 0
-        body = bytes(self._bytes(self.at + SIZE, min(self.size - SIZE, self.at + SIZE + _PROVED)))
-        records = decompressed_start(header, body, _PROVED if self._spend(len(body)) else 0)
-        return self._spend(len(records)) and bool(records) and records_end(header, records) is not None
-
     def _proved_end(self, header: Header) -> int:
-        """Where a batch that is not compressed ends by its records, if its checksum is right there; else 0."""
+        """Where a batch that is not compressed ends by its records, if its checksum is right there; else 0.
+
+        Records are framed, so that no value leads past those that were written; where a batch is cut off, some are
+        missing. What follows packed records within a batch is a producer's, and proves nothing.
+        """
         body = self._bytes(self.at + SIZE, min(self.size, self.at + SIZE + _PROVED))
         size = None if header.codec or not self._spend(len(body)) else records_end(header, body)
         end = self.at + SIZE + (size or 0)
