@@ -53,6 +53,24 @@ def _search_what_is_torn(_: Any) -> Any:
     return lambda scan, header: False
 
 
+def _keep_no_look(_: Any) -> Any:
+    return lambda lake, source, before, look: look
+
+
+def _see_nothing(_: Any) -> Any:
+    return lambda before, seen, now: dict(before.offsets) if before else {}
+
+
+def _take_all_topics(_: Any) -> Any:
+    from onefold.landing.plan import taken_plans
+
+    return lambda lake, dataset: taken_plans(lake, dataset.name)
+
+
+def _wait_for_nothing(_: Any) -> Any:
+    return lambda self, instant, held: {}
+
+
 def _name_no_damage(_: Any) -> Any:
     return lambda index: []
 
@@ -563,6 +581,26 @@ FAULTS: dict[str, Fault] = {
     "damage is a rejected record alone": Fault(
         "L2", "log_segments._damaged_places", "A landing names no damaged place of its segments.",
         "tests/unit/test_segment_landing.py::test_a_replica_that_is_whole_takes_the_damage_back", _name_no_damage,
+    ),
+    "what was seen is forgotten": Fault(
+        "L6", "keep_look", "What a run has seen of a live source is not kept.",
+        "tests/unit/test_cuts.py::test_a_log_that_is_gone_is_planned_up_to_where_it_was_seen_and_named_once",
+        _keep_no_look,
+    ),
+    "cuts go by timestamps alone": Fault(
+        "L6", "cuts._floors", "A cut does not go by what was seen before it.",
+        "tests/unit/test_cuts.py::test_what_was_seen_before_an_instant_lies_before_its_cut_whatever_the_timestamps_say",
+        _see_nothing,
+    ),
+    "batches of any topic belong to a dataset": Fault(
+        "L1", "own_plans", "Batches of topics that the file does not name are taken up.",
+        "tests/integration/test_looks.py::test_batches_of_a_topic_that_the_file_does_not_name_are_left_alone",
+        _take_all_topics,
+    ),
+    "an interval waits for no transaction": Fault(
+        "L6", "LiveLogs._held_back", "An interval is planned while an open transaction holds its records back.",
+        "tests/integration/test_looks.py::test_an_interval_that_an_open_transaction_holds_back_is_not_planned_yet",
+        _wait_for_nothing,
     ),
     "a duplicate has no verdict": Fault(
         "L2", "append_verdicts", "Duplicates get no row in the verdict table.",
