@@ -1,4 +1,4 @@
-"""Maintain: prove that no key is live twice, clear away what is over, look for identities of two rows.
+"""Maintain: prove that no key is live twice, clear away what is over, look for identities of two rows or periods.
 
 It is of a whole dataset, not of a batch.
 """
@@ -18,6 +18,7 @@ from onefold.maintenance.keep import Keep, Maintained, keep_of
 from onefold.maintenance.maintain import maintain
 from onefold.maintenance.uniqueness import find_reused, prove_unique
 from onefold.spark.job import main_of
+from onefold.vocabulary import Finding
 
 
 def run(
@@ -40,7 +41,10 @@ def run(
     check_generation(lake, dataset)
     proved = prove_unique(session, lake, dataset)
     done = maintain(session, lake, dataset, keep or Keep(), dry_run=dry_run)
-    return done.model_copy(update={"rows_proved": proved, "reused": find_reused(session, lake, dataset)})
+    found = find_reused(session, lake, dataset)
+    moved = [identity for identity in found if identity.level == Finding.PERIOD_MOVED]
+    reused = [identity for identity in found if identity.level != Finding.PERIOD_MOVED]
+    return done.model_copy(update={"rows_proved": proved, "reused": reused, "moved": moved})
 
 
 def main(argv: list[str]) -> int:

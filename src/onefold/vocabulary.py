@@ -258,6 +258,13 @@ DECLARED_LEVELS = (Level.PRODUCER, Level.MESSAGE_ID, Level.BUSINESS_KEY)
 """The levels that a dataset file may declare under `identity`, narrow to wide; the position is always one."""
 
 
+class Finding(_Word):
+    """What two records show together. It changes no verdict."""
+
+    IDENTITY_REUSED = "identity_reused", "A narrow identity is that of two messages."
+    PERIOD_MOVED = "period_moved", "An identity is in two periods of `identity.within`."
+
+
 class HoleKind(_Word):
     """Why an offset has no landed record."""
 

@@ -45,7 +45,7 @@ RELEASED = {
     "verdicts_given", "unexplained_offsets", "nothing_lost", "consistent_positions", "comparable_versions", "conflicts",
     "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "filtered_newer", "freshness",
     "held_age", "held_records", "backwards_rate", "timestamp_ahead", "undamaged_segments", "coverage_gaps",
-    "compacted_deletes", "silent_partitions", "new_topics", "shared_keys",
+    "compacted_deletes", "silent_partitions", "new_topics", "shared_keys", "missed_deletes",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -70,6 +70,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "gone": (), "held_back": {},
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
         "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
+        "missed_deletes": 0, "first_missed": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -294,6 +295,39 @@ def test_reused_identities_count_with_the_conflicts(dataset: MakeDataset) -> Non
     result = find("conflicts", facts(dataset(quality=LIMITS), findings=2))
     assert (result.title, result.id) == ("conflicts, reused identities included", "conflicts")
     assert (result.status, result.observed, result.expected) == ("failed", "2", "at most 1")
+
+
+WITHIN = {
+    "identity": {"message_id": "header.m", "within": "day(at)"},
+    "value": {"fields": {"id": "string", "at": "timestamp"}},
+}
+
+
+def test_identities_in_two_periods_count_with_the_conflicts_and_are_named(dataset: MakeDataset) -> None:
+    of = {"level": "period_moved", "identity": '["m1"]', "periods": ["2026-01-01", "2026-01-02"], "records": 2}
+    moved = of | {"first": "t-0@1", "last": "t-0@2"}
+    made = dataset(**WITHIN, quality=LIMITS)
+    result = find("conflicts", facts(made, findings=2, moved=2, reused=[moved]))
+    assert (result.title, result.observed) == ("conflicts, identities in two periods included", "2")
+    assert result.first == ['{"m": "m1"} is in 2026-01-01 and 2026-01-02 (t-0@1, t-0@2)']
+    assert result.way_out.startswith("identity.within: day(at) promises that this never changes for an identity")
+    assert "compare" not in result.way_out, "there is no conflict"
+    both = find("conflicts", facts(made, findings=3, moved=2, reused=[moved]))
+    assert both.title == "conflicts, reused identities and identities in two periods included"
+    masked = find(
+        "conflicts", facts(dataset(**WITHIN, quality=LIMITS, mask={"at": "hash"}), findings=2, moved=2, reused=[moved])
+    )
+    assert "2026" not in "".join(masked.first)
+
+
+def test_a_delete_that_found_no_row_warns_where_deletes_have_a_period(dataset: MakeDataset) -> None:
+    made = dataset(**UPSERT | WITHIN)
+    result = find("missed_deletes", facts(made, missed_deletes=2, first_missed=["key k at t-0@3", "and 1 more"]))
+    assert (result.status, result.severity, result.red, result.observed) == ("failed", "warning", False, "2")
+    assert "looks for its row in its own period alone (day(at))" in result.way_out
+    assert find("missed_deletes", facts(made)).status == "passed"
+    for other in (dataset(**UPSERT), dataset(**WITHIN)):
+        assert apply_check(CHECKS["missed_deletes"], facts(other)) is None, "no period, or no deletes"
 
 
 @pytest.mark.parametrize(

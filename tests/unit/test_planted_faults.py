@@ -12,7 +12,7 @@ import pytest
 
 from onefold.cli.app import app
 from onefold.faults import FAULT_POINTS
-from onefold.vocabulary import OUTCOMES
+from onefold.vocabulary import OUTCOMES, Finding
 from tests.support.planted.__main__ import SITE, main, table
 from tests.support.planted.faults import FAULTS
 from tests.support.planted.plant import NoSuchFunctionError, module_of
@@ -27,7 +27,7 @@ def test_each_law_exit_code_fault_point_verdict_and_reason_is_broken() -> None:
         f"exit code {code}" for code in re.findall(r"\b(\d+) (?=[a-z])", str(app.info.help).partition("codes:")[2])
     }
     assert len(codes) == 7
-    assert {fault.breaks for fault in FAULTS.values()} == LAWS | codes | set(FAULT_POINTS) | REASONS
+    assert {fault.breaks for fault in FAULTS.values()} == LAWS | codes | set(FAULT_POINTS) | REASONS | set(Finding)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -15,6 +15,7 @@ from onefold.vocabulary import (
     LOST,
     OUTCOMES,
     Action,
+    Finding,
     HoleKind,
     Level,
     LogStatus,
@@ -57,7 +58,7 @@ def test_the_docs_list_each_reason_under_its_verdict() -> None:
 
 def test_no_file_spells_such_a_word_by_itself() -> None:
     words = {
-        str(word) for words in (Verdict, Reason, Level, HoleKind, LogStatus) for word in words
+        str(word) for words in (Verdict, Reason, Level, HoleKind, LogStatus, Finding) for word in words
     } - ALSO_SOMETHING_ELSE
     files = [file for folder in ("src", "spark_jobs", "dags", "plugins") for file in (PROJECT / folder).rglob("*.py")]
     found = [
@@ -81,6 +82,11 @@ def test_no_file_compares_with_the_name_of_a_level() -> None:
         and any(isinstance(side, ast.Constant) and side.value in levels for side in (node.left, *node.comparators))
     ]
     assert found == []
+
+
+def test_the_docs_name_each_finding() -> None:
+    text = (DOCS / "verdicts.md").read_text()
+    assert [finding for finding in Finding if f"`{finding}`" not in text] == []
 
 
 def test_the_docs_list_each_kind_of_hole() -> None:

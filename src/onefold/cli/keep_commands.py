@@ -166,8 +166,14 @@ def maintain(
                 f"{row['dataset']}: {reused['level']} {reused['identity']} is shared by {reused['records']} rows: "
                 f"{reused['first']}, {reused['last']}"
             )
-        if (more := len(row["reused"]) - _SHOWN) > 0:
-            note(f"{row['dataset']}: and {more} more identities (--json has them)")
+        for moved in row["moved"][:_SHOWN]:
+            note(
+                f"{row['dataset']}: {moved['identity']} has rows in {' and '.join(moved['periods'])}: "
+                f"{moved['first']}, {moved['last']}. identity.within promises that its field never changes"
+            )
+        for found in (row["reused"], row["moved"]):
+            if (more := len(found) - _SHOWN) > 0:
+                note(f"{row['dataset']}: and {more} more identities (--json has them)")
     unread = sorted({file for row in done for file in row["unread"]})
     if unread:
         note(f"landed bytes were kept: it is unknown what these dataset files read: {', '.join(unread)}")

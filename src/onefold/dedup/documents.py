@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.masks import bounded, digest
 from onefold.dedup.code_digest import judged_by
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
 from onefold.offsets import Range
+from onefold.vocabulary import Finding
 
 
 class StagedPartition(BaseModel):
@@ -25,15 +28,34 @@ class StagedPartition(BaseModel):
 
 
 class Reused(BaseModel):
-    """A narrow identity that is of two messages of a batch."""
+    """A narrow identity that is of two messages of a batch; or a deciding one that is in two periods."""
 
     model_config = ConfigDict(frozen=True)
 
-    level: str
-    identity: str
+    level: str = Field(description="The narrow level, or period_moved")
+    identity: str = Field(description="Its text; of period_moved the parts without the period, a JSON array")
+    periods: list[str] = Field(default=[], description="Of period_moved: where the first and the last period begin")
     records: int
-    first: str = Field(description="The first record in the order, as topic-partition@offset")
+    first: str = Field(
+        description="The first record in the order, by periods where it has some; topic-partition@offset"
+    )
     last: str
+
+    def shown(self, dataset: Dataset) -> Reused:
+        """As people may see it: digests of what is masked, the beginnings of long texts, and the parts of a deciding
+        identity by their names."""
+        if self.level != Finding.PERIOD_MOVED:
+            hidden = any(map(dataset.masks, dataset.level_expressions(self.level)))
+            return self.model_copy(update={"identity": (digest if hidden else bounded)(self.identity)})
+        texts = json.loads(self.identity)
+        parts = [
+            (name, digest(text) if dataset.masks(tree) else bounded(text))
+            for name, tree, text in zip(dataset.key_names, dataset.key_expressions, texts, strict=False)
+        ]
+        named = dict(parts)
+        identity = json.dumps(named if len(named) == len(parts) else [text for _, text in parts], ensure_ascii=False)
+        periods = [digest(period) for period in self.periods] if "_within" in dataset.masked else self.periods
+        return self.model_copy(update={"identity": identity, "periods": periods})
 
 
 WRAP = 1 << 31
@@ -99,7 +121,7 @@ class Staged(BaseModel):
     )
     keeps_bytes: bool = Field(default=True, description="Whether a record may: rejected, or beaten at its position")
     nulls: int = Field(default=0, description="Null values whose key can be read and that no delete_when covers")
-    reused: list[Reused] = Field(default=[], description="Narrow identities under two deciding ones")
+    reused: list[Reused] = Field(default=[], description="Narrow identities of two messages, identities in two periods")
     producers: Producers | None = Field(default=None, description="None: no producer is known")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")
     without: str = Field(default="", description="Digest of what recorded decisions take out of it; usually nothing")

@@ -24,8 +24,8 @@ from onefold.vocabulary import Level, Reason
 
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
-    """Add `_key`, `_version`, `_order`, `_hash` (and `_compared`, `_is_hidden`, `_null_key`, `_filtered_key`), the
-    narrower levels and the key's columns to decoded records.
+    """Add `_key`, `_version`, `_order`, `_hash` (and `_within` with `_identity`, `_compared`, `_is_hidden`,
+    `_null_key`, `_filtered_key`), the narrower levels and the key's columns to decoded records.
 
     A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
     """
@@ -71,6 +71,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
         added[C.FILTERED_KEY] = F.when(left_out, digest)
     if dataset.within:
         added[C.WITHIN] = F.when(usable | left_out, identity[-1])
+        added[C.IDENTITY] = F.when(usable, F.to_json(F.array(*(key_text(part) for part in identity[:-1]))))
     if dataset.apply.DELETES:
         added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == Reason.NULL_VALUE) & readable, digest)
     if dataset.excepted:

@@ -58,6 +58,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
         C.HIDDEN,
         C.COMPARED,
         C.WITHIN,
+        C.IDENTITY,
         C.VERSION,
         C.TIED,
         C.PLACELESS,
@@ -86,6 +87,7 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
     own = [
         C.KEY,
         C.WITHIN,
+        C.IDENTITY,
         C.NULL_KEY,
         C.FILTERED_KEY,
         C.ORDER,

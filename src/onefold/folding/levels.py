@@ -11,7 +11,7 @@ from onefold.dataset import Dataset
 from onefold.folding.witness import with_witness
 from onefold.records import envelope as E
 from onefold.tables import staging as C
-from onefold.vocabulary import Level, Reason, Scope
+from onefold.vocabulary import Finding, Level, Reason, Scope
 
 RETRIES = (Level.PRODUCER, Level.MESSAGE_ID)
 """Levels at which a client itself sends again: what they repeat is no new version."""
@@ -19,8 +19,17 @@ LEVEL, RESENT = "_level", "_resent"
 _PARTITION = tuple(name.removeprefix("_") for name in E.POSITION[:-1])
 
 
+def searched_levels(dataset: Dataset) -> tuple[str, ...]:
+    """What two messages must not share: an identity of a narrow level; and, where a period is part of the deciding
+    identity, that identity without it (`Finding.PERIOD_MOVED`)."""
+    return (*dataset.narrow, *([Finding.PERIOD_MOVED] if dataset.within else []))
+
+
 def identity_text(level: str) -> Column:
-    """An identity of a narrow level as text; null where a record has none. A producer's names its partition."""
+    """An identity of one of `searched_levels` as text; null where a record has none. A producer's names its
+    partition."""
+    if level == Finding.PERIOD_MOVED:
+        return F.col(C.IDENTITY)
     column = F.col(C.LEVELS[level])
     if level != Level.PRODUCER:
         return column

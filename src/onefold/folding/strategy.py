@@ -82,11 +82,11 @@ class Folding(ABC):
 
     def apart(self) -> tuple[str, ...]:
         """The columns that tell the messages of one narrow identity apart."""
-        return (C.KEY,)
+        return (C.identity(self.dataset),)
 
     def are_two(self, differ: Mapping[str, Column]) -> Column:
         """Whether an identity is that of two messages, by which columns of `apart` differ."""
-        return differ[C.KEY]
+        return differ[C.identity(self.dataset)]
 
     # The batch against the base.
 

@@ -221,11 +221,11 @@ class Fold(Folding):
 
     def apart(self) -> tuple[str, ...]:
         """The key; the version and the content."""
-        return (C.KEY, C.VERSION, C.compared(self.dataset))
+        return (*super().apart(), C.VERSION, C.compared(self.dataset))
 
     def are_two(self, differ: Mapping[str, Column]) -> Column:
         """Two keys; or of one key two versions and two contents, so that two records differ in both."""
-        return differ[C.KEY] | reduce(Column.__and__, (differ[name] for name in self.apart()[1:]))
+        return super().are_two(differ) | reduce(Column.__and__, (differ[name] for name in self.apart()[1:]))
 
     def base_columns(self, state: DataFrame) -> DataFrame:
         """With the version, and whether the row is placeless."""

@@ -57,4 +57,5 @@ class Maintained(BaseModel):
     snapshots_expired: int = 0
     orphans_removed: int = 0
     reused: list[Reused] = Field(default=[], description="Identities that two rows share")
+    moved: list[Reused] = Field(default=[], description="Identities that have rows in two periods of identity.within")
     rows_proved: int = Field(default=0, description="Live rows, all of which have a key of their own")

@@ -1,7 +1,7 @@
 """What only a look at every row can find, on a schedule of its own.
 
-The full proof of L3, which the gate proves batch by batch; and identities that came again under another key in another
-batch, which no batch goes to look for.
+The full proof of L3, which the gate proves batch by batch; and identities that came again under another key, or in
+another period, in another batch, which no batch goes to look for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import digest, masked_json
+from onefold.dataset.masks import masked_json
 from onefold.dedup.documents import Reused
 from onefold.dedup.reused_identities import reused_identities
 from onefold.errors import RepeatedKeysError
@@ -46,15 +46,13 @@ def prove_unique(session: SparkSession, lake: Lake, dataset: Dataset) -> int:
 
 
 def find_reused(session: SparkSession, lake: Lake, dataset: Dataset) -> list[Reused]:
-    """The narrow identities that two rows of `main` share, held and deleted ones included; no payload is read.
+    """The narrow identities that two rows of `main` share, held and deleted ones included; and the identities that have
+    rows in two periods, deleted ones left out. No payload is read.
 
     Of a row that was replaced the identity is gone, and is not found.
     """
     if find_state(lake, dataset) is None:
         return []
-    hidden = {level for level in dataset.narrow if any(map(dataset.masks, dataset.level_expressions(level)))}
-    found = reused_identities(with_structs(session.table(state_table(dataset))), dataset)
-    return [
-        reused.model_copy(update={"identity": digest(reused.identity)}) if reused.level in hidden else reused
-        for reused in found
-    ]
+    rows = with_structs(session.table(state_table(dataset)))
+    found = reused_identities(rows, dataset, in_periods=F.col(S.STATE) != RowState.DELETED)
+    return [identity.shown(dataset) for identity in found]

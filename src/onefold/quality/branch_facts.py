@@ -26,6 +26,7 @@ from onefold.quality.checks.freshness import ahead
 from onefold.quality.checks.held import limit_exceeded
 from onefold.quality.checks.rates import backwards_rate
 from onefold.quality.examples import EXAMPLES
+from onefold.quality.missed_deletes import missed_deletes
 from onefold.quality.shared_keys import shared_keys
 from onefold.records import envelope as E
 from onefold.records.read import count_landed
@@ -136,6 +137,7 @@ def gather_facts(
     held, oldest_held = held_rows(session, dataset, upserted.head) if dataset.apply.HOLDS else (None, None)
     filtered, first_filtered = filtered_newer(session, dataset, upserted)
     shared, first_shared = shared_keys(session, dataset, upserted)
+    missed, first_missed = _count_missed(session, dataset, upserted)
     facts = BranchFacts(
         dataset=dataset,
         upserted=upserted,
@@ -151,6 +153,8 @@ def gather_facts(
         first_held=(),
         filtered_newer=filtered,
         first_filtered=first_filtered,
+        missed_deletes=missed,
+        first_missed=first_missed,
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
         backwards=(),
         ahead=(),
@@ -231,6 +235,16 @@ def _first_deletes(session: SparkSession, dataset: Dataset, upserted: Upserted) 
     rows = _first(read_flat(session, upserted.actions).where(refused_delete(dataset)))
     named = [f"key {row[0]} at {row[1]}" for row in rows.select(shown, place).collect()]
     return _and_more(named, upserted.refused_deletes)
+
+
+def _count_missed(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, list[str]]:
+    """How many deletes found no row in their period, and some of them by key and position."""
+    missed = missed_deletes(session, dataset, upserted)
+    count = missed.count() if missed is not None else 0
+    if missed is None or not count:
+        return 0, []
+    rows = _first(missed).select(F.to_json(F.struct(*dataset.row_key_columns)), _place(C.ORDER)).collect()
+    return count, _and_more([f"key {masked_json(dataset, row[0])} at {row[1]}" for row in rows], count)
 
 
 def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:

@@ -1,4 +1,4 @@
-"""Records that the report shows: rejected ones, both sides of conflicts, and reused identities. They judge nothing."""
+"""Records that the report shows: rejected ones, both sides of conflicts, and findings. They judge nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, bounded, digest, masked
+from onefold.dataset.masks import HIDDEN, masked
 from onefold.dedup.staging import has_payload
 from onefold.folding.levels import identity_text
 from onefold.records import envelope as E
@@ -19,7 +19,7 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import read_state
-from onefold.vocabulary import OUTCOMES, Scope, Verdict
+from onefold.vocabulary import OUTCOMES, Finding, Scope, Verdict
 
 EXAMPLES = 20
 """At most so many examples of each kind are shown."""
@@ -105,21 +105,23 @@ def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> l
 
 
 def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
-    """The first and the last record of each reused identity, in the form of the two sides of a conflict."""
+    """The first and the last record of each reused identity, and of each that is in two periods, in the form of the
+    two sides of a conflict."""
     staged = read_flat(session, upserted.staging).where(F.col(C.KEY).isNotNull())
     record = F.struct(F.col(C.ORDER).alias("order"), _fields(dataset).alias("fields"))
     examples = []
     for level in dict.fromkeys(reused.level for reused in upserted.reused):
-        identity, hidden = identity_text(level), any(map(dataset.masks, dataset.level_expressions(level)))
-        rows = staged.where(identity.isin([reused.identity for reused in upserted.reused if reused.level == level]))
+        found = {reused.identity: reused for reused in upserted.reused if reused.level == level}
+        identity, moved = identity_text(level), level == Finding.PERIOD_MOVED
+        rows = (staged.where(C.SURVIVOR) if moved else staged).where(identity.isin(list(found)))
+        place = F.struct(*([C.WITHIN] if moved else []), C.ORDER)
         sides = rows.groupBy(identity.alias("identity")).agg(
-            F.max_by(record, C.ORDER).alias("last"), F.min_by(record, C.ORDER).alias("first")
+            F.max_by(record, place).alias("last"), F.min_by(record, place).alias("first")
         )
         examples += [
             {
-                "reason": "identity_reused",
-                "level": level,
-                "identity": digest(row.identity) if hidden else bounded(row.identity),
+                "reason": Finding.PERIOD_MOVED if moved else Finding.IDENTITY_REUSED,
+                **found[row.identity].shown(dataset).model_dump(include={"level", "identity", "periods"}),
                 "scope": Scope.IN_BATCH,
                 "won": False,
                 "record": _side(dataset, row["last"].order, row["last"].fields),

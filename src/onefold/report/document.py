@@ -84,7 +84,8 @@ class Report(BaseModel):
     come_again: list[CameAgain] = Field(default=[], description="Sessions that begin below what was seen of them")
     highest: list[Highest] = Field(default=[], description="Of each producer, so far, the latest first")
     left_out: int = Field(default=0, description="Sessions so far that are not in `highest`: more came than are kept")
-    findings: int = Field(default=0, description="Narrow identities that stand for two messages")
+    findings: int = Field(default=0, description="Identities of two messages or in two periods")
+    moved: int = Field(default=0, description="Those of them that are in two periods")
     accounts: list[PartitionAccount]
     checks: list[CheckResult]
     examples: dict[str, list[dict[str, Any]]]
@@ -164,6 +165,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         highest=record.highest if record else [],
         left_out=record.left_out if record else 0,
         findings=upserted.findings if upserted else 0,
+        moved=upserted.moved if upserted else 0,
         accounts=upserted.accounts if upserted else [],
         checks=gate.checks if gate else [],
         examples=gate.examples if gate else {},

@@ -23,7 +23,7 @@ from onefold.quality.documents import CheckResult
 from onefold.report.document import LandedLine, Report
 from onefold.upsert.coverage import PartitionAccount
 from onefold.visible import visible
-from onefold.vocabulary import Verdict, meaning_of
+from onefold.vocabulary import Finding, Verdict, meaning_of
 
 STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish")
 """A batch's way; the state of each is read off the report."""
@@ -95,8 +95,14 @@ def render(report: Report) -> str:
         highest={(one.partition, one.producer, one.epoch): one for one in report.highest},
         checks=grouped(report.checks),
         conflicts=[(one, fields_of(one)) for one in report.examples.get("conflicts", [])],
-        reused=[(one, fields_of(one)) for one in report.examples.get("reused", [])],
+        reused=_findings(report, Finding.IDENTITY_REUSED),
+        moved=_findings(report, Finding.PERIOD_MOVED),
     )
+
+
+def _findings(report: Report, finding: Finding) -> list[tuple[dict[str, Any], list[Field]]]:
+    found = [example for example in report.examples.get("reused", []) if example["reason"] == finding]
+    return [(example, fields_of(example)) for example in found]
 
 
 def in_order(counts: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ BECOMES = "_becomes"
 hidden, held, entry."""
 FINDING = "_finding"
 """struct<level, scope>: the narrow identity level at which the record is the same as a record of another key, or of
-another version with other content; null: none. A finding changes no verdict."""
+another version with other content, or `period_moved`; null: none. A finding changes no verdict."""
 FINDING_TYPE = "struct<level:string,scope:string>"
 OTHER = "_other"
 """Order of the record that a verdict names: the survivor, or the other side of a conflict; of a row that changes, of

@@ -8,6 +8,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_key` | binary | SHA-256 of the identity that a row of the table has; null for rejected and filtered records |
 | `_version` | as declared | upsert only |
 | `_within` | date or timestamp | where declared: the beginning of the period that is part of `_key`; or null |
+| `_identity` | string | where a period is declared: the other parts of `_key`, a JSON array of texts; or null |
 | `_order` | struct | the total order: timestamp (ms), cluster, topic, incarnation, partition, offset |
 | `_hash` | binary | SHA-256 of the content |
 | `_compared` | binary | with `apply.compare`: SHA-256 of the fields that count when two are compared |
@@ -38,7 +39,7 @@ from onefold.vocabulary import Level, Reason, Verdict
 
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
 COMPARED = "_compared"
-WITHIN = "_within"
+WITHIN, IDENTITY = "_within", "_identity"
 PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
 LEVELS: dict[str, str] = {
     Level.PRODUCER: PRODUCER,
@@ -78,3 +79,8 @@ def compared(dataset: Dataset) -> str:
 def row_key(dataset: Dataset) -> list[str]:
     """What tells rows apart, and what tables are partitioned by: the key, and the period that is part of it."""
     return [KEY, WITHIN] if dataset.within else [KEY]
+
+
+def identity(dataset: Dataset) -> str:
+    """The column of what a row is, in whatever period."""
+    return IDENTITY if dataset.within else KEY

@@ -46,10 +46,10 @@ from onefold.upsert.producer_sequences import come_again, highest_after
 from onefold.upsert.reused_identities import found_reused, mark_reused
 from onefold.upsert.state import read_state
 from onefold.upsert.verdict_table import append_verdicts
-from onefold.vocabulary import Verdict
+from onefold.vocabulary import Finding, Verdict
 
 SHOWN = 20
-"""Reused identities that are shown, of those that are counted."""
+"""Reused identities, and identities in two periods, that are shown, of those that are counted."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def apply_batch(at: Attempt) -> Upserted:
 
 
 def mark(at: Attempt) -> DataFrame:
-    """The staged rows, with those marked that an earlier batch covers, and whose narrow identity is that of two."""
+    """The staged rows, with those marked that an earlier batch covers, and those with a finding."""
     ranges = covered_ranges(at.staged, at.before)
     objects = covered_objects(at.staged, at.manifest, at.before)
     return mark_reused(at.session, mark_covered(at.rows(at.staged.table), ranges, objects), at.staged.reused)
@@ -167,6 +167,8 @@ def count(at: Attempt, actions: str) -> Upserted:
         partial(_counted, written, at.dataset, again),
         partial(found_reused, at.session, written, staged.reused),
     )
+    moved = [identity for identity in reused if identity.level == Finding.PERIOD_MOVED]
+    narrow = [identity for identity in reused if identity.level != Finding.PERIOD_MOVED]
     accepted = at.record.accepted if at.record else []
     return Upserted(
         batch=staged.batch,
@@ -193,7 +195,8 @@ def count(at: Attempt, actions: str) -> Upserted:
         come_again=again,
         refused_deletes=counts.refused_deletes,
         findings=len(reused) + counts.findings,
-        reused=reused[:SHOWN],
+        moved=len(moved),
+        reused=[*narrow[:SHOWN], *moved[:SHOWN]],
         newest=None if obeyed.skips else counts.newest,
         newest_of={} if obeyed.skips else counts.newest_of,
         unreadable=staged.unreadable,

@@ -99,7 +99,8 @@ class Upserted(Attempted):
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
     refused_deletes: int = Field(default=0, description="Rejected records that delete, or whose value is null; upsert")
-    findings: int = Field(default=0, description="Narrow identities that stand for two messages; no verdicts")
+    findings: int = Field(default=0, description="Identities of two messages or in two periods; no verdicts")
+    moved: int = Field(default=0, description="Those of them that are in two periods")
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
     accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")

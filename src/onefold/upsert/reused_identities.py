@@ -1,4 +1,4 @@
-"""Narrow identities of a batch that stand for two messages: the records that have one, and which of them count."""
+"""Identities of a batch that are of two messages, or in two periods: the records that have one, and which count."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _REUSED = "_reused_"
 
 
 def mark_reused(session: SparkSession, rows: DataFrame, reused: list[Reused]) -> DataFrame:
-    """Add `_finding` to the records whose narrow identity is that of two messages of the batch, but for those that are
-    covered: they were found with the batch that covered them."""
+    """Add `_finding` to the records whose identity is that of two messages of the batch, or is in two periods of it,
+    but for those that are covered: they were found with the batch that covered them."""
     found = F.lit(None).cast(U.FINDING_TYPE)
     fresh = F.col(C.KEY).isNotNull() & ~F.col(U.COVERED)
     for level in _levels(reused):

@@ -30,7 +30,7 @@ ORDER_TYPE = "struct<timestamp:bigint,cluster:string,topic:string,incarnation:in
 def state_columns(staged: DataFrame, dataset: Dataset) -> list[T.StructField]:
     """The state table's columns, with the types that staging has."""
     folding = folding_of(dataset)
-    named = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, *folding.KEPT, *C.LEVELS.values()]
+    named = [C.KEY, C.WITHIN, C.IDENTITY, C.VERSION, C.ORDER, C.HASH, C.COMPARED, *folding.KEPT, *C.LEVELS.values()]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     known = {field.name: field for field in staged.schema.fields}
     own = [part for name in named if name in known for part in flat_fields(known[name])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
@@ -11,7 +11,7 @@ from onefold.spark.iceberg_tables import PROPERTIES, location_of
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables.names import verdict_table
-from onefold.vocabulary import Verdict
+from onefold.vocabulary import Finding, Verdict
 
 _SORTED = {"write.parquet.row-group-size-bytes": str(4 << 20)}
 
@@ -39,9 +39,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
         F.col(U.SCOPE).alias("scope"),
         survivor.alias("survivor"),
         F.col(U.WON).alias("won"),
-        F.when(F.col(U.FINDING).isNotNull(), F.concat(F.lit("identity_reused: "), F.col(U.FINDING)["level"])).alias(
-            "finding"
-        ),
+        _finding().alias("finding"),
         F.col(C.DETAIL).alias("detail"),
         F.col(C.KEY).alias("key"),
         version.alias("version"),
@@ -64,3 +62,10 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
         )
     # A question for one key reads one bucket, and of its files the part where the key lies.
     rows.sortWithinPartitions("key", "topic", "partition", "offset").writeTo(table).append()
+
+
+def _finding() -> Column:
+    """`period_moved`, or `identity_reused` with the level; null: none."""
+    level = F.col(U.FINDING)["level"]
+    reused = F.concat(F.lit(f"{Finding.IDENTITY_REUSED}: "), level)
+    return F.when(level == Finding.PERIOD_MOVED, level).otherwise(reused)

@@ -237,6 +237,20 @@ def _hide_nothing(_original: Any) -> Any:
     return is_hidden
 
 
+def _search_no_periods(original: Any) -> Any:
+    del original
+    return lambda dataset: dataset.narrow
+
+
+def _search_no_narrow_identities(original: Any) -> Any:
+    return lambda dataset: tuple(level for level in original(dataset) if level not in dataset.narrow)
+
+
+def _miss_no_delete(original: Any) -> Any:
+    del original
+    return lambda *args: None
+
+
 def _compare_no_filtered_record(_original: Any) -> Any:
     return lambda *_args: (0, [])
 
@@ -680,6 +694,21 @@ FAULTS: dict[str, Fault] = {
         "applied/hide", "upsert.is_hidden", "No row is hidden.",
         "tests/spark/test_filters.py::test_a_row_that_no_longer_satisfies_the_condition_is_hidden_until_a_newer_version_does",
         _hide_nothing,
+    ),
+    "an identity has one period": Fault(
+        "period_moved", "searched_levels", "No identity is looked for in two periods.",
+        "tests/spark/test_period_moved.py::test_a_retry_behind_midnight_is_red_and_named_and_keeps_its_verdict",
+        _search_no_periods,
+    ),
+    "an identity is of one message": Fault(
+        "identity_reused", "searched_levels", "No narrow identity is looked for under two messages.",
+        "tests/spark/test_reuse.py::test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict",
+        _search_no_narrow_identities,
+    ),
+    "deletes miss no row": Fault(
+        "applied/delete", "missed_deletes.missed_deletes", "No delete is looked for that found no row in its period.",
+        "tests/spark/test_period_moved.py::test_a_delete_finds_its_row_in_the_table_and_one_before_its_row_only_warns",
+        _miss_no_delete,
     ),
     "filtered versions are not compared": Fault(
         "filtered/filter", "branch_facts.filtered_newer", "No filtered record is newer than a row.",

@@ -6,7 +6,7 @@ A new check is a function in the file of its family, and a row in `CHECKS`. A fa
 
 from __future__ import annotations
 
-from onefold.quality.checks import completeness, conservation, freshness, held, laws, rates
+from onefold.quality.checks import completeness, conservation, freshness, held, identities, laws, rates
 from onefold.quality.checks.check import BLOCKING, WARNING, Check, Measurement, RowExpectation, figure
 from onefold.quality.checks.facts import BranchFacts, RowCounts
 
@@ -101,7 +101,22 @@ _ROWS = (
         waivable=False,
         measure=conservation.versions,
     ),
-    Check("conflicts", "conflicts", variants=("conflicts, reused identities included",), measure=rates.conflicts),
+    Check(
+        "conflicts",
+        "conflicts",
+        variants=(
+            "conflicts, reused identities included",
+            "conflicts, identities in two periods included",
+            "conflicts, reused identities and identities in two periods included",
+        ),
+        measure=rates.conflicts,
+    ),
+    Check(
+        "missed_deletes",
+        "deletes that found no row in their period",
+        severity=WARNING,
+        measure=identities.missed_deletes,
+    ),
     Check("duplicate_rate", "duplicate rate", measure=rates.duplicate_rate),
     Check("rejected_rate", "rejected rate", measure=rates.rejected_rate),
     Check("mostly_rejected", "rejected records, of a batch of any size", measure=rates.mostly_rejected),

@@ -64,6 +64,10 @@ class BranchFacts:
     """Records that the filter left out and that are newer than the live row of their key."""
     first_filtered: Sequence[str]
     """Some of them, by key and position."""
+    missed_deletes: int
+    """Deletes that found no row in their period."""
+    first_missed: Sequence[str]
+    """Some of them, by key and position."""
     rejected_deletes: Sequence[str]
     """Some rejected deletes, by key and position."""
     backwards: Sequence[str]

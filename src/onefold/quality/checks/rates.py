@@ -12,27 +12,59 @@ from typing import Any
 from onefold.dataset import Dataset
 from onefold.quality.checks.check import BLOCKING, WARNING, Measurement
 from onefold.quality.checks.facts import BranchFacts
-from onefold.vocabulary import Outcome, Reason, Verdict, outcome_of
+from onefold.vocabulary import Finding, Outcome, Reason, Verdict, outcome_of
 
 HALF = 0.5
 """Of a batch of which a larger share is rejected little is usable, however few its records are."""
 BACKWARDS = 0.5
 """The share of records with a version below an earlier one, where the file does not say: more are no late retries."""
+CONFLICTS_AND = {Finding.IDENTITY_REUSED: "reused identities", Finding.PERIOD_MOVED: "identities in two periods"}
+"""What counts with the conflicts, as their title has it."""
+NAMED = 5
+"""Identities that are named, at most."""
 FEW = 3
 """Fields that the gate proposes to leave out of the comparison, at most."""
 
 
 def conflicts(facts: BranchFacts) -> Measurement:
-    """Records in conflict, without those that a law forbids, and reused identities."""
+    """Records in conflict, without those that a law forbids, reused identities, and identities in two periods."""
     upserted, of_laws = facts.upserted, (Reason.INCONSISTENT_POSITION, Reason.INCOMPARABLE_VERSION)
     of_reasons = upserted.counts.get(Verdict.CONFLICT, {})
     count = sum(count for reason, count in of_reasons.items() if reason not in of_laws)
     return Measurement(
         count + upserted.findings,
         facts.dataset.quality.max_conflicts,
-        title="conflicts, reused identities included" if upserted.findings else "",
-        way_out="; or ".join(filter(None, (compare_proposal(facts.dataset, facts.conflicts), _other_way_out(facts)))),
+        title=_title_of_conflicts(upserted.findings - upserted.moved, upserted.moved),
+        first=_first_moved(facts),
+        way_out="; or ".join(filter(None, _ways_out_of_conflicts(facts))),
     )
+
+
+def _title_of_conflicts(reused: int, moved: int) -> str:
+    counted = [CONFLICTS_AND[finding] for finding, count in zip(Finding, (reused, moved), strict=True) if count]
+    return f"conflicts, {' and '.join(counted)} included" if counted else ""
+
+
+def _first_moved(facts: BranchFacts) -> list[str]:
+    """Some identities in two periods, with their records."""
+    moved = [one.shown(facts.dataset) for one in facts.upserted.reused if one.level == Finding.PERIOD_MOVED]
+    return [
+        f"{identity.identity} is in {' and '.join(identity.periods)} ({identity.first}, {identity.last})"
+        for identity in moved[:NAMED]
+    ]
+
+
+def _ways_out_of_conflicts(facts: BranchFacts) -> list[str]:
+    dataset, upserted = facts.dataset, facts.upserted
+    moved = (
+        f"identity.within: {dataset.identity.within} promises that this never changes for an identity, and it did: an "
+        "identity in two periods has two rows, and a delete in another period deletes nothing. Bound it by a field "
+        "that is set once, such as the time of creation, or leave within out; where each period is to have its row, "
+        f"make the field a part of the identity itself; then run onefold rebuild {dataset.name}"
+    )
+    if upserted.moved == upserted.findings and not upserted.counts.get(Verdict.CONFLICT):
+        return [moved] if upserted.moved else []
+    return [moved if upserted.moved else "", compare_proposal(dataset, facts.conflicts), _other_way_out(facts)]
 
 
 def duplicate_rate(facts: BranchFacts) -> Measurement | None:
