@@ -80,7 +80,9 @@ def damaged(kind: str, partition: int, drawn: random.Random) -> Damaged:
     header = header_at(whole, begin) if place and begin + SIZE <= len(whole) else None
     claims = header and header.problem(min(firsts[torn : torn + 1], default=0), 0) is None
     reach = begin + header.size if header and claims else begin
-    if header and header.codec and reach > len(whole):  # it looks as if it were not written to its end
+    if header and place and not header.codec and begin + 8 <= place[0] < place[1] <= begin + 12:
+        reached = []  # only its length is wrong, and its records and checksum prove it
+    elif header and header.codec and reach > len(whole):  # it looks as if it were not written to its end
         place, reached = None, list(range(torn, len(parts)))
     else:
         reach = min(reach, len(whole)) if reach <= len(whole) else begin

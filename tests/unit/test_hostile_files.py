@@ -71,7 +71,8 @@ from onefold.ui.overview import overview_of
 
 lake = Lake(load_settings())
 names = {file.stem for file in dataset_files(lake.settings.datasets_folder)}
-pages = [overview_of(lake, Histories(), names, "", page, datetime.now(UTC)) for page in (1, 2)]
+histories = Histories()
+pages = [overview_of(lake, histories, names, "", page, datetime.now(UTC)) for page in (1, 2)]
 print(*sorted(row.name for page in pages for row in page.rows))
 """
 

@@ -344,8 +344,8 @@ class Scan:
             assert claimed
             claimed = (last.claimed[0], claimed[1])
             self.damage[-1] = Damage(start=last.start, end=end, what=what, claimed=claimed)
-        elif last and last.end == self.at and last.claimed and (header is None or header.fault()):
-            # Bytes were put in, and what a batch claims ends within it: one place.
+        elif last and last.end == self.at and claimed is None:
+            # No batch begins here: what was put into the batch before, or is left of it, is one place with it.
             self.damage[-1] = last.model_copy(update={"end": end})
         else:
             self.damage.append(Damage(start=self.at, end=end, what=what, claimed=claimed))
