@@ -525,6 +525,21 @@ class RolledBackError(OneBatchError):
 
 
 @dataclass(eq=False)
+class BatchesWaitError(TerminalError):
+    """A run ended well, and earlier batches wait for an operator."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    batches: tuple[str, ...]
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: batches wait for an operator ({', '.join(self.batches)}). What is new was run. With "
+            "--strict a run ends so until they are decided; why they wait and what to do is said above."
+        )
+
+
+@dataclass(eq=False)
 class NotProvedError(TerminalError):
     """The published rows are not those of the landed bytes."""
 

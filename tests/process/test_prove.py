@@ -23,6 +23,7 @@ def test_a_table_is_proved_until_somebody_takes_its_rows_away(tmp_path: Path) ->
         0,
         True,
     )
+    assert proved.out.splitlines()[-1] == "accounts: not looked at: 1 quarantined record"
 
     state = StateTable(project.lake, project.dataset("accounts"))
     state.table.delete("true", snapshot_properties={RECORD_PROPERTY: state.main.record})

@@ -50,7 +50,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "cli": (
         *_COMMANDS, "unit/test_intervals.py", "unit/test_looking.py", "unit/test_config.py", "process/test_init.py",
         "process/test_doctor.py", "process/test_demo.py", "process/test_sample.py", "process/test_reading_docs.py",
-        "process/test_bad_inputs.py", "process/test_decisions.py",
+        "process/test_bad_inputs.py", "process/test_decisions.py", "unit/test_waiting.py",
     ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
@@ -127,7 +127,10 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "orchestration": ("dags/*.py", "unit/test_approval.py", "unit/test_requests.py", "unit/test_connections.py"),
     "setting_origins": ("unit/test_settings.py", "unit/test_config.py"),
     "processes": ("unit/test_cli.py", "unit/test_driver.py", "spark/test_session.py", "dags/test_submission.py"),
-    "proof": ("spark/test_proof.py", "process/test_prove.py", "spark/test_histories.py", "spark/test_masks.py"),
+    "proof": (
+        "spark/test_proof.py", "spark/test_proof_omitted.py", "process/test_prove.py", "spark/test_histories.py",
+        "spark/test_masks.py",
+    ),
     "publish": (
         "process/test_crashes.py", "process/test_contention.py", "process/test_runs.py", "unit/test_lease.py",
         "spark/test_lost_commits.py", "spark/test_overtaken.py", "unit/test_rolled_back.py", "process/test_rollback.py",

@@ -122,7 +122,7 @@ def test_red_batches_wait_at_once_and_unfinished_ones_after_a_while(lake: Lake, 
     judge(lake, dataset, green, green=True)
 
     [waits] = stuck_batches(lake, dataset, timedelta(days=1))
-    assert (waits.batch, waits.since, waits.red) == (
+    assert (waits.batch, waits.since, waits.why) == (
         red,
         NOON,
         ["duplicate rate: found 0.5, wanted at most 0.4 [duplicate_rate]"],
@@ -154,4 +154,4 @@ def test_a_red_batch_that_was_decided_waits_for_nobody_until_it_is_left_unfinish
 
     assert stuck_batches(lake, dataset, timedelta(days=1)) == []
     [left] = stuck_batches(lake, dataset, timedelta(0))
-    assert (left.batch, left.red) == (batch, [])
+    assert (left.batch, left.why) == (batch, [])

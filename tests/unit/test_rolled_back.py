@@ -119,7 +119,7 @@ def test_it_waits_and_no_run_nor_rebuild_takes_it_up(lake: Lake, dataset: Datase
     assert [plan.batch for plan in landed_plans(lake, dataset)] == [other]
     assert [*rolled_back(lake, dataset)] == [batch]
     [waits] = stuck_batches(lake, dataset, timedelta(days=1))
-    assert (waits.batch, waits.since, waits.red) == (batch, NOON, [])
+    assert (waits.batch, waits.since, waits.state) == (batch, NOON, "rolled_back")
     assert f"batch {batch} waits for an operator: rolled back to export_a by mia: bad rates" in waits.sentence
 
     take_up(lake, dataset, batch, "mia")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.status import Status
 
+from onefold import lake_keys
 from onefold.cli.console import NOTES, note
 from onefold.errors import RolledBackError
 from onefold.operations.launcher import Say
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from onefold.dataset import Dataset
     from onefold.lake import Lake
     from onefold.operations.run import BatchRun
+    from onefold.operations.stuck_batches import Stuck
 
 
 def say_step(status: Status, name: str, number: int, total: int) -> Say:
@@ -43,6 +45,32 @@ def ended(run: BatchRun) -> dict[str, Any]:
         "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
         "report": run.report,
     }
+
+
+def ended_in_json(run: BatchRun) -> dict[str, Any]:
+    """The same with why it is not published and what to do."""
+    why = run.red.failed if run.red else ((str(run.failed),) if run.failed else ())
+    return {**ended(run), "why": list(why), "do": run.red.advice() if run.red else "", "since": None}
+
+
+def waits_in_json(lake: Lake, batch: Stuck) -> dict[str, Any]:
+    """A batch of an earlier run that waits for an operator, as a row like those of a run's own batches."""
+    return {
+        "batch": batch.batch,
+        "state": batch.state,
+        "attempt": None,
+        "verdicts": {},
+        "report": lake.where(lake_keys.report(batch.dataset, batch.batch, "html")),
+        "why": batch.why,
+        "do": batch.do,
+        "since": batch.since.isoformat(),
+    }
+
+
+def note_waiting(batches: Iterable[Stuck]) -> None:
+    """Name the batches that wait for an operator: why, and what to do."""
+    for batch in batches:
+        note(batch.sentence)
 
 
 def note_rolled_back(lake: Lake, dataset: Dataset) -> None:

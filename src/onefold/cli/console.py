@@ -48,7 +48,7 @@ def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing
     """A table of rows with equal keys."""
     listed = list(rows)
     if not listed:
-        OUT.print(visible(f"{title}: {empty}"), markup=False, soft_wrap=True)
+        print_line(f"{title}: {empty}")
         return
     table = Table(title=escape(visible(title)), title_justify="left", header_style="bold")
     for name in listed[0]:
@@ -56,6 +56,11 @@ def print_rows(title: str, rows: Iterable[dict[str, Any]], empty: str = "nothing
     for row in listed:
         table.add_row(*(cell("" if value is None else str(value)) for value in row.values()))
     OUT.print(table)
+
+
+def print_line(text: str) -> None:
+    """A line of the result."""
+    OUT.print(visible(text), markup=False, soft_wrap=True)
 
 
 def cell(text: str, style: str = "") -> Text:

@@ -11,7 +11,7 @@ from rich.status import Status
 from onefold import lake_keys
 from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
 from onefold.cli.batches import ended, note_other_topics, raise_first, say_step
-from onefold.cli.console import NOTES, answer, note, print_json, print_rows
+from onefold.cli.console import NOTES, answer, note, print_json, print_line, print_rows
 from onefold.cli.decide_commands import Who, user
 from onefold.dataset import dataset_files
 from onefold.errors import NotProvedError, NotRecoveredError, OnefoldError, UsageError
@@ -46,6 +46,7 @@ def prove(
         of = "all keys" if found.share >= 1 else f"{found.share:.4%} of the keys"
         said = f"{found.rows} rows of {found.records} landed records ({found.batches} batches, {of})"
         print_rows(f"{name}: {said}", shown, "proved" if found.holds else "")
+        print_line(f"{name}: {found.not_looked_at}")
     if not found.holds:
         said = ", ".join(f"{count} {kind}" for kind, count in found.differences.items())
         document = lake.where(lake_keys.proof(name, found.name))

@@ -9,13 +9,21 @@ from typing import Annotated, Any
 import typer
 
 from onefold.cli.app import AsJson, Name, app, launching, open_dataset
-from onefold.cli.batches import ended, note_other_topics, note_rolled_back, raise_first, say_step
+from onefold.cli.batches import (
+    ended,
+    ended_in_json,
+    note_other_topics,
+    note_waiting,
+    raise_first,
+    say_step,
+    waits_in_json,
+)
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide_commands import user
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.dataset.advice import notes_of
 from onefold.dataset.yaml_file import describe_error
-from onefold.errors import OnefoldError, UsageError
+from onefold.errors import BatchesWaitError, OnefoldError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.settings import load_settings
 
@@ -99,6 +107,9 @@ def run(
     ] = None,
     reason: Annotated[str, typer.Option(help="Why, with --again; it is recorded")] = "",
     who: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides, with --again [default: you]")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with 3 while an earlier batch waits for an operator")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be read; write nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -106,6 +117,7 @@ def run(
     from onefold.generation import check_generation
     from onefold.operations.intervals import intervals_between
     from onefold.operations.run import land_decided, plan_all
+    from onefold.operations.stuck_batches import waiting_batches
 
     lake, dataset = open_dataset(name)
     if bool(export) + bool(start or end) + bool(again) > 1:
@@ -114,35 +126,41 @@ def run(
         raise UsageError("--reason and --who belong to --again. Nothing was run.")
     check_generation(lake, dataset)
     if again:
-        _run_again(lake, dataset, again, who or user(), reason, dry_run=dry_run, as_json=as_json)
+        _run_again(lake, dataset, again, who or user(), reason, dry_run=dry_run, strict=strict, as_json=as_json)
         return
+    plain = not (export or start or end)
     intervals = intervals_between(dataset, start, end) if start or end else [None]
     if not dry_run:
         land_decided(lake, dataset)
     planned = plan_all(lake, dataset, intervals, export, dry_run=dry_run)
     plans = [*planned.begun, *planned.new]
     wanted = [plan for plan in plans if not plan.empty]
-    if not export and intervals == [None]:
-        note_rolled_back(lake, dataset)
+    if plain:
         note_other_topics(lake, dataset)
     if dry_run:
+        note_waiting(waiting_batches(lake, dataset) if plain else [])
         rows = [plan.preview for plan in plans]
         answer(f"{name}: would read", rows, as_json, _would_read)
     else:
         for text in dict.fromkeys(text for plan in planned.new for text in plan.notes):
             note(f"{name}: {text}")
-        if wanted:
-            _run_and_tell(lake, dataset, wanted, as_json=as_json)
-        else:
+        if not wanted:
             note(f"{name}: nothing new")
-            if as_json:
-                print_json([])
+        _run_and_tell(lake, dataset, wanted, named=plain or strict, strict=strict, as_json=as_json)
     if planned.error:
         raise planned.error
 
 
 def _run_again(
-    lake: Lake, dataset: Dataset, batches: list[str], by: str, reason: str, *, dry_run: bool, as_json: bool
+    lake: Lake,
+    dataset: Dataset,
+    batches: list[str],
+    by: str,
+    reason: str,
+    *,
+    dry_run: bool,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Take up batches that were rolled back; nothing is recorded if one of them cannot be taken up."""
     from onefold.landing.plan import find_plan
@@ -157,20 +175,30 @@ def _run_again(
         return
     for batch in names:
         take_up(lake, dataset, batch, by, reason)
-    _run_and_tell(lake, dataset, plans, as_json=as_json)
+    _run_and_tell(lake, dataset, plans, named=strict, strict=strict, as_json=as_json)
 
 
-def _run_and_tell(lake: Lake, dataset: Dataset, plans: list[Any], *, as_json: bool) -> None:
-    """Run plans, list how each ended, and raise the first error."""
-    ends = _run_all(lake, dataset, plans)
+def _run_and_tell(lake: Lake, dataset: Dataset, plans: list[Any], *, named: bool, strict: bool, as_json: bool) -> None:
+    """Run plans, list how each ended, and raise the first error.
+
+    `named`: the batches of earlier runs that wait for an operator are named, too; `strict`: they are an error.
+    """
+    from onefold.operations.stuck_batches import waiting_batches
+
+    ends = _run_all(lake, dataset, plans) if plans else []
     for end in ends:
         for text in end.warnings:
             note(f"{dataset.name}: batch {end.batch}: warning: {text}")
+    batches = {end.batch for end in ends}
+    waiting = [batch for batch in waiting_batches(lake, dataset) if batch.batch not in batches] if named else []
     if as_json:
-        print_json([ended(end) for end in ends])
-    else:
+        print_json([*map(ended_in_json, ends), *(waits_in_json(lake, batch) for batch in waiting)])
+    elif ends:
         print_rows(dataset.name, [ended(end) for end in ends])
+    note_waiting(waiting)
     raise_first(ends)
+    if strict and waiting:
+        raise BatchesWaitError(dataset.name, tuple(batch.batch for batch in waiting))
 
 
 def _would_read(row: dict[str, Any]) -> dict[str, Any]:

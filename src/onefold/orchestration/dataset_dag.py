@@ -97,6 +97,8 @@ def plan(name: str) -> str:
     """Decide what the run reads, once, however often it is cleared. Nothing new, or a dry run: the run's other tasks
     are skipped.
     """
+    from onefold.operations.stuck_batches import waiting_batches  # it opens tables; a DAG is parsed without
+
     context = get_current_context()
     params = context["params"]
     lake, dataset = open_dataset(name)
@@ -109,6 +111,8 @@ def plan(name: str) -> str:
         print(f"{name}: would read {json.dumps(planned.preview)}")
         print(f"{name}: {AFTER_DRY_RUN}")
         raise AirflowSkipException(f"{name}: a dry run, nothing was written")
+    for batch in waiting_batches(lake, dataset):
+        print(batch.sentence)
     for said in planned.notes:  # also where they say why there is nothing
         print(f"{name}: {said}")
     if planned.empty:

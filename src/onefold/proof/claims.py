@@ -4,6 +4,7 @@
 | --- | --- |
 | `_key`, `_within` (where declared) | whose row it claims |
 | `_version` (upsert), `_order`, `_hash`, `_compared` (with `apply.compare`), `_is_delete` | what decides, and digests |
+| `_filtered_key` (where the filter is watched) | whose row a record that the filter left out would claim |
 | `_is_hidden` (with `target.where`) | whether readers do not see the row |
 | the key's columns that are no value field | |
 """
@@ -101,7 +102,7 @@ def _claims(
     marked = mark_covered(take_out(found, out), ranges, objects, order=None)
     # What is covered was never rejected: a field that was added since was not looked at when it was folded.
     known = identify(decode_again(marked, dataset, forgiven=dataset.added), dataset)
-    names = [C.KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, C.DELETED, C.HIDDEN]
+    names = [C.KEY, C.FILTERED_KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, C.DELETED, C.HIDDEN]
     names += [name for name, _ in dataset.key_columns]
     claims = known.select(*(name for name in names if name in known.columns), U.COVERED, *E.POSITION, E.LINE)
     slots = slots_for(manifest, dataset.target.buckets)

@@ -29,7 +29,7 @@ from onefold.dataset.value_formats import ValueFormat
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
 from onefold.records import envelope as E
 from onefold.spark.strict_json import LARGEST
-from onefold.values.decode import DELETED, FILTERED, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
+from onefold.values.decode import DELETED, FILTERED, LEFT_OUT, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
 from onefold.values.expressions import unreadable_header
 from onefold.values.format import KEY_TEXT, KEY_VARIANT
 from onefold.values.rejection import rejected
@@ -74,6 +74,9 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
     decoded = read.withColumns(
         {TOMBSTONE: F.col(E.VALUE_BYTES).isNull(), KEY_VARIANT: F.try_parse_json(F.col(_NAMED))}
     ).withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
+    if dataset.watches_filter:
+        of_null = F.col(TOMBSTONE) & F.lit(dataset.apply.delete_when == "never")
+        decoded = decoded.withColumn(LEFT_OUT, F.col(FILTERED) & ~of_null)
     return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED)
 
 

@@ -22,6 +22,7 @@ from onefold.proof.claims import read_claims, write_claims
 from onefold.proof.compare import WRONG, compared
 from onefold.proof.documents import Difference, Proof
 from onefold.proof.expected import expected_of
+from onefold.proof.omitted import omitted_of
 from onefold.spark.iceberg_tables import drop
 from onefold.tables import staging as C
 from onefold.tables.names import scratch_table
@@ -51,7 +52,7 @@ def prove(
     table = find_state(lake, dataset)
     head = table.main if table else None
     records = list(chain(lake, dataset, head.record)) if head else []
-    if head is None or not records:
+    if table is None or head is None or not records:
         raise UsageError(f"{dataset.name}: nothing is published, so there is nothing to prove")
     attempt = new_attempt()
     scratch = scratch_table(dataset.name, "claims", attempt)
@@ -59,6 +60,8 @@ def prove(
         write_claims(session, lake, dataset, records, scratch, say)
         say("comparing")
         found = _compare(session, dataset, scratch, head.snapshot, records, share, attempt)
+        omitted = omitted_of(session, lake, dataset, table, head.snapshot, records, scratch)
+        found = found.model_copy(update={"omitted": omitted})
     finally:
         drop(session, scratch)
     lake.put(lake_keys.proof(dataset.name, found.name), found)

@@ -564,6 +564,11 @@ def _end_no_erasure(original: Any) -> Any:
     return end
 
 
+def _find_no_newer(original: Any) -> Any:
+    del original
+    return lambda *args: (0, [])
+
+
 def _put_my_own_claim(original: Any) -> Any:
     def claim(self: Any, place: str, data: bytes) -> bytes:
         original(self, place, data)
@@ -714,6 +719,10 @@ FAULTS: dict[str, Fault] = {
         "filtered/filter", "branch_facts.filtered_newer", "No filtered record is newer than a row.",
         "tests/spark/test_filters.py::test_a_newer_version_that_the_filter_leaves_out_is_red_and_named",
         _compare_no_filtered_record,
+    ),
+    "a proof overlooks filtered versions": Fault(
+        "filtered/filter", "omitted._filtered_newer", "A proof names no filtered record that is newer than a row.",
+        "tests/spark/test_proof_omitted.py::test_what_was_not_looked_at_is_counted_and_named", _find_no_newer,
     ),
     "a filter leaves deletes out": Fault(
         "filtered/filter", "decode._filtered_by", "A delete without the field that the filter reads is filtered.",
