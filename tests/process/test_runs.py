@@ -221,7 +221,7 @@ def test_batches_have_exactly_the_promised_shape(shared: Project) -> None:
     [row] = [row for row in shared.onefold("batches", "things", "--json").json if row["published"]]
     assert row == {
         "batch": batch, "interval": None, "landed": 3, "verdicts": {"applied": 2, "rejected": 1},
-        "gate": "green", "published": True,
+        "rows": {"inserted": 2, "updated": 0, "deleted": 0}, "gate": "green", "published": True,
     }  # fmt: skip
 
 

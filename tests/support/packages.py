@@ -139,6 +139,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_reds.py", "process/test_tampering.py", "unit/test_checks.py", "unit/test_suites.py",
         "unit/test_account.py", "unit/test_decisions.py", "unit/test_compare.py",
         "spark/test_row_checks.py", "spark/test_period_moved.py", "spark/test_suite_rows.py",
+        "spark/test_reader_changes.py",
         "spark/test_plans.py", "spark/test_increment.py",
     ),
     "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),

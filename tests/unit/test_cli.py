@@ -277,7 +277,8 @@ def test_a_step_prints_its_document(onefold: Onefold) -> None:
     assert [one["name"] for one in plan["objects"]] == sorted(file.name for file in export.iterdir())
     [row] = onefold("batches", "accounts", "--json").json
     assert row == {
-        "batch": row["batch"], "interval": None, "landed": 0, "verdicts": {}, "gate": None, "published": False,
+        "batch": row["batch"], "interval": None, "landed": 0, "verdicts": {}, "rows": None,
+        "gate": None, "published": False,
     }  # fmt: skip
     manifest = onefold("step", "land", "accounts", "--batch", row["batch"]).json
     assert manifest["batch"] == row["batch"]

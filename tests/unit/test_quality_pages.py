@@ -350,7 +350,8 @@ def test_a_dataset_without_a_history_is_shown_with_what_its_file_says_now(lake: 
 
 def test_a_datasets_page_has_its_batches_with_numbers_and_links(lake: Lake, client: Client) -> None:
     counts = {"applied": {"insert": 1200}, "duplicate": {"position": 34}, "conflict": {"same_version": 2}}
-    report(lake, "accounts", "export_a", None, counts=counts, landed=1236)
+    rows = {"inserted": 1100, "updated": 60, "deleted": 7}
+    report(lake, "accounts", "export_a", None, counts=counts, landed=1236, readers=rows)
     keep(lake, "accounts", description="The newest state.", identity="business_key, position, message_id")
 
     page = client("accounts").get("/datasets/accounts").text
@@ -359,7 +360,7 @@ def test_a_datasets_page_has_its_batches_with_numbers_and_links(lake: Lake, clie
     assert "The newest state." in said
     assert "Same message by business key reasons named by position, message id" in said
     assert '<a href="/reports/accounts/export_a" title="export_a">export_a</a>' in page
-    assert "green: published 1 236 1 200 34 2 0 0" in said
+    assert "green: published 1 236 1 200 34 2 0 1 100 60 7 0" in said
 
 
 def test_every_chart_and_strip_says_in_words_what_it_shows(lake: Lake, client: Client) -> None:

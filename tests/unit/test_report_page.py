@@ -97,6 +97,7 @@ def published(**changed: Any) -> Report:
             "rejected": {"missing_field": 1, "undecodable": 2},
         },
         "changes": {"insert": 4, "update": 27},
+        "readers": {"inserted": 4, "updated": 21, "deleted": 3},
         "accounts": [
             account(1, 39, 80, 36, quarantined=1, explained={"transactional": 5}),
             account(0, 44, 88, 39, quarantined=2, explained=OVERLAPPING),
@@ -172,6 +173,7 @@ def unpublished(**changed: Any) -> Report:
         **{
             "counts": {},
             "changes": {},
+            "readers": None,
             "examples": {},
             "accounts": [],
             "checks": [],
@@ -427,15 +429,16 @@ def test_records_that_no_verdict_accounts_for_break_the_batchs_equation() -> Non
 
 
 def test_what_waited_in_the_table_is_counted_beside_what_landed() -> None:
-    chain = {"counts": {"applied": {"insert": 81, "update": 1}}, "changes": {"insert": 3}}
+    chain = {"counts": {"applied": {"insert": 81, "update": 1}}}
     woken = said(published(**chain, woken=2, held=5))
     assert "landed and woken 82 = Σ verdicts 82 holds" in woken
-    assert re.search(r"Woken 2 .*Held 5 .*Rows written 3 ", woken)
+    assert re.search(r"Woken 2 .*Held 5 ", woken)
     still = said(published(**chain | {"landed": 82}, held=0))
     assert "landed 82 = Σ verdicts 82 holds" in still
     assert re.search(r"Woken 0 .*Held 0 ", still)
     newer = said(published())
-    assert "Rows inserted 4" in newer
+    assert re.search(r"Rows inserted 4 .*Rows updated 21 .*Rows deleted 3 ", newer)
+    assert "Rows inserted" not in said(unpublished())
     assert "Held" not in newer
 
 

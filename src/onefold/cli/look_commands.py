@@ -78,6 +78,7 @@ def _batch_cells(row: dict[str, Any]) -> dict[str, Any]:
         "batch": row["batch"],
         "landed": _landed(row),
         "verdicts": ", ".join(f"{verdict} {count}" for verdict, count in row["verdicts"].items()),
+        "rows": ", ".join(f"{count} {change}" for change, count in (row["rows"] or {}).items() if count),
         "gate": row["gate"],
         "published": "yes" if row["published"] else row.get("state", "no"),
         "decision": f"{row['decision']['kind']} by {row['decision']['by']}" if "decision" in row else "",

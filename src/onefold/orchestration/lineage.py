@@ -29,10 +29,6 @@ from onefold.landing.plan import find_plan
 from onefold.publish import Published
 from onefold.quality.checks import WARNING
 from onefold.quality.documents import GateResult
-from onefold.vocabulary import Reason, Verdict
-
-WRITES = (Reason.INSERT, Reason.UPDATE, Reason.REPLACE, Reason.DELETE, Reason.HIDE, Reason.ADD)
-"""Reasons of `applied` that change a row."""
 
 
 def publication(lake: Lake, dataset: Dataset, published: Published) -> OperatorLineage[Any, Any]:
@@ -43,8 +39,7 @@ def publication(lake: Lake, dataset: Dataset, published: Published) -> OperatorL
         for field in table.table.schema().fields
         if field.name in table.published_columns(dataset)
     ]
-    applied = published.counts.get(Verdict.APPLIED, {})
-    changed = sum(applied.get(reason, 0) for reason in WRITES)
+    gate = lake.get(lake_keys.attempt(dataset, published.batch, published.attempt, "gate"), GateResult)
     namespace, name = _place(table.table.location())
     output = OutputDataset(
         namespace=namespace,
@@ -54,7 +49,11 @@ def publication(lake: Lake, dataset: Dataset, published: Published) -> OperatorL
             "version": DatasetVersionDatasetFacet(datasetVersion=str(published.snapshot)),
             "symlinks": SymlinksDatasetFacet([Identifier("onefold", dataset.target.table, "TABLE")]),
         },
-        outputFacets={"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=changed)},
+        outputFacets=(
+            {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=gate.readers.rows)}
+            if gate and gate.readers
+            else {}
+        ),
     )
     return OperatorLineage(inputs=sources(lake, dataset, published.batch), outputs=[output])
 

@@ -45,6 +45,8 @@ def figures_of(report: Report, published: datetime | None, newest: int | None) -
         "unexplained": sum(end - start for account in report.accounts for start, end in account.unexplained),
         "red": float(report.status == "red"),
     }
+    if report.readers:
+        found |= {f"rows.{change}": count for change, count in report.readers.model_dump().items()}
     if report.held is not None:
         found["held"] = report.held
     if published and report.interval:

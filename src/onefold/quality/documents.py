@@ -96,6 +96,21 @@ def apply_check(check: Check, facts: BranchFacts) -> CheckResult | None:
     )
 
 
+class ReaderChanges(BaseModel):
+    """Rows that a batch changes for readers: a row that is deleted or hidden is none of theirs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.inserted + self.updated + self.deleted
+
+
 class GateResult(BaseModel):
     """The gate's judgement of an attempt: of exactly this branch, head, base and staging."""
 
@@ -117,6 +132,7 @@ class GateResult(BaseModel):
     )
     facts: dict[str, Any] = {}
     examples: dict[str, list[dict[str, Any]]] = {}
+    readers: ReaderChanges | None = Field(default=None, description="None: it was not counted by an earlier release")
     passed: list[str] = Field(
         default=[], description="Expectations of the suite, by digest, that all rows of the branch have passed"
     )

@@ -18,6 +18,7 @@ from onefold.quality.checks import CHECKS, BranchFacts
 from onefold.quality.documents import CheckResult, GateResult, apply_check
 from onefold.quality.examples import examples_of
 from onefold.quality.expectations import check_rows
+from onefold.quality.reader_changes import count_reader_changes
 from onefold.quality.suites import load_suite
 from onefold.quality.user_checks import SuiteResult, check_suite, passed_before
 from onefold.quality.waivers import under
@@ -39,10 +40,11 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     changed = changed_rows(session, dataset, upserted).persist()
     try:
         forgotten = forgotten_keys(marks_named(lake, dataset.name, upserted.carried_out).values())
-        counts, of_rows = at_once(
+        counts, of_rows, readers = at_once(
             session,
             partial(count_rows, session, dataset, upserted, changed, forgotten),
             partial(check_rows, dataset, changed),
+            partial(count_reader_changes, session, dataset, upserted, forgotten),
         )
         examples = examples_of(session, dataset, upserted)
         facts = gather_facts(session, lake, dataset, upserted, counts, examples["conflicts"])
@@ -69,6 +71,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         facts={"landed": facts.landed, "rows_before": counts.rows_before, "rows_after": counts.rows_after}
         | ({"held": facts.held} if facts.held is not None else {}),
         examples={"failing_keys": counts.failing_keys, **examples},
+        readers=readers,
         passed=sorted(of_suite.passed),
         judged=datetime.now(UTC),
     )

@@ -19,7 +19,7 @@ from onefold.lake import Lake
 from onefold.landing.manifest import Accepted, Forgets, Manifest
 from onefold.landing.plan import Interval, find_plan
 from onefold.publish.publish import find_published
-from onefold.quality.documents import AUDIT, CheckResult, GateResult
+from onefold.quality.documents import AUDIT, CheckResult, GateResult, ReaderChanges
 from onefold.report.causes import Explained, causes_of
 from onefold.report.decisions import in_force
 from onefold.report.status import Status, status_of
@@ -78,7 +78,8 @@ class Report(BaseModel):
     partitions: dict[str, dict[str, dict[str, int]]] = Field(
         default={}, description="The same of each partition: cluster/topic/incarnation/partition, or unreadable"
     )
-    changes: dict[str, int]
+    changes: dict[str, int] = Field(description="Rows of the state table by action")
+    readers: ReaderChanges | None = Field(default=None, description="Rows as readers see them; None: not judged yet")
     causes: list[Explained] = Field(default=[], description="Why its duplicates exist")
     producers: Producers | None = Field(default=None, description="What the sequence rule says; None: none is known")
     come_again: list[CameAgain] = Field(default=[], description="Sessions that begin below what was seen of them")
@@ -159,6 +160,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         counts=upserted.counts if upserted else {},
         partitions=upserted.partitions if upserted else {},
         changes=upserted.changes if upserted else {},
+        readers=gate.readers if gate else None,
         causes=causes_of(upserted.duplicates) if upserted else [],
         producers=staged.producers if staged else None,
         come_again=upserted.come_again if upserted else [],

@@ -21,7 +21,7 @@ from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.plan import Interval, is_decided
 from onefold.offsets import Coverage, Present, Range, TopicPartition, minus
-from onefold.quality.documents import CheckResult
+from onefold.quality.documents import CheckResult, ReaderChanges
 from onefold.report.complete import complete_through
 from onefold.report.status import Status
 from onefold.storage import ObjectInfo
@@ -61,6 +61,7 @@ class Entry(BaseModel):
     replayed: int = 0
     held: int | None = None
     counts: dict[str, int] = Field(default={}, description="Records by verdict")
+    readers: ReaderChanges | None = Field(default=None, description="As in the report")
     duplicates: dict[str, int] = Field(default={}, description="By the level that says they are one message")
     holes: dict[str, int] = Field(default={}, description="Explained offsets by kind")
     unexplained: int = 0
@@ -109,6 +110,7 @@ class ReportSummary(BaseModel):
     replayed: int = 0
     held: int | None = None
     counts: dict[str, dict[str, int]]
+    readers: ReaderChanges | None = None
     accounts: list[PartitionAccount]
     checks: list[CheckResult]
 
@@ -325,6 +327,7 @@ def _summary(bare: Entry, report: ReportSummary) -> Entry:
         replayed=report.replayed,
         held=report.held,
         counts={verdict: sum(reasons.values()) for verdict, reasons in report.counts.items()},
+        readers=report.readers,
         duplicates=report.counts.get(Verdict.DUPLICATE, {}),
         holes=holes,
         unexplained=sum(end - start for _, start, end in missing),

@@ -80,6 +80,7 @@ def _not_published(dataset: Dataset, batch: str) -> UsageError:
 def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
 
+    `rows` are {inserted, updated, deleted} as readers see them; null where no gate has counted them.
     One that an operator has decided has a `decision` next to what every row has; one that was rolled back also has
     `state`, which is `rolled_back`; a replay has `replayed` records, not landed ones, and `replays`, the batch that
     rejected them; an accepted gap has `accepts`, its key and version; one that forgets keys has `forgets`, their
@@ -113,6 +114,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
                 "interval": interval,
                 "landed": upserted.landed if upserted else (0 if manifest is None or plan.decided else None),
                 "verdicts": {verdict: sum(reasons.values()) for verdict, reasons in counts.items()},
+                "rows": gate.readers.model_dump() if gate and gate.readers else None,
                 "gate": None if gate is None else ("green" if gate.green else "red"),
                 "published": record is not None,
             }
