@@ -443,9 +443,12 @@ class GateRedError(TerminalError):
     batch: str
     failed: tuple[str, ...]
     report: str
-    skippable: bool = True
+    decisions: tuple[str, ...] = ("release", "discard", "skip")
+    """What can be decided of it."""
     ways_out: tuple[str, ...] = ()
     """What the dataset file can say so that a later batch is not red by the same."""
+    corrected: str = ""
+    """What to do if the batch corrects what is published."""
 
     def sentence(self) -> str:
         return (
@@ -456,7 +459,8 @@ class GateRedError(TerminalError):
     def advice(self) -> str:
         """What a person can do."""
         advice = f"In the dataset file: {'; '.join(self.ways_out)}. " if self.ways_out else ""
-        return f"{advice}{decide_by(self.dataset, self.batch, skippable=self.skippable)}"
+        advice += f"{self.corrected} " if self.corrected else ""
+        return f"{advice}{decide_by(self.dataset, self.batch, self.decisions)}"
 
 
 @dataclass(eq=False)
@@ -488,14 +492,34 @@ class AuditRedError(TerminalError):
         )
 
 
-def decide_by(dataset: str, batch: str, *, skippable: bool) -> str:
-    """The sentence that names what a person can decide of a red batch."""
-    ways = [f"release {dataset} {batch} (publish it as it is)", "discard (back to landed, for the next run)"]
-    ways += ["skip (cover it, use nothing of it)"] if skippable else []
+_MEANS = {
+    "release": "publish it as it is",
+    "discard": "back to landed, for the next run",
+    "skip": "cover it, use nothing of it",
+}
+
+
+def decide_by(dataset: str, batch: str, decisions: tuple[str, ...]) -> str:
+    """The sentence that names what a person can decide of a red batch, by some of release, discard and skip."""
+    first, *others = decisions
+    ways = [
+        f"{first} {dataset} {batch} ({_MEANS.get(first, first)})",
+        *(f"{other} ({_MEANS.get(other, other)})" for other in others),
+    ]
+    ways = [f"onefold {way}" for way in ways]
+    listed = " or ".join([", ".join(ways[:-1]), ways[-1]]) if others else ways[0]
     return (
         "Mend the cause and run the batch again (in Airflow: clear its tasks from dedup on). Or decide it: "
-        f"onefold {', onefold '.join(ways[:-1])} or onefold {ways[-1]}, each with --reason; in Airflow by the DAG "
-        "onefold_decide."
+        f"{listed}, {'each ' if others else ''}with --reason; in Airflow by the DAG onefold_decide."
+    )
+
+
+def take_out_by(dataset: str, batches: list[str]) -> str:
+    """The sentence that names how published batches are taken out that another batch corrects."""
+    named = " ".join(f"--without {batch}" for batch in batches)
+    return (
+        f"If what is published is wrong, and this batch is right, take it out: onefold rebuild {dataset} {named} "
+        "--reason WHY; then run this batch again."
     )
 
 

@@ -6,10 +6,11 @@ is a numbered document below it, put there before the table is changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, find_dataset
@@ -54,6 +55,7 @@ class Rebuild(BaseModel):
 
     generation: str
     started: datetime
+    without: list[str] = Field(default=[], description="Published batches that it leaves out, by `rebuild --without`")
 
 
 class Retired(BaseModel):
@@ -104,12 +106,18 @@ def begun_rebuild(lake: Lake, dataset: Dataset, published: Generation) -> str:
     return rebuild.generation if rebuild and rebuild.generation != published.generation else ""
 
 
-def to_rebuild(lake: Lake, dataset: Dataset) -> Dataset:
+def to_rebuild(lake: Lake, dataset: Dataset, taken: Callable[[str], bool] = lambda _: False) -> Dataset:
     """A dataset file as a generation of its own, apart from each whose fields were changed in place since, and
-    each that readers were moved away from: decisions since then (skips, forget marks) are not in its table."""
+    each that readers were moved away from: decisions since then (skips, forget marks) are not in its table.
+
+    Args:
+        lake: where the generations are recorded.
+        dataset: the file.
+        taken: whether a generation cannot be used for another reason.
+    """
     published = lake.get(lake_keys.generation(dataset), Generation)
     again = 0
-    while _is_over(lake, dataset, dataset.own_generation(again), published):
+    while _is_over(lake, dataset, generation := dataset.own_generation(again), published) or taken(generation):
         again += 1
     origins = origins_of([dataset.declared])
     return dataset.with_field_history(FieldHistory(dataset.own_generation(again), origins, "", again))
@@ -220,8 +228,15 @@ def _refused_changes(lake: Lake, published: Generation, dataset: Dataset) -> tup
     return tuple(sentences)
 
 
-def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
-    """Allow the dataset's generation to be folded (`to_rebuild`) next to the published table; the keys that changed.
+def left_out_of(lake: Lake, dataset: Dataset) -> list[str]:
+    """The published batches that a rebuild into the dataset's generation leaves out; of another generation, none."""
+    rebuild = lake.get(lake_keys.rebuild(dataset), Rebuild)
+    return rebuild.without if rebuild and rebuild.generation == dataset.generation else []
+
+
+def begin_rebuild(lake: Lake, dataset: Dataset, without: Sequence[str] = ()) -> tuple[str, ...]:
+    """Allow the dataset's generation to be folded (`to_rebuild`) next to the published table; the keys that changed, or
+    that batches are left out.
 
     Raises:
         UsageError: nothing is published yet, or the target table is another.
@@ -236,7 +251,10 @@ def begin_rebuild(lake: Lake, dataset: Dataset) -> tuple[str, ...]:
         )
     back = published.generation == dataset.generation
     if not back or is_given_up(lake, dataset):
-        lake.put(lake_keys.rebuild(dataset), Rebuild(generation=dataset.generation, started=datetime.now(UTC)))
+        begun = Rebuild(generation=dataset.generation, started=datetime.now(UTC), without=list(without))
+        lake.put(lake_keys.rebuild(dataset), begun)
+    if without and not back:
+        return (*_other_keys(published, dataset), *(f"without {batch}" for batch in without))
     return () if back else _changed(lake, published, dataset)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from onefold import lake_keys
 from onefold.decisions import log_of
+from onefold.generation import settle
 from onefold.iceberg.connection import open_catalog
 from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefix
 STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")
 RATE = "duplicate_rate=0.5"
 STEPS = ("dedup", "upsert", "gate", "publish", "report")
-NOTHING_RUN = dict.fromkeys(STEPS, "skipped")
+NOTHING_RUN = dict.fromkeys((*STEPS, "rebuild"), "skipped")
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,11 @@ def decide(probe: Any, project: Project) -> Callable[..., Any]:
 
 def home_of(project: Project) -> dict[str, str]:
     return {"ONEFOLD_HOME": str(project.home), "ONEFOLD_LAKE": str(project.home / ".lake")}
+
+
+def states_of(found: Any) -> set[str]:
+    """How the tasks ended, but for the rebuild, which only the decision `without` runs."""
+    return {state for task, state in found["tasks"].items() if task != "rebuild"}
 
 
 def page_of(batch: str) -> str:
@@ -126,7 +132,7 @@ def test_approved_it_is_published_under_the_name_of_whoever_approved(
     found = decide("Approve", red, "release", RATE, **metrics)
 
     assert found["state"] == "success", found["log"][-5000:]
-    assert set(found["tasks"].values()) == {"success"}
+    assert states_of(found) == {"success"}
     assert rows(project) == [("a", 1)]
     [made] = decisions_of(project.lake, project.dataset())
     assert (made["decision"], made["by"], made["state"]) == ("release", "ada", "published")
@@ -205,7 +211,7 @@ def test_skipped_it_is_covered_and_nothing_of_it_is_used(decide: Callable[..., A
     before = datetime.now(UTC)
     found = decide("Approve", second["batch"], "skip")
 
-    assert (found["state"], set(found["tasks"].values())) == ("success", {"success"}), found["log"][-5000:]
+    assert (found["state"], states_of(found)) == ("success", {"success"}), found["log"][-5000:]
     made = decisions_of(project.lake, project.dataset())[-1]
     assert (made["batch"], made["decision"], made["by"]) == (second["batch"], "skip", "ada")
     assert made["state"] == "published"
@@ -226,7 +232,7 @@ def test_replayed_the_batch_that_folds_its_quarantine_again_is_the_one_that_is_r
     before = datetime.now(UTC)
     found = decide("Approve", third["batch"], "replay")
 
-    assert (found["state"], set(found["tasks"].values())) == ("success", {"success"}), found["log"][-5000:]
+    assert (found["state"], states_of(found)) == ("success", {"success"}), found["log"][-5000:]
     made = decisions_of(project.lake, project.dataset())[-1]
     assert (made["decision"], made["by"], made["state"]) == ("replay", "ada", "published")
     assert made["reason"].startswith("a known retry")
@@ -253,8 +259,29 @@ def test_a_batch_that_was_rolled_back_is_taken_up_by_a_decision(decide: Callable
 
     found = decide("Approve", batches[1], "again")
 
-    assert (found["state"], set(found["tasks"].values())) == ("success", {"success"}), found["log"][-5000:]
+    assert (found["state"], states_of(found)) == ("success", {"success"}), found["log"][-5000:]
     made = decisions_of(project.lake, project.dataset())[-1]
     assert (made["batch"], made["decision"], made["by"], made["state"]) == (batches[1], "again", "ada", "done")
     assert [event["extra"]["batch"] for event in found["events"]] == [batches[1]]
     assert rows(project) == sorted([*before, ("d6", 6), ("d7", 7)])
+
+
+def test_a_wrong_batch_is_taken_out_under_the_name_of_whoever_approved(
+    decide: Callable[..., Any], project: Project
+) -> None:
+    project.put("things/8.jsonl", [thing(80, "y", 0)])
+    done = project.onefold("run", "things", "--json")
+    assert done.code == 0, done.err
+    wrong = str(done.json[-1]["batch"])
+    before = rows(project)
+    found = decide("Approve", wrong, "without")
+    assert (found["state"], found["tasks"]["rebuild"]) == ("success", "success"), found["log"][-5000:]
+    assert {found["tasks"][step] for step in STEPS} == {"skipped"}
+    [shown] = found["shown"]
+    assert shown["subject"] == f"Take batch {wrong} out of things?"
+    assert "every other landed batch is folded into a new table" in shown["body"]
+    dataset = settle(project.lake, project.dataset())
+    after = sorted((row["id"], row["n"]) for row in rows_of(project.lake, dataset))
+    assert (("y", 0) in before, after) == (True, [row for row in before if row != ("y", 0)])
+    made = log_of(project.lake, "things", wrong)[-1]
+    assert (made.kind, made.by) == ("discard", "ada")

@@ -97,7 +97,8 @@ def test_tasks_that_start_spark_are_in_the_pool_that_is_set_and_no_try_is_longer
     def pooled(name: str) -> list[str]:
         return sorted(task for task, pool in dags[name]["pools"].items() if pool == "lake")
 
-    assert pooled("accounts") == pooled("onefold_decide") == ["dedup", "gate", "publish", "upsert"]
+    assert pooled("accounts") == ["dedup", "gate", "publish", "upsert"]
+    assert pooled("onefold_decide") == ["dedup", "gate", "publish", "rebuild", "upsert"]
     assert pooled("orders") == ["dedup", "gate", "land", "publish", "upsert"], "a live topic is landed by Spark"
     assert pooled("onefold_housekeeping") == sorted(f"{name}.maintain" for name in NAMES)
     assert {pool for dag in dags.values() for pool in dag["pools"].values()} == {"lake", "default_pool"}
@@ -174,10 +175,11 @@ def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_
     assert dag["timetable"] == "NullTimetable"
     assert dag["params"] == ["dataset", "batch", "decision", "waivers", "reason"]
     assert dag["enums"]["dataset"] == NAMES
-    assert dag["enums"]["decision"] == ["release", "discard", "skip", "replay", "again"]
+    assert dag["enums"]["decision"] == ["release", "discard", "skip", "replay", "again", "without"]
     tasks = ["look_up", "approve", "decide", "dedup", "upsert", "gate", "publish", "report"]
     reading = {"approve": "look_up", "decide": "look_up approve", "dedup": "decide", "upsert": "decide"}
     reading |= {"gate": "decide upsert", "publish": "decide upsert", "report": "decide publish"}
+    reading |= {"rebuild": "look_up approve"}
     assert dag["edges"] == edges(tasks, reading)
     assert dag["outlets"] == {"publish": ["onefold_decided"]}
     assert dag["teardowns"] == ["report"]

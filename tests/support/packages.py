@@ -64,7 +64,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "decisions": (
         "unit/test_decisions.py", "unit/test_gaps.py", "unit/test_forget.py", "unit/test_requests.py",
         "unit/test_rolled_back.py", "process/test_rollback.py",
-        "spark/test_skips.py", "spark/test_forget.py", "process/test_decisions.py", "process/test_decision_crashes.py",
+        "spark/test_skips.py", "spark/test_waivers.py", "spark/test_forget.py",
+        "process/test_decisions.py", "process/test_decision_crashes.py",
     ),
     "dedup": (
         *_LAWS, "unit/test_columns.py", "unit/test_code_digest.py", "spark/test_survivors.py",
@@ -121,7 +122,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_replay.py", "unit/test_erase.py", "unit/test_forget.py", "unit/test_requests.py",
         "unit/test_decisions.py", "unit/test_intervals.py", "unit/test_gaps.py", "unit/test_own_batch.py",
         "unit/test_rolled_back.py", "process/test_rollback.py",
-        "spark/test_replay.py", "spark/test_erase.py",
+        "process/test_rebuild_without.py", "spark/test_replay.py", "spark/test_erase.py",
     ),
     "offsets": ("unit/test_offsets.py", "unit/test_replay.py", "unit/test_account.py"),
     "orchestration": ("dags/*.py", "unit/test_approval.py", "unit/test_requests.py", "unit/test_connections.py"),
@@ -141,6 +142,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_row_checks.py", "spark/test_period_moved.py", "spark/test_suite_rows.py",
         "spark/test_reader_changes.py",
         "spark/test_plans.py", "spark/test_increment.py",
+        "spark/test_waivers.py",
     ),
     "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),
     "report": (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from onefold.cli.app import run_command
 from onefold.dataset import Dataset, find_dataset
-from onefold.generation import check_generation
+from onefold.generation import check_generation, settle
 from onefold.lake import Lake
 from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
@@ -185,7 +185,7 @@ class Project:
 
     def run(self, session: SparkSession, name: str = "things", export: Path | None = None) -> list[BatchRun]:
         """What `onefold run` does, in the tests' own session."""
-        dataset = self.dataset(name)
+        dataset = settle(self.lake, self.dataset(name))
         check_generation(self.lake, dataset)
         land_decided(self.lake, dataset)
         begun = [] if export else unfinished(self.lake, dataset)

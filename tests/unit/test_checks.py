@@ -17,7 +17,7 @@ from onefold.dataset import Dataset
 from onefold.landing.manifest import SegmentDamage
 from onefold.offsets import TopicPartition
 from onefold.quality import checks
-from onefold.quality.checks import CHECKS, BranchFacts, RowCounts, id_of, title_of
+from onefold.quality.checks import CHECKS, Behind, BranchFacts, Check, RowCounts, id_of, title_of
 from onefold.quality.documents import CheckResult, apply_check
 from onefold.upsert.coverage import PartitionAccount
 from onefold.upsert.documents import Upserted
@@ -628,3 +628,15 @@ def test_the_docs_list_each_check() -> None:
     }
     assert list(listed) == list(CHECKS), "in the order of a report"
     assert all(len(cells) == 5 and cells[4] for cells in listed.values()), "each says what to do"
+
+
+def test_a_check_that_can_be_waived_says_what_its_value_is_made_of() -> None:
+    """Those of which a waiver holds by value alone are named here: each measures a time."""
+    docs = (PROJECT / "docs/checks.md").read_text().partition("## What a waiver accepts")[2]
+    assert {check.id for check in CHECKS.values() if check.waivable} == set(re.findall(r"`(\w+)`", docs))
+    by_value = {check.id for check in CHECKS.values() if check.behind == Behind.MEASUREMENT}
+    assert by_value == {"freshness", "timestamp_ahead", "held_age"}
+    assert all(check.severity == "warning" for check in CHECKS.values() if check.behind == Behind.WARNING)
+    assert all((check.behind is not None) == check.waivable for check in CHECKS.values())
+    with pytest.raises(TypeError, match="check new can be waived: say what its value is made of"):
+        Check("new", "a new check", measure=lambda _: None)

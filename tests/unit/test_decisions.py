@@ -19,7 +19,7 @@ from onefold.offsets import Coverage, Present, merged
 from onefold.operations.decide import check_carried_out
 from onefold.publish import Published
 from onefold.quality.documents import CheckResult, GateResult
-from onefold.quality.waivers import still_waived, under, waivers_of, why_not, with_id
+from onefold.quality.waivers import OTHER_RECORDS, still_waived, under, waivers_of, why_not, with_id
 from onefold.report.decisions import row_of
 from onefold.upsert.decisions_in_force import Obeyed, cover, taken_out_of
 
@@ -127,6 +127,25 @@ def test_a_release_waives_its_checks_with_its_values_and_no_other() -> None:
     assert [one.red for one in (worse, suite, law)] == [True, True, True]
     assert under([RATE], None) == [RATE]
     assert under([PASSED, WARNED], decision) == [PASSED, WARNED], "what is not red needs no waiver"
+
+
+def test_a_release_does_not_waive_the_same_number_of_other_records() -> None:
+    seen, other = (RATE.model_copy(update={"digest": digest}) for digest in ("0a", "0b"))
+    [waiver] = waivers_of("d", "b", [seen], ["duplicate_rate=0.5"])
+    assert (waiver.digest, waiver.words) == ("0a", "duplicate_rate=0.5")
+    decision = released().model_copy(update={"waivers": [waiver]})
+    [obeyed], [refused] = under([seen], decision), under([other], decision)
+    assert (obeyed.red, obeyed.waived, obeyed.not_waived) == (False, decision.sentence, "")
+    assert (refused.red, refused.not_waived) == (True, OTHER_RECORDS)
+    assert (still_waived([obeyed], [waiver]), still_waived([refused], [waiver])) == ([waiver], [])
+
+
+def test_a_waiver_that_was_recorded_without_a_digest_holds_by_id_and_value() -> None:
+    earlier = Waiver.model_validate_json('{"check": "duplicate_rate", "value": "0.5"}')
+    assert earlier.digest is None
+    decision, check = released(("duplicate_rate", "0.5")), RATE.model_copy(update={"digest": "0a"})
+    assert not under([check], decision)[0].red
+    assert under([check.model_copy(update={"observed": "0.6"})], decision)[0].red
 
 
 EARLIER_RELEASE = b"""{

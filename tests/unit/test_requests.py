@@ -42,10 +42,10 @@ def landed(lake: Lake, dataset: Dataset, name: str = "0.jsonl") -> str:
     return plan.batch
 
 
-def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool, skippable: bool = True) -> None:
+def judge(lake: Lake, dataset: Dataset, batch: str, *, green: bool, skippable: bool = True, digest: str = "") -> None:
     lake.put(lake_keys.latest(dataset, batch), Upserted(batch=batch, attempt="cafe"))
     gate: dict[str, Any] = {"branch": "b", "head": 2, "base": 1, "staging": "s", "code": "c", "judged": NOON}
-    checks = [] if green else [RED]
+    checks = [] if green else [RED.model_copy(update={"digest": digest})]
     result = GateResult(batch=batch, attempt="cafe", green=green, checks=checks, skippable=skippable, **gate)
     lake.put(lake_keys.attempt(dataset, batch, "cafe", "gate"), result)
 
@@ -98,6 +98,37 @@ def test_a_waiver_names_a_check_by_id_or_title(lake: Lake, dataset: Dataset, wor
     record(lake, made)
     again = request.model_copy(update={"waivers": ("duplicate rate=0.5",)})
     assert foresee(lake, dataset, again, "noa") == made, "the same decision, whichever name it is asked for by"
+
+
+def test_a_release_is_recorded_with_the_records_that_were_shown_only(lake: Lake, dataset: Dataset) -> None:
+    """Between the look and the answer the batch was judged again: as many duplicates, of other identities."""
+    batch = landed(lake, dataset)
+    judge(lake, dataset, batch, green=False, digest="0a")
+    request = Request(batch=batch, decision="release", reason="known", waivers=("duplicate_rate=0.5",))
+    made = foresee(lake, dataset, request, "not approved yet")
+    assert made
+    shown = Shown.model_validate_json(Shown.of(made).model_dump_json())
+    assert [waiver.digest for waiver in shown.waivers] == ["0a"]
+    judge(lake, dataset, batch, green=False, digest="0b")
+    with pytest.raises(UsageError, match="is not any more what was shown and approved"):
+        carry(lake, dataset, request, "ada", shown)
+    assert log_of(lake, dataset.name, batch) == []
+    judge(lake, dataset, batch, green=False, digest="0a")
+    assert carry(lake, dataset, request, "ada", shown).by == "ada"
+    assert carry(lake, dataset, request, "ada", shown).number == 1, "a second try finds it"
+
+
+def test_a_release_can_be_made_again_where_its_waivers_do_not_hold(lake: Lake, dataset: Dataset) -> None:
+    batch = landed(lake, dataset)
+    judge(lake, dataset, batch, green=False, digest="0a")
+    request = Request(batch=batch, decision="release", reason="known", waivers=("duplicate_rate=0.5",))
+    first = foresee(lake, dataset, request, "ada")
+    assert isinstance(first, Release)
+    record(lake, first)
+    judge(lake, dataset, batch, green=False, digest="0b")
+    second = foresee(lake, dataset, request, "ada")
+    assert isinstance(second, Release)
+    assert (second.number, [waiver.digest for waiver in second.in_force]) == (2, ["0b"])
 
 
 def test_a_waiver_of_no_check_is_refused_with_the_nearest_id(lake: Lake, dataset: Dataset) -> None:

@@ -56,27 +56,54 @@ def prove(
 @app.command()
 def rebuild(
     name: Name,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="BATCH", help="Take a published batch out; may be repeated"),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, with --without; it is recorded and shown")] = "",
+    who: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides, with --without [default: you]")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be folded; write nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fold all landed bytes again, as a changed dataset file says, into a new table; then swap."""
-    from onefold.operations.rebuild import landed_plans
+    """Fold all landed bytes again, as a changed dataset file says or without a batch, into a new table; then swap."""
+    from onefold.errors import take_up_by
+    from onefold.operations.rebuild import check_without, landed_plans, taken_out
     from onefold.operations.rebuild import rebuild as run_rebuild
+    from onefold.report import report_batch
 
     lake, dataset = open_dataset(name)
-    plans = landed_plans(lake, dataset)
+    if (reason or who) and not without:
+        raise UsageError("--reason and --who belong to --without. Nothing was changed.")
+    left_out = check_without(lake, dataset, without or [], reason)
+    plans = landed_plans(lake, dataset, left_out)
     note_other_topics(lake, dataset)
     if dry_run:
-        answer(f"{name}: would fold", [plan.preview for plan in plans], as_json)
+        rows = [plan.preview for plan in plans]
+        if not left_out:
+            answer(f"{name}: would fold", rows, as_json)
+            return
+        removed = taken_out(lake, dataset, left_out)
+        if as_json:
+            print_json({"fold": rows, "take_out": removed})
+            return
+        print_rows(f"{name}: would take out", removed)
+        print_rows(f"{name}: would fold", rows, "nothing")
         return
+    by = who or (user() if left_out else "")
     with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
-        done = run_rebuild(lake, dataset, spark, _counting(status, name, len(plans)))
-    if not done.changed:
+        say = _counting(status, name, len(plans))
+        done = run_rebuild(lake, dataset, spark, say, without=without or [], by=by, reason=reason)
+    if without and not left_out:
+        note(f"{name}: readers see the table without {', '.join(without)} already")
+    elif not done.changed:
         note(f"{name}: the dataset file is that of the published table: nothing to rebuild")
     answer(f"{name}: rebuilt", [ended(batch) for batch in done.batches], as_json, empty="no batches")
     if done.swapped:
         changed, (_, swapped) = ", ".join(done.changed), open_dataset(name)
         note(f"{name}: readers of {dataset.target.table} see generation {swapped.generation} (changed: {changed})")
+        for batch in left_out:
+            report_batch(lake, swapped, batch)
+            note(f"{name}: batch {batch} is discarded. {take_up_by(name, batch)}")
         raise_first(batch for batch in done.batches if batch.failed)  # readers saw nothing of them before, either
     else:
         raise_first(done.batches[-1:])

@@ -24,12 +24,17 @@ def checked_reason(reason: str) -> str:
 
 
 class Waiver(BaseModel):
-    """A red check that may be red, but only with this value."""
+    """A red check that may be red, but only with this value, made of the same records."""
 
     model_config = ConfigDict(frozen=True)
 
     check: str = Field(description="Its id; earlier decisions have its title of then")
     value: str = Field(description="What the check found when it was waived")
+    digest: str | None = Field(
+        default=None,
+        description="Of the identities and contents behind the value (`CheckResult.digest`); None: an earlier "
+        "decision, which holds by id and value alone",
+    )
 
     @property
     def words(self) -> str:
@@ -76,11 +81,17 @@ class Discard(_Decision):
 
     kind: Literal["discard"] = "discard"
     failures: list[str] = Field(default=[], description="Ids of the red checks; what they found may be a row's")
+    rebuilt: str = Field(
+        default="",
+        description="The generation that a rebuild made without the batch, which was published: it waits for an "
+        "operator. Recorded before readers see that generation; while the batch is published it means nothing",
+    )
 
     @property
     def sentence(self) -> str:
         """Who discarded it."""
-        return f"discarded by {self.by}: {self.reason}"
+        taken_out = "taken out by a rebuild and " if self.rebuilt else ""
+        return f"{taken_out}discarded by {self.by}: {self.reason}"
 
 
 class Skip(_Decision):

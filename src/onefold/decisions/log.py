@@ -32,14 +32,15 @@ def standing(log: list[Decision]) -> Standing | None:
     return None if isinstance(last, Discard | Undone | Again) else last
 
 
-def undone(log: list[Decision]) -> Undone | None:
-    """The rollback that nothing was decided after. A batch that is not published is `rolled_back` by it."""
+def undone(log: list[Decision]) -> Undone | Discard | None:
+    """The rollback, or the rebuild without the batch, that nothing was decided after. A batch that is not published
+    is `rolled_back`, or `discarded`, by it, and waits for an operator."""
     last = log[-1] if log else None
-    return last if isinstance(last, Undone) else None
+    return last if isinstance(last, Undone) or (isinstance(last, Discard) and last.rebuilt) else None
 
 
 def check_not_rolled_back(log: list[Decision]) -> None:
-    """Refuse to process a batch that is not published and waits for an operator since a rollback.
+    """Refuse to process a batch that is not published and waits for an operator since a rollback or a rebuild.
 
     Raises:
         RolledBackError: nothing was decided of the batch since.

@@ -36,7 +36,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
 from onefold.publish.publish import Published, find_published
 from onefold.quality.documents import GateResult
-from onefold.quality.waivers import by_id, still_waived, waivers_of, with_id
+from onefold.quality.waivers import by_id, still_waived, under, waivers_of, with_id
 from onefold.upsert.documents import Upserted, upserted_of
 
 
@@ -63,10 +63,10 @@ def release(
     log = log_of(lake, dataset.name, batch)
     check_not_rolled_back(log)
     last = standing(log)
-    if isinstance(last, Release) and _same(last, waive):
-        return last
     attempt = upserted_of(lake, dataset, batch).attempt
     gate = lake.get(lake_keys.attempt(dataset, batch, attempt, "gate"), GateResult)
+    if isinstance(last, Release) and _same(last, waive) and (gate is None or _suffices(last, gate)):
+        return last
     if gate is None:
         raise StepMissingError(batch, "release", "a gate")
     if gate.green:
@@ -138,7 +138,7 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
     latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
     last = log[-1] if log else None
     begun = next(iter(lake.storage.list(f"{lake_keys.of_batch(dataset, batch)}/")), None) is not None
-    if isinstance(last, Discard) and (latest is None or latest.decided < last.number):
+    if isinstance(last, Discard) and not last.rebuilt and (latest is None or latest.decided < last.number):
         decision = last  # a process that recorded it ended before it was done
     elif begun or standing(log) or undone(log):
         gate = lake.get(lake_keys.attempt(dataset, batch, latest.attempt, "gate"), GateResult) if latest else None
@@ -252,8 +252,14 @@ def _refuse_published(dataset: Dataset, batch: str, found: Published | None) -> 
     how = f" ({found.decision.sentence})" if found.decision else ""
     raise UsageError(
         f"{dataset.name}: batch {batch} is published{how}: there is nothing to decide. Readers are led back by "
-        f"onefold rollback {dataset.name} --to BATCH."
+        f"onefold rollback {dataset.name} --to BATCH; a batch that is wrong is taken out by onefold rebuild "
+        f"{dataset.name} --without {batch} --reason WHY."
     )
+
+
+def _suffices(release: Release, gate: GateResult) -> bool:
+    """Whether a recorded release waives all that is red, so that there is nothing to decide again."""
+    return not any(check.red for check in under(gate.checks, release))
 
 
 def _same(release: Release, waive: Sequence[str]) -> bool:

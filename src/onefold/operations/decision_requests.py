@@ -7,13 +7,14 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.dataset import Dataset
-from onefold.decisions import Decision
+from onefold.decisions import Decision, Release, Waiver
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.operations.decide import discard, release, skip, take_up
+from onefold.operations.rebuild import foresee_without
 from onefold.operations.replay import plan_replay, replay
 
-Kind = Literal["release", "discard", "skip", "replay", "again"]
+Kind = Literal["release", "discard", "skip", "replay", "again", "without"]
 
 
 class Request(BaseModel):
@@ -36,6 +37,13 @@ class Shown(BaseModel):
 
     batch: str = Field(description="The batch that is decided; of a replay the one that folds the records again")
     number: int = Field(description="The decision's, within its batch")
+    waivers: tuple[Waiver, ...] = Field(default=(), description="Of a release, with the digests of what was shown")
+
+    @classmethod
+    def of(cls, decision: Decision) -> Shown:
+        """What is shown of a decision before it is made."""
+        waivers = decision.in_force if isinstance(decision, Release) else ()
+        return cls(batch=decision.batch, number=decision.number, waivers=tuple(waivers))
 
 
 def foresee(lake: Lake, dataset: Dataset, request: Request, by: str) -> Decision | None:
@@ -49,12 +57,13 @@ def foresee(lake: Lake, dataset: Dataset, request: Request, by: str) -> Decision
 
 def carry(lake: Lake, dataset: Dataset, request: Request, by: str, shown: Shown) -> Decision:
     """Record what a request comes to, if that is still what was shown. Recorded once, however often it is asked for.
+    What takes a batch out is recorded by the rebuild, when its table is ready.
 
     Raises:
         UsageError: somebody has decided since, or the quarantine or the code has changed.
     """
     made = foresee(lake, dataset, request, by)
-    if made is None or Shown(batch=made.batch, number=made.number) != shown:
+    if made is None or Shown.of(made) != shown:
         raise UsageError(
             f"{dataset.name}: batch {request.batch} is not any more what was shown and approved. Nothing was decided. "
             f"Look at onefold decisions {dataset.name}, and ask again if it is still needed."
@@ -76,5 +85,7 @@ def _make(lake: Lake, dataset: Dataset, request: Request, by: str, *, dry_run: b
         return discard(lake, dataset, batch, by, reason, dry_run=dry_run)
     if request.decision == "again":
         return take_up(lake, dataset, batch, by, reason, dry_run=dry_run)
+    if request.decision == "without":
+        return foresee_without(lake, dataset, batch, by, reason)
     found = plan_replay(lake, dataset, batch)
     return None if found.plan.empty else replay(lake, dataset, found.plan, by, reason, dry_run=dry_run)

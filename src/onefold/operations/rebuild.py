@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.layouts import LAYOUTS
+from onefold.decisions import AcceptGap, Discard, Forget, Skip, checked_reason, log_of
 from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.errors import UsageError
 from onefold.faults import fault_point
-from onefold.generation import begin_rebuild, end_rebuild, is_given_up, to_rebuild
+from onefold.generation import Generation, Rebuild, begin_rebuild, end_rebuild, is_given_up, to_rebuild
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.land import check_not_cleared
@@ -20,7 +23,7 @@ from onefold.landing.manifest import Manifest
 from onefold.landing.plan import Plan, own_plans
 from onefold.operations.launcher import Launcher, Say
 from onefold.operations.run import BatchRun, try_batch
-from onefold.publish.rolled_back import restore_decisions, rolled_back
+from onefold.publish.rolled_back import restore_decisions, rolled_back, take_out
 from onefold.upsert.commit_record import chain, published_chain
 
 
@@ -33,9 +36,9 @@ class Rebuilt:
     swapped: bool
 
 
-def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
+def landed_plans(lake: Lake, dataset: Dataset, without: Collection[str] = ()) -> list[Plan]:
     """Every plan of the dataset's topics whose bytes are landed, in the order in which they were taken up; those of
-    batches that were rolled back are left out.
+    batches that were rolled back or taken out, and of those to be left out, are not among them.
 
     Raises:
         UsageError: some were landed with exact positions and some with inferred ones.
@@ -43,7 +46,7 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
     """
     found, waiting = [], rolled_back(lake, dataset)
     for plan in own_plans(lake, dataset):
-        if plan.batch in waiting:
+        if plan.batch in waiting or plan.batch in without:
             continue
         manifest = lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
         if manifest is None or plan.empty:
@@ -59,27 +62,119 @@ def landed_plans(lake: Lake, dataset: Dataset) -> list[Plan]:
     return found
 
 
-def rebuild(lake: Lake, dataset: Dataset, spark: Launcher, say: Say = lambda _: None) -> Rebuilt:
+def check_without(lake: Lake, dataset: Dataset, without: Collection[str], reason: str) -> list[str]:
+    """The batches that a rebuild without some leaves out: these, and the replays of what they rejected. None: readers
+    see the table without all of them already.
+
+    Raises:
+        UsageError: one is not published, was skipped, or carries a decision out; or there is no reason.
+    """
+    if not without:
+        return []
+    checked_reason(reason)
+    records = {record.batch: record for record in published_chain(lake, dataset)}
+    if all(is_taken_out(lake, dataset, batch) for batch in without):
+        return []
+    for batch in without:
+        record = records.get(batch)
+        if record is None:
+            raise UsageError(
+                f"{dataset.name}: batch {batch} is not published: there is nothing to take out. Nothing was changed. "
+                f"`onefold batches {dataset.name}` lists the batches; one that is not published is decided by onefold "
+                "skip or onefold discard."
+            )
+        if isinstance(record.decision, Skip | AcceptGap | Forget):
+            raise UsageError(
+                f"{dataset.name}: batch {batch} carries a decision out ({record.decision.sentence}) and no record of "
+                "it is in the table: there is nothing to take out. Nothing was changed."
+            )
+    replays = (record.batch for record in records.values() if record.replays in without)
+    return sorted({*without, *replays})
+
+
+def is_taken_out(lake: Lake, dataset: Dataset, batch: str) -> bool:
+    """Whether readers see the table without a batch that was published, by a rebuild."""
+    return isinstance(rolled_back(lake, dataset).get(batch), Discard)
+
+
+def is_begun_without(lake: Lake, dataset: Dataset, batch: str) -> bool:
+    """Whether a rebuild without a batch was begun and not given up, or has ended."""
+    begun = lake.get(lake_keys.rebuild(dataset), Rebuild)
+    return is_taken_out(lake, dataset, batch) or bool(begun and batch in begun.without)
+
+
+def foresee_without(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str) -> Discard | None:
+    """The decision that a rebuild without a batch records; nothing is written. None: the batch is taken out already.
+
+    Raises:
+        UsageError: what `check_without` refuses.
+    """
+    if not check_without(lake, dataset, [batch], reason):
+        return None
+    number, generation = len(log_of(lake, dataset.name, batch)) + 1, generation_without(lake, dataset, [batch])
+    given = {"by": by, "reason": reason.strip(), "at": datetime.now(UTC), "rebuilt": generation.generation}
+    return Discard(dataset=dataset.name, batch=batch, number=number, **given)
+
+
+def taken_out(lake: Lake, dataset: Dataset, without: Collection[str]) -> list[dict[str, Any]]:
+    """What a rebuild without some batches takes out: each with its records by verdict, as it was published."""
+    records = [record for record in published_chain(lake, dataset) if record.batch in without]
+    return [
+        {
+            "batch": record.batch,
+            "landed": record.landed,
+            "verdicts": record.by_verdict(),
+            "replays": record.replays,
+            "decision": record.decision.kind if record.decision else None,
+        }
+        for record in reversed(records)
+    ]
+
+
+def rebuild(
+    lake: Lake,
+    dataset: Dataset,
+    spark: Launcher,
+    say: Say = lambda _: None,
+    *,
+    without: Collection[str] = (),
+    by: str = "",
+    reason: str = "",
+) -> Rebuilt:
     """Fold every landed batch into the dataset's generation, then swap; interrupted, it goes on where it was.
 
-    Batches that were rolled back are left out.
+    Batches that were rolled back or taken out are left out; so are those of `without`, which are published, and wait
+    for an operator once readers see the table without them.
     A batch that readers see today must be green again, or nothing is swapped; one that was red, or could not
     be read, may stay so.
+
+    Args:
+        lake: where everything is.
+        dataset: the file as it is to be folded; with `without` it may be the file of the published table.
+        spark: runs the steps.
+        say: takes what the rebuild is at.
+        without: published batches to take out (`check_without`).
+        by: who decides that.
+        reason: why; it is recorded.
 
     Raises:
         UsageError: nothing is published yet, it cannot be folded together, or a batch was rolled back meanwhile.
     """
-    restore_decisions(lake, dataset, published_chain(lake, dataset))
-    landed_plans(lake, dataset)
-    dataset = to_rebuild(lake, dataset)
+    asked_without, without = bool(without), check_without(lake, dataset, without, reason)
+    if asked_without and not without:
+        return Rebuilt([], (), False)
+    others = (record for record in published_chain(lake, dataset) if record.batch not in without)
+    restore_decisions(lake, dataset, others)
+    landed_plans(lake, dataset, without)
+    dataset = generation_without(lake, dataset, without) if without else to_rebuild(lake, dataset)
     if is_given_up(lake, dataset):
         spark.swap_views(dataset)  # readers may have been led on by it
-    changed = begin_rebuild(lake, dataset)
+    changed = begin_rebuild(lake, dataset, without)
     if not changed:
         return Rebuilt([], (), False)
     seen_today = _published(lake, dataset)
     ends = []
-    for plan in _as_they_come(lake, dataset):
+    for plan in _as_they_come(lake, dataset, without):
         _pin(lake, dataset)  # each time: the schedule goes on meanwhile, and so do people
         end = try_batch(lake, dataset, plan, spark, say, rebuilding=True)
         ends.append(end)
@@ -98,6 +193,7 @@ def rebuild(lake: Lake, dataset: Dataset, spark: Launcher, say: Say = lambda _: 
             f"where they are; run it again: onefold rebuild {dataset.name}"
         )
     say("swap")
+    take_out(lake, dataset, without, by, reason.strip())
     fault_point("before_swap")
     spark.swap_views(dataset)
     fault_point("after_swap")
@@ -105,10 +201,25 @@ def rebuild(lake: Lake, dataset: Dataset, spark: Launcher, say: Say = lambda _: 
     return Rebuilt(ends, changed, True)
 
 
-def _as_they_come(lake: Lake, dataset: Dataset) -> Iterator[Plan]:
+def generation_without(lake: Lake, dataset: Dataset, without: Collection[str]) -> Dataset:
+    """A dataset file as a generation of its own that no other batches were folded into: not the published generation,
+    and of those that a rebuild began only the one that was begun without the same batches."""
+    published = lake.get(lake_keys.generation(dataset), Generation)
+
+    def taken(generation: str) -> bool:
+        begun = lake.get(lake_keys.rebuild(dataset), Rebuild)
+        if begun and begun.generation == generation and begun.without == list(without):
+            return bool(published and published.generation == generation)
+        is_published = published is not None and published.generation == generation
+        return is_published or find_state(lake, dataset, generation) is not None
+
+    return to_rebuild(lake, dataset, taken)
+
+
+def _as_they_come(lake: Lake, dataset: Dataset, without: Collection[str]) -> Iterator[Plan]:
     """Every landed plan, those too that are landed meanwhile."""
     done: set[str] = set()
-    while new := [plan for plan in landed_plans(lake, dataset) if plan.batch not in done]:
+    while new := [plan for plan in landed_plans(lake, dataset, without) if plan.batch not in done]:
         for plan in new:
             done.add(plan.batch)
             yield plan

@@ -19,6 +19,8 @@ _MEANS = {
     "on, or let `onefold run` fold it again.",
     "skip": "It is covered and nothing of it is used: no row changes.",
     "again": "It was rolled back, and is judged again as if it were new: nothing that was decided before counts.",
+    "without": "It is published, and is taken out: every other landed batch is folded into a new table, which readers "
+    "see at once. It waits for an operator then, and a corrected batch can be published in its place.",
     "replay": "What is in its quarantine is folded again, as a batch of its own with a gate of its own.",
 }
 
@@ -29,6 +31,8 @@ SIDES = 5
 
 def subject_of(dataset: Dataset, request: Request) -> str:
     """The question, in one line."""
+    if request.decision == "without":
+        return visible_line(f"Take batch {request.batch} out of {dataset.name}?")
     return visible_line(f"{request.decision.capitalize()} batch {request.batch} of {dataset.name}?")
 
 
@@ -44,7 +48,7 @@ def body_of(
     ]
     if made.kind == "replay":
         parts.append(f"**Records**: {made.records}, of batch {_code(made.origin)}")
-    else:
+    elif request.decision != "without":
         parts.append("**Red checks**\n\n" + "\n".join(_red(gate, request)))
     if made.kind == "release" and made.carried:
         parts.append("**Stays waived**\n\n" + "\n".join(f"- {_code(waiver.words)}" for waiver in made.carried))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
-from onefold.lake import Lake
+from onefold.lake import Lake, new_attempt
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.dataset_dag import UNSCHEDULED_START, asset_of, report_of
 from onefold.orchestration.retries import task_defaults
 from onefold.orchestration.runs import DECIDE
-from onefold.orchestration.spark_step import PublishOperator, SparkStepOperator
+from onefold.orchestration.spark_step import PublishOperator, SparkLauncher, SparkStepOperator
 from onefold.settings import load_settings
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ BATCH = "{{ ti.xcom_pull(task_ids='decide') }}"
 ATTEMPT = "{{ ti.xcom_pull(task_ids='upsert') }}"
 _DOC = """\
 ### onefold_decide
-Decide a batch that the gate found red or that was rolled back, or fold again what a batch has quarantined.
+Decide a batch that the gate found red or that was rolled back, take out a published batch that was wrong, or fold
+again what a batch has quarantined.
 
 Trigger it with the dataset, the batch (the report names it), the decision and the reason. `look_up` says in its log
 what would be decided, or fails with what is wrong; then `approve` waits for somebody, a day at most (in the menu
@@ -45,6 +47,7 @@ under the name of the approver, and upsert, gate and publish run under it.
 | skip | cover it and use nothing of it |
 | replay | fold the quarantined records of a published batch again, after a fix |
 | again | take up a batch that was rolled back: it is judged again, and nothing that was decided before counts |
+| without | take out a published batch that was wrong: the task `rebuild` folds every other batch into a new table |
 
 A release is no way around the gate: it finds the same values again, or the run fails. A law, an errored check and a
 foreign commit cannot be waived. Anyone who may trigger this DAG and answer it may decide every dataset.
@@ -56,7 +59,8 @@ def decide_dag(names: list[str]) -> DAG:
     settings = load_settings()
     with DAG(
         dag_id=DECIDE,
-        description="Decide a red or rolled back batch: release, discard, skip, again; or replay what it quarantined.",
+        description="Decide a red or rolled back batch: release, discard, skip, again; replay what it quarantined; or "
+        "take out a batch that was wrong: without.",
         doc_md=_DOC,
         schedule=None,
         start_date=UNSCHEDULED_START,
@@ -84,7 +88,10 @@ def decide_dag(names: list[str]) -> DAG:
         upsert = SparkStepOperator(task_id="upsert", step="upsert", **of)
         gate = SparkStepOperator(task_id="gate", step="gate", attempt=ATTEMPT, **of)
         publish = PublishDecidedOperator(task_id="publish", attempt=ATTEMPT, outlets=[DECIDED], **of)
+        rebuild = RebuildOperator(task_id="rebuild", **of | {"batch": "{{ params.batch }}"})
         decided, reported = decide(), report().as_teardown()
+        looked >> approve >> rebuild
+        looked >> rebuild
         looked >> approve >> decided >> dedup >> upsert >> gate >> publish >> reported
         # A task is behind every task whose word it reads: cleared together, it has to wait for that, too.
         looked >> decided >> [upsert, gate, publish, reported]
@@ -98,10 +105,11 @@ def _params(names: list[str]) -> dict[str, Param]:
         "batch": Param(type="string", minLength=1, title="Batch", description="Its id, as the report names it."),
         "decision": Param(
             type="string",
-            enum=["release", "discard", "skip", "replay", "again"],
+            enum=["release", "discard", "skip", "replay", "again", "without"],
             title="Decision",
             description="release: publish it as it is. discard: back to landed. skip: cover it, use nothing of it. "
-            "replay: fold its quarantined records again. again: judge it again after a rollback.",
+            "replay: fold its quarantined records again. again: judge it again after a rollback. without: take it out "
+            "of the published table.",
         ),
         "waivers": Param(
             None,
@@ -129,7 +137,7 @@ def look_up() -> dict[str, Any]:
     asked_by = get_current_context()["dag_run"].triggering_user_name
     body = body_of(dataset, request, made, judged(lake, dataset, request.batch), asked_by)
     print(f"{subject_of(dataset, request)}\n{body}")
-    shown = Shown(batch=made.batch, number=made.number).model_dump()
+    shown = Shown.of(made).model_dump(mode="json")
     return {"shown": shown, "subject": subject_of(dataset, request), "body": body}
 
 
@@ -143,6 +151,8 @@ def decide() -> str:
     shown, user = Shown(**pull(task_ids="look_up")["shown"]), approved_by(pull(task_ids="approve"))
     made = carry(lake, dataset, request, user, shown)
     print(f"{dataset.name}: batch {made.batch}: {made.sentence}")
+    if request.decision == "without":  # the task `rebuild` records it, when the new table is ready
+        return ""
     if made.kind != "discard":
         return made.batch
     report_of(lake, dataset, made.batch, None)
@@ -158,6 +168,29 @@ def report() -> str:
     if not batch:
         raise AirflowSkipException("no batch was run")
     return report_of(*open_dataset(context["params"]["dataset"]), batch, done)
+
+
+class RebuildOperator(SparkLauncher):
+    """Takes a published batch out, where that is the decision: folds all others into a new table, and swaps."""
+
+    ui_color = "#eee8f5"
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the rebuild under the name of the approver; another try goes on where it was."""
+        from onefold.operations.decision_requests import Shown, carry
+        from onefold.operations.rebuild import is_begun_without
+
+        lake, dataset, request = _asked()
+        if request.decision != "without":
+            raise AirflowSkipException(f"the decision is {request.decision}: nothing is rebuilt")
+        pull = context["ti"].xcom_pull
+        shown, user = Shown(**pull(task_ids="look_up")["shown"]), approved_by(pull(task_ids="approve"))
+        if not is_begun_without(lake, dataset, request.batch):
+            carry(lake, dataset, request, user, shown)
+        decided = json.dumps({"by": user, "reason": request.reason.strip()})
+        done = self.launch(context, lake, "rebuild", request.batch, new_attempt(), "--decided", decided)
+        report_of(lake, open_dataset(dataset.name)[1], request.batch, None)
+        return done
 
 
 class PublishDecidedOperator(PublishOperator):

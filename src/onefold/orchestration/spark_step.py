@@ -150,8 +150,8 @@ class SparkLauncher(SparkSubmitOperator):
             yield line
 
     def _small(self, lake: Lake, step: str, batch: str) -> bool:
-        """Whether the step is over before a JVM has warmed up; maintenance reads whole tables."""
-        if step == "maintain":
+        """Whether the step is over before a JVM has warmed up; maintenance and a rebuild read whole tables."""
+        if step in ("maintain", "rebuild"):
             return False
         from onefold.generation import settle
         from onefold.operations.job_size import all_small  # it opens tables; a DAG is parsed without

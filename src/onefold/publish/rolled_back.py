@@ -1,7 +1,8 @@
-"""Batches that a rollback has undone: none of them is processed before an operator decides.
+"""Batches that a rollback, or a rebuild without them, has taken out: none is processed before an operator decides.
 
-A rollback records an `Undone` for each batch before `main` moves. What says that it has moved is the table: a batch is
-rolled back if its last decision is an `Undone` and it is not published.
+Either records a decision on each batch (`Undone`, or `Discard` with the generation) before readers see the table
+without it. What says that they do is the table: a batch is taken out if that is its last decision and it is not
+published.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from onefold.dataset import Dataset
-from onefold.decisions import Again, Release, RolledBack, Skip, Undone, log_of, record, undone
+from onefold.decisions import Again, Discard, Release, RolledBack, Skip, Undone, log_of, record, undone
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
 from onefold.upsert.commit_record import CommitRecord, published_chain
 
 
-def rolled_back(lake: Lake, dataset: Dataset) -> dict[str, Undone]:
-    """The batches that wait for an operator since a rollback, in the order of planning, each with what undid it."""
+def rolled_back(lake: Lake, dataset: Dataset) -> dict[str, Undone | Discard]:
+    """The batches that wait for an operator since a rollback or a rebuild without them, in the order of planning, each
+    with what took it out."""
     published = {record.batch for record in published_chain(lake, dataset)}
     waiting = (plan.batch for plan in taken_plans(lake, dataset.name) if plan.batch not in published)
     return {batch: decision for batch in waiting if (decision := undone(log_of(lake, dataset.name, batch)))}
@@ -38,7 +40,8 @@ def overrule_decisions(lake: Lake, rollback: RolledBack) -> None:
 
 
 def restore_decisions(lake: Lake, dataset: Dataset, records: Iterable[CommitRecord]) -> None:
-    """Record again the decisions of published batches that a rollback has overruled without moving `main`.
+    """Record again the decisions of published batches that a rollback has overruled without moving `main`, or a rebuild
+    without swapping.
 
     Args:
         lake: where decisions are kept.
@@ -56,5 +59,25 @@ def restore_decisions(lake: Lake, dataset: Dataset, records: Iterable[CommitReco
         if isinstance(published.decision, Release | Skip):
             record(lake, published.decision.model_copy(update={"number": number}))
         else:
-            given = {"by": decision.by, "reason": "the rollback was not carried out", "at": at}
+            given = {"by": decision.by, "reason": f"the {_name_of(decision)} was not carried out", "at": at}
             record(lake, Again(dataset=dataset.name, batch=published.batch, number=number, **given))
+
+
+def _name_of(decision: Undone | Discard) -> str:
+    return "rebuild" if isinstance(decision, Discard) else "rollback"
+
+
+def take_out(lake: Lake, dataset: Dataset, batches: Iterable[str], by: str, reason: str) -> None:
+    """Record a `Discard` for each batch that the dataset's generation is made without, before readers see it. Repeated,
+    it finds what is on record.
+
+    Raises:
+        DecidedMeanwhileError: another process decided at the same time.
+    """
+    for batch in batches:
+        log = log_of(lake, dataset.name, batch)
+        decision = undone(log)
+        if isinstance(decision, Discard) and decision.rebuilt == dataset.generation:
+            continue
+        given = {"by": by, "reason": reason, "at": datetime.now(UTC), "rebuilt": dataset.generation}
+        record(lake, Discard(dataset=dataset.name, batch=batch, number=len(log) + 1, **given))

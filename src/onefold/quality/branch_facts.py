@@ -36,6 +36,7 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables import state as S
 from onefold.tables.names import CATALOG
+from onefold.upsert.commit_record import chain
 from onefold.upsert.counts import refused_delete
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import of_keys, without_keys
@@ -45,6 +46,8 @@ from onefold.vocabulary import Action, Reason, RowState, Verdict, outcome_of
 
 NAMED = 5
 """Records that a check names, of those that it counts."""
+_PLACES = 1000
+"""Positions with two contents of which is looked up who brought the other content."""
 
 
 def changed_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
@@ -172,6 +175,21 @@ def gather_facts(
     return facts
 
 
+def contradicted_batches(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upserted) -> list[str]:
+    """The published batches that brought other contents to positions of this batch, as far as the first positions tell;
+    none where no position has two contents, or both are the batch's own."""
+    if Reason.INCONSISTENT_POSITION not in upserted.counts.get(Verdict.CONFLICT, {}):
+        return []
+    attempts = {record.attempt: record.batch for record in chain(lake, dataset, upserted.base_record)}
+    named = ["cluster", "topic", "incarnation", "partition", "offset"]
+    inconsistent = F.col(C.REASON) == Reason.INCONSISTENT_POSITION
+    places = read_flat(session, upserted.actions).where(inconsistent).select(*(f"{C.ORDER}.{name}" for name in named))
+    verdicts = session.table(upserted.verdicts).where(F.col("attempt").isin(list(attempts)))
+    brought = verdicts.where(F.col("verdict") != Verdict.DUPLICATE).select(*named, "attempt")
+    found = brought.join(F.broadcast(places.limit(_PLACES)), named, "left_semi").select("attempt").distinct().collect()
+    return sorted(attempts[row["attempt"]] for row in found)
+
+
 def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
     """Entries that the branch's quarantine has of the batch, and that it must have."""
     if upserted.replays:
@@ -273,12 +291,22 @@ def _first_ahead(session: SparkSession, dataset: Dataset, upserted: Upserted, no
 
 def filtered_newer(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, list[str]]:
     """How many records the filter left out that are newer than the live row that the branch has of their key, and some
-    of them by key and position. What an earlier batch covers was counted there.
+    of them by key and position. What an earlier batch covers was counted there."""
+    if not dataset.watches_filter or Verdict.FILTERED not in upserted.counts:
+        return 0, []
+    newer = newer_than_their_row(session, dataset, upserted).select(*_LOG, _SHOWN, _PLACE)
+    newer = newer.distinct()  # an overlap of exports brings a record twice
+    count = newer.count()
+    first = newer.orderBy("topic", "partition", "offset", _PLACE).limit(NAMED).collect() if count else []
+    return count, _and_more([f"key {masked_json(dataset, row[_SHOWN])} at {row[_PLACE]}" for row in first], count)
+
+
+def newer_than_their_row(session: SparkSession, dataset: Dataset, upserted: Upserted) -> DataFrame:
+    """The filtered records that are newer than the live row that the branch has of their key: `_key`, `_version`,
+    `_order`, and key and place as they are shown.
 
     Of the table only key, version and order are read, in the files of these records' buckets and periods (L8).
     """
-    if not dataset.watches_filter or Verdict.FILTERED not in upserted.counts:
-        return 0, []
     by, bucket = C.row_key(dataset), F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
     actions = read_flat(session, upserted.actions).where(F.col(C.FILTERED_KEY).isNotNull() & ~F.col(U.COVERED))
     left_out = actions.withColumn(C.KEY, F.col(C.FILTERED_KEY))
@@ -290,11 +318,7 @@ def filtered_newer(session: SparkSession, dataset: Dataset, upserted: Upserted) 
     of_row = [F.col(name).alias(U.BASE + name) for name in (C.VERSION, C.ORDER)]
     met = left_out.join(rows.select(*by, *of_row, shown.alias(_SHOWN)), by)
     apart = are_apart(F.lit(True), F.col(U.BASE + C.ORDER), dataset)
-    newer = met.where((F.col(C.VERSION) > F.col(U.BASE + C.VERSION)) & ~apart)
-    newer = newer.select(*_LOG, _SHOWN, _PLACE).distinct()  # an overlap of exports brings a record twice
-    count = newer.count()
-    first = newer.orderBy("topic", "partition", "offset", _PLACE).limit(NAMED).collect() if count else []
-    return count, _and_more([f"key {masked_json(dataset, row[_SHOWN])} at {row[_PLACE]}" for row in first], count)
+    return met.where((F.col(C.VERSION) > F.col(U.BASE + C.VERSION)) & ~apart)
 
 
 _LOG = [f"{C.ORDER}.{name}" for name in ("topic", "partition", "offset")]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.errors import AuditRedError, DataLossError, GateRedError, StepMissingError
+from onefold.errors import AuditRedError, DataLossError, GateRedError, StepMissingError, take_out_by
 from onefold.lake import Lake
 from onefold.quality.checks import BLOCKING, BranchFacts, Check, figure, id_of
 
@@ -35,6 +35,11 @@ class CheckResult(BaseModel):
     over: str = Field(default="", description="Which rows these were: changed (the batch wrote them) or table")
     first: list[str] = Field(default=[], description="The first keys, or ranges of offsets, that it counts")
     waivable: bool = True
+    digest: str = Field(
+        default="",
+        description="Of the identities and contents that a red check's value is made of; empty: it is a measurement",
+    )
+    not_waived: str = Field(default="", description="Why a recorded waiver of this value does not hold")
     way_out: str = Field(default="", description="What the dataset file can say so that it is not red again")
     waived: str = Field(default="", description="The decision that lets it be red, with this value")
 
@@ -130,6 +135,9 @@ class GateResult(BaseModel):
     skippable: bool = Field(
         default=True, description="It has records of its own: it is no replay, and does not only carry out a decision"
     )
+    contradicted: list[str] = Field(
+        default=[], description="Published batches that have other contents at positions of this batch; the first ones"
+    )
     facts: dict[str, Any] = {}
     examples: dict[str, list[dict[str, Any]]] = {}
     readers: ReaderChanges | None = Field(default=None, description="None: it was not counted by an earlier release")
@@ -150,7 +158,14 @@ class GateResult(BaseModel):
         """What a red gate raises; `report`: where the batch's report lies."""
         kind = DataLossError if self.loss else GateRedError
         ways = tuple(check.way_out for check in self.checks if check.red and check.way_out)
-        return kind(dataset, self.batch, self.failures(), report, self.skippable, ways)
+        corrected = take_out_by(dataset, self.contradicted) if self.contradicted else ""
+        return kind(dataset, self.batch, self.failures(), report, self.decisions, ways, corrected)
+
+    @property
+    def decisions(self) -> tuple[str, ...]:
+        """What can be decided of it while it is red: a release where every red check may be waived."""
+        releasable = all(check.waivable and check.status != "errored" for check in self.checks if check.red)
+        return (*(["release"] if releasable else []), "discard", *(["skip"] if self.skippable else []))
 
     def audit_error(self, dataset: str, report: str) -> AuditRedError:
         """The same of a published batch."""
@@ -175,4 +190,5 @@ def _sentence(check: CheckResult) -> str:
     wanted = f", wanted {check.expected}" if check.expected else ""
     over = f" {check.looked_at}" if check.looked_at else ""
     first = f" (first: {', '.join(check.first)})" if check.first else ""
-    return f"{check.title}: found {check.value}{over}{first}{wanted}{check.suffix}"
+    why = f"; {check.not_waived}" if check.not_waived else ""
+    return f"{check.title}: found {check.value}{over}{first}{wanted}{why}{check.suffix}"

@@ -13,9 +13,10 @@ from onefold.decisions import Skip, log_of, standing
 from onefold.decisions.marks import marks_named
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
-from onefold.quality.branch_facts import changed_rows, count_rows, gather_facts
+from onefold.quality.branch_facts import changed_rows, contradicted_batches, count_rows, gather_facts
 from onefold.quality.checks import CHECKS, BranchFacts
 from onefold.quality.documents import CheckResult, GateResult, apply_check
+from onefold.quality.evidence import with_digests
 from onefold.quality.examples import examples_of
 from onefold.quality.expectations import check_rows
 from onefold.quality.reader_changes import count_reader_changes
@@ -54,7 +55,8 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
             of_suite = check_suite(session, dataset, upserted, suite.expectations, passed)
     finally:
         changed.unpersist()
-    checks = under([*generated_checks(facts, of_rows), *of_suite.checks], decision)
+    generated = with_digests(session, lake, dataset, upserted, generated_checks(facts, of_rows))
+    checks = under([*generated, *of_suite.checks], decision)
     return GateResult(
         batch=upserted.batch,
         attempt=upserted.attempt,
@@ -68,6 +70,7 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
         decided=len(log),
         loss=shows_loss(checks),
         skippable=not manifest.bare and manifest.replays is None,
+        contradicted=contradicted_batches(session, lake, dataset, upserted),
         facts={"landed": facts.landed, "rows_before": counts.rows_before, "rows_after": counts.rows_after}
         | ({"held": facts.held} if facts.held is not None else {}),
         examples={"failing_keys": counts.failing_keys, **examples},

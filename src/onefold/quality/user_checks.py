@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
@@ -19,12 +20,16 @@ from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.quality.branch_facts import live_rows, written_rows
 from onefold.quality.documents import CheckResult, GateResult
+from onefold.quality.evidence import digest_of_rows
 from onefold.quality.expectations import CONDITION, Outcome, expect, result_of
 from onefold.quality.suites import Expectation, condition_of
+from onefold.tables import staging as C
+from onefold.tables import state as S
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Upserted
 from onefold.upsert.state import read_state
 from onefold.values.expressions import compile_expression
+from onefold.vocabulary import RowState
 
 _OLDER_ROWS = (
     "rows of earlier batches count, too, until all rows have passed: correct them at the source, or say in the suite "
@@ -84,6 +89,7 @@ def _look(
     """What expectations find in the live rows that the batch wrote (`changed`), or in all of the branch."""
     of_batch = over == "changed"
     rows = written_rows(session, dataset, upserted) if of_batch else read_state(session, dataset, upserted.head)
+    contents = rows.where(F.col(S.STATE) == RowState.LIVE).select(C.KEY, C.HASH)
     rows = live_rows(rows, dataset)
     rows = rows.persist() if of_batch else rows
     try:
@@ -98,6 +104,8 @@ def _look(
             }
     finally:
         rows.unpersist()
+    # Which rows an expectation refused it does not say: a waiver is of all that it looked at.
+    digest = digest_of_rows(contents) if any(outcome.status == "failed" for outcome, _ in outcomes.values()) else ""
     results = []
     for number, expectation in enumerate(suite):
         outcome, count = outcomes[number]
@@ -106,6 +114,7 @@ def _look(
         of_older = expectation.by_row and not of_batch and upserted.base_record != ROOT
         way_out = _OLDER_ROWS if of_older and outcome.status == "failed" else ""
         of_rows = {"rows": count, "over": over, "way_out": way_out}
+        of_rows |= {"digest": digest} if outcome.status == "failed" else {}
         results.append(result_of(outcome, id=name, title=name, by="suite", severity=severity, **of_rows))
     return results
 

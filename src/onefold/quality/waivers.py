@@ -1,6 +1,7 @@
 """Which red checks may be waived, and what the checks are under a decision. Plain Python.
 
-A waiver names a check by its id. One that was recorded by a title, as the check has or had it, holds all the same.
+A waiver names a check by its id, and holds the digest of what was looked at. A waiver that was recorded by a title, as
+the check has or had it, is of that check; a waiver that was recorded without a digest holds by id and value alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from onefold.errors import NotWaivableError, UsageError, nearest
 from onefold.quality.checks import id_of
 from onefold.quality.documents import CheckResult
 
+OTHER_RECORDS = "the release accepted the same number of other records"
+"""Why a waiver with the value of a check does not hold for it."""
+
 
 def why_not(check: CheckResult) -> str | None:
     """Why a red check cannot be waived; None: it can."""
@@ -24,19 +28,23 @@ def why_not(check: CheckResult) -> str | None:
 
 
 def under(checks: Sequence[CheckResult], decision: Standing | None) -> list[CheckResult]:
-    """The checks as a decision leaves them: a release waives its own with their values, a skip all about content.
+    """The checks as a decision leaves them: a release waives its own with their values and digests, a skip all about
+    content.
 
-    Only checks that failed and may be waived change; another value, another check, or a law stays red.
+    Only checks that failed and may be waived change; another value, another digest, another check, or a law stays red.
     """
     if decision is None or isinstance(decision, OWN_BATCH):
         return list(checks)
-    waivers = {by_id(waiver) for waiver in decision.in_force} if isinstance(decision, Release) else None
+    waivers = list(map(by_id, decision.in_force)) if isinstance(decision, Release) else None
 
     def waive(check: CheckResult) -> CheckResult:
-        named = waivers is None or _waiver_of(check) in waivers
-        if not (check.red and named and why_not(check) is None):
+        if not check.red or why_not(check) is not None:
             return check
-        return check.model_copy(update={"waived": decision.sentence})
+        if waivers is None or any(_holds(waiver, check) for waiver in waivers):
+            return check.model_copy(update={"waived": decision.sentence})
+        if _waiver_of(check).words in {waiver.words for waiver in waivers}:
+            return check.model_copy(update={"not_waived": OTHER_RECORDS})
+        return check
 
     return [waive(check) for check in checks]
 
@@ -57,8 +65,8 @@ def with_id(words: str) -> str:
 
 def still_waived(checks: Sequence[CheckResult], waivers: Sequence[Waiver]) -> list[Waiver]:
     """The waivers that a gate obeyed: their checks would be red without them, with the same values."""
-    obeyed = {_waiver_of(check) for check in checks if check.waived}
-    return [waiver for waiver in map(by_id, waivers) if waiver in obeyed]
+    obeyed = [check for check in checks if check.waived]
+    return [waiver for waiver in map(by_id, waivers) if any(_holds(waiver, check) for check in obeyed)]
 
 
 def waivers_of(
@@ -88,7 +96,13 @@ def waivers_of(
 
 
 def _waiver_of(check: CheckResult) -> Waiver:
-    return Waiver(check=check.id, value=check.value)
+    return Waiver(check=check.id, value=check.value, digest=check.digest)
+
+
+def _holds(waiver: Waiver, check: CheckResult) -> bool:
+    """Whether a check is what a waiver was given for."""
+    same_value = (waiver.check, waiver.value) == (check.id, check.value)
+    return same_value and waiver.digest in (None, check.digest)
 
 
 def _named(batch: str, checks: Sequence[CheckResult], red: list[Waiver], given: str) -> Waiver:

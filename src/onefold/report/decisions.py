@@ -31,7 +31,8 @@ def in_force(lake: Lake, dataset: Dataset, batch: str, latest: Upserted | None) 
     """The last decision on a batch that is not published; a discard or `again` only until the batch is judged again."""
     log = log_of(lake, dataset.name, batch)
     last = log[-1] if log else None
-    return None if isinstance(last, Discard | Again) and latest and latest.decided >= last.number else last
+    settled = isinstance(last, Again) or (isinstance(last, Discard) and not last.rebuilt)
+    return None if last and settled and latest and latest.decided >= last.number else last
 
 
 def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
@@ -79,7 +80,7 @@ def row_of(one: Decision, state: str) -> dict[str, Any]:
         "by": one.by,
         "reason": one.reason,
         "at": one.at.isoformat(),
-        "waived": [waiver.model_dump() | {"carried": kept} for waiver, kept in waived],
+        "waived": [waiver.model_dump(exclude={"digest"}) | {"carried": kept} for waiver, kept in waived],
         "state": state,
     } | ({"accepts": {"key": one.key, "version": one.version}} if isinstance(one, AcceptGap) else {})
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked
-from onefold.decisions import AcceptGap, Decision, Undone
+from onefold.decisions import AcceptGap, Decision, Discard, Undone
 from onefold.dedup.documents import Producers, Staged, staged_key
-from onefold.errors import decide_by, take_up_by
+from onefold.errors import decide_by, take_out_by, take_up_by
 from onefold.generation import Generation
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
@@ -200,6 +200,12 @@ def _why(
     upserted: Upserted | None,
     manifest: Manifest | None,
 ) -> list[str]:
+    if isinstance(decision, Discard) and decision.rebuilt:
+        return [
+            f"Readers see the table without this batch, since a rebuild into generation {decision.rebuilt}. It is "
+            "landed and kept, and no run takes it up before an operator decides.",
+            take_up_by(dataset.name, batch),
+        ]
     if isinstance(decision, Undone):
         return [
             f"Readers see the table as it was after batch {decision.to}. This batch is landed and kept, and no run "
@@ -210,7 +216,8 @@ def _why(
         return [
             *gate.failures(),
             "The batch is kept on its branch.",
-            decide_by(dataset.name, batch, skippable=gate.skippable),
+            *([take_out_by(dataset.name, gate.contradicted)] if gate.contradicted else []),
+            decide_by(dataset.name, batch, gate.decisions),
         ]
     steps = (("landed", manifest), ("upserted", upserted), ("gated", gate))
     missing = next((name for name, document in steps if document is None), "published")

@@ -81,10 +81,10 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """Every batch of the dataset, in the order of planning: counts, gate, whether it is published.
 
     `rows` are {inserted, updated, deleted} as readers see them; null where no gate has counted them.
-    One that an operator has decided has a `decision` next to what every row has; one that was rolled back also has
-    `state`, which is `rolled_back`; a replay has `replayed` records, not landed ones, and `replays`, the batch that
-    rejected them; an accepted gap has `accepts`, its key and version; one that forgets keys has `forgets`, their
-    digests.
+    One that an operator has decided has a `decision` next to what every row has; one that was rolled back, or taken out
+    by a rebuild, also has `state`, which is `rolled_back` or `discarded`; a replay has `replayed` records, not landed
+    ones, and `replays`, the batch that rejected them; an accepted gap has `accepts`, its key and version; one that
+    forgets keys has `forgets`, their digests.
     """
     published = {record.batch: record for record in records_of(lake, dataset)}
     taken = taken_plans(lake, dataset.name)
@@ -120,7 +120,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             }
             | ({"replayed": upserted.replayed if upserted else None} if plan.origin else {})
             | plan.decides
-            | ({"state": state} if state == "rolled_back" else {})
+            | ({"state": state} if state in ("rolled_back", "discarded") else {})
             | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
         )
     return rows

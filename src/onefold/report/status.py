@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from onefold.decisions import Decision, Undone
+from onefold.decisions import Decision, Discard, Undone
 from onefold.quality.documents import GateResult
 
-Status = Literal["published", "rolled_back", "red", "unpublished"]
-"""`unpublished`: steps are missing."""
+Status = Literal["published", "rolled_back", "discarded", "red", "unpublished"]
+"""`discarded`: a rebuild has taken it out of the table. `unpublished`: steps are missing."""
 
 
 def status_of(decision: Decision | None, gate: GateResult | None, *, published: bool) -> Status:
@@ -23,4 +23,6 @@ def status_of(decision: Decision | None, gate: GateResult | None, *, published: 
         return "published"
     if isinstance(decision, Undone):
         return "rolled_back"
+    if isinstance(decision, Discard) and decision.rebuilt:
+        return "discarded"
     return "red" if gate and not gate.green else "unpublished"

@@ -194,6 +194,8 @@ def _batch(entry: Entry, decided: list[Decided]) -> Batch:
         if last and last.kind != "rolled_back" and last.at > (undone.at if undone else entry.written):
             return Batch(entry, "discarded" if last.kind == "discard" else "unfinished", last)
         return Batch(entry, "rolled_back", undone or last)
+    if entry.status == "discarded" and not since:
+        return Batch(entry, "discarded", last)
     if entry.status == "published":
         return Batch(entry, "published", last)
     if entry.status == "red":

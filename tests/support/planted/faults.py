@@ -588,6 +588,16 @@ def _put_whatever_is_there(original: Any) -> Any:
     return _put_claimed
 
 
+def _take_out_silently(original: Any) -> Any:
+    del original
+    return lambda lake, dataset, batches, by, reason: None
+
+
+def _without_digests(original: Any) -> Any:
+    del original
+    return lambda session, lake, dataset, upserted, checks: list(checks)
+
+
 FAULTS: dict[str, Fault] = {
     "rows follow the batches": Fault(
         "L1", "judge_by", "A record that beats the table's row does not replace it.",
@@ -764,6 +774,16 @@ FAULTS: dict[str, Fault] = {
         )
         for (verdict, reason), (function, test) in REASONS.items()
     },
+    "a waiver is a number": Fault(
+        "L1", "with_digests", "A waiver holds by id and value, whatever records are behind it.",
+        "tests/spark/test_waivers.py::test_a_conflict_that_was_not_seen_is_red_although_another_was_released",
+        _without_digests,
+    ),
+    "a run publishes what a rebuild took out": Fault(
+        "L1", "rolled_back.take_out", "No decision is on record of a batch that a rebuild leaves out.",
+        "tests/process/test_rebuild_without.py::test_it_waits_for_an_operator_and_can_be_taken_up_again",
+        _take_out_silently,
+    ),
     "a run undoes a rollback": Fault(
         "L1", "log.undone", "What a rollback undid waits for no one.",
         "tests/unit/test_rolled_back.py::test_it_waits_and_no_run_nor_rebuild_takes_it_up", _undo_nothing,

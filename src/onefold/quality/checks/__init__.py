@@ -7,13 +7,14 @@ A new check is a function in the file of its family, and a row in `CHECKS`. A fa
 from __future__ import annotations
 
 from onefold.quality.checks import completeness, conservation, freshness, held, identities, laws, rates
-from onefold.quality.checks.check import BLOCKING, WARNING, Check, Measurement, RowExpectation, figure
+from onefold.quality.checks.check import BLOCKING, WARNING, Behind, Check, Measurement, RowExpectation, figure
 from onefold.quality.checks.facts import BranchFacts, RowCounts
 
 __all__ = [
     "BLOCKING",
     "CHECKS",
     "WARNING",
+    "Behind",
     "BranchFacts",
     "Check",
     "Measurement",
@@ -47,7 +48,7 @@ _ROWS = (
     ),
     Check("unique_key_digest", "key digest unique", law="L3", waivable=False, expect=laws.unique_key_digest),
     Check("unique_key_columns", "{} unique", law="L3", waivable=False, expect=laws.unique_key_columns),
-    Check("key_not_null", "{} not null", expect=laws.key_not_null),
+    Check("key_not_null", "{} not null", expect=laws.key_not_null, behind=Behind.NULL_KEYS),
     Check(
         "verdicts_given",
         "records landed = verdicts given",
@@ -68,25 +69,62 @@ _ROWS = (
         loss=True,
         measure=conservation.unexplained_offsets,
     ),
-    Check("undamaged_segments", "damaged places in log segments", loss=True, measure=conservation.damaged_places),
-    Check("nothing_lost", "offsets gone before they were landed", loss=True, measure=conservation.lost_offsets),
-    Check("topic_gone", "no topic is gone that had been read", loss=True, measure=conservation.topics_gone),
-    Check("held_back", "no older record waits behind the interval", severity=WARNING, measure=conservation.held_back),
-    Check("coverage_gaps", "offsets that no batch has landed, between others", measure=completeness.gaps),
+    Check(
+        "undamaged_segments",
+        "damaged places in log segments",
+        loss=True,
+        measure=conservation.damaged_places,
+        behind=Behind.DAMAGED,
+    ),
+    Check(
+        "nothing_lost",
+        "offsets gone before they were landed",
+        loss=True,
+        measure=conservation.lost_offsets,
+        behind=Behind.LOST,
+    ),
+    Check(
+        "topic_gone",
+        "no topic is gone that had been read",
+        loss=True,
+        measure=conservation.topics_gone,
+        behind=Behind.GONE,
+    ),
+    Check(
+        "held_back",
+        "no older record waits behind the interval",
+        severity=WARNING,
+        measure=conservation.held_back,
+        behind=Behind.WARNING,
+    ),
+    Check(
+        "coverage_gaps",
+        "offsets that no batch has landed, between others",
+        measure=completeness.gaps,
+        behind=Behind.GAPS,
+    ),
     Check(
         "compacted_deletes",
         "compacted offsets that may have been deletes",
         severity=WARNING,
         measure=completeness.maybe_deletes,
+        behind=Behind.WARNING,
     ),
     Check(
         "silent_partitions",
         "partitions that fell silent",
         severity=WARNING,
         measure=completeness.silent_partitions,
+        behind=Behind.WARNING,
     ),
-    Check("shared_keys", "keys that two topics share", severity=WARNING, measure=completeness.shared_keys),
-    Check("new_topics", "topics that are new to the table", measure=completeness.new_topics),
+    Check(
+        "shared_keys",
+        "keys that two topics share",
+        severity=WARNING,
+        measure=completeness.shared_keys,
+        behind=Behind.WARNING,
+    ),
+    Check("new_topics", "topics that are new to the table", measure=completeness.new_topics, behind=Behind.NEW_TOPICS),
     Check(
         "consistent_positions",
         "no position with two contents",
@@ -110,23 +148,42 @@ _ROWS = (
             "conflicts, reused identities and identities in two periods included",
         ),
         measure=rates.conflicts,
+        behind=Behind.CONFLICTS,
     ),
     Check(
         "missed_deletes",
         "deletes that found no row in their period",
         severity=WARNING,
         measure=identities.missed_deletes,
+        behind=Behind.WARNING,
     ),
-    Check("duplicate_rate", "duplicate rate", measure=rates.duplicate_rate),
-    Check("rejected_rate", "rejected rate", measure=rates.rejected_rate),
-    Check("mostly_rejected", "rejected records, of a batch of any size", measure=rates.mostly_rejected),
-    Check("rejected_deletes", "rejected deletes", measure=rates.rejected_deletes),
-    Check("backwards_rate", "rate of versions that go backwards", measure=rates.backwards_rate),
-    Check("filtered_newer", "filtered records that are newer than their row", measure=rates.filtered_newer),
-    Check("freshness", "age of the newest record, seconds", measure=freshness.age),
-    Check("timestamp_ahead", "newest log timestamp ahead of the clock, seconds", measure=freshness.ahead),
-    Check("held_age", "age of the oldest held record, seconds", measure=held.age),
-    Check("held_records", "records held", measure=held.count),
+    Check("duplicate_rate", "duplicate rate", measure=rates.duplicate_rate, behind=Behind.DUPLICATES),
+    Check("rejected_rate", "rejected rate", measure=rates.rejected_rate, behind=Behind.REJECTED),
+    Check(
+        "mostly_rejected",
+        "rejected records, of a batch of any size",
+        measure=rates.mostly_rejected,
+        behind=Behind.REJECTED,
+    ),
+    Check("rejected_deletes", "rejected deletes", measure=rates.rejected_deletes, behind=Behind.REJECTED_DELETES),
+    Check(
+        "backwards_rate", "rate of versions that go backwards", measure=rates.backwards_rate, behind=Behind.BACKWARDS
+    ),
+    Check(
+        "filtered_newer",
+        "filtered records that are newer than their row",
+        measure=rates.filtered_newer,
+        behind=Behind.FILTERED,
+    ),
+    Check("freshness", "age of the newest record, seconds", measure=freshness.age, behind=Behind.MEASUREMENT),
+    Check(
+        "timestamp_ahead",
+        "newest log timestamp ahead of the clock, seconds",
+        measure=freshness.ahead,
+        behind=Behind.MEASUREMENT,
+    ),
+    Check("held_age", "age of the oldest held record, seconds", measure=held.age, behind=Behind.MEASUREMENT),
+    Check("held_records", "records held", measure=held.count, behind=Behind.HELD),
 )
 CHECKS: dict[str, Check] = {check.id: check for check in _ROWS}
 """Every check that the gate makes of its own, in the order of its results. Those of a dataset's suite come after them:

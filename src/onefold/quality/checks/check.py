@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 from onefold.dataset import Dataset
@@ -13,6 +14,42 @@ from onefold.quality.checks.facts import BranchFacts
 BLOCKING, WARNING = "blocking", "warning"
 _COLUMNS = re.compile(r"(\w+)|\((\w+(?:, \w+)+)\)")
 """How a title names its columns: `id`, or `(id, part)`."""
+
+
+class Behind(Enum):
+    """What the value of a check is made of. A waiver holds its digest: identities and contents, never positions, which
+    change with the split. `onefold.quality.evidence` makes the digests."""
+
+    MEASUREMENT = auto()
+    """A time or a distance. No record is behind it but the newest or the oldest, and a waiver holds by value alone."""
+    CONFLICTS = auto()
+    """Each identity with its contents and which of them wins; and each identity of two messages with these."""
+    DUPLICATES = auto()
+    """The identities that are repeated. What repeats them has the same content."""
+    REJECTED = auto()
+    """Reason and bytes of each rejected record."""
+    REJECTED_DELETES = auto()
+    """The same, of the records that delete."""
+    BACKWARDS = auto()
+    """Key and version of each record that goes backwards."""
+    FILTERED = auto()
+    """Key and version of each filtered record that is newer than its row."""
+    HELD = auto()
+    """Key and version of each held record."""
+    NULL_KEYS = auto()
+    """Each row without a column of its key."""
+    GONE = auto()
+    """The logs that are gone."""
+    GAPS = auto()
+    """The offsets that no batch has landed."""
+    NEW_TOPICS = auto()
+    """The topics that are new."""
+    WARNING = auto()
+    """Nothing: the check only warns, so that there is nothing to waive."""
+    DAMAGED = auto()
+    """The places of landed segments, and the offsets that are missing for them."""
+    LOST = auto()
+    """The offsets. What was at them is unknown, so that they are all that tells two losses apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +108,8 @@ class Check:
     """The law that it guards."""
     severity: str = BLOCKING
     waivable: bool = True
+    behind: Behind | None = None
+    """What a waiver of it holds the digest of; a check that can be waived says so."""
     loss: bool = False
     """Whether records are missing where it fails: exit code 4."""
     measure: Callable[[BranchFacts], Measurement | None] | None = None
@@ -81,6 +120,8 @@ class Check:
     """Every title that it has or had."""
 
     def __post_init__(self) -> None:
+        if self.waivable and self.behind is None:
+            raise TypeError(f"check {self.id} can be waived: say what its value is made of (behind)")
         object.__setattr__(self, "titles", (self.title, *self.variants, *self.earlier_titles))
 
     def id_for(self, columns: Sequence[str]) -> str:
