@@ -90,7 +90,10 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_compare.py", "spark/test_reuse.py",
         "spark/test_situations.py", "spark/test_filters.py", "spark/test_plans.py", "unit/test_modes.py",
     ),
-    "formats": ("unit/test_formats.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py", *_LAYOUTS),
+    "formats": (
+        "unit/test_formats.py", "unit/test_expansion.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py",
+        *_LAYOUTS,
+    ),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
     "lake": ("unit/test_storage.py", "unit/test_settings.py", "unit/test_generation.py", "process/test_runs.py", *_S3),
     "kafka": (
@@ -177,7 +180,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_bad_inputs.py",
     ),
     "vocabulary": ("unit/test_vocabulary.py", "unit/test_language.py", "unit/test_report_page.py"),
-    "visible": ("unit/test_console.py", "unit/test_cli.py"),
+    "visible": ("unit/test_console.py", "unit/test_cli.py", "unit/test_visible.py", "unit/test_security_page.py"),
 }  # fmt: skip
 """The tests of a package: those that fail where it is wrong."""
 

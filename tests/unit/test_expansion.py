@@ -25,6 +25,7 @@ from onefold.formats.connect import keys_of, values_of
 from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.structured_json import FormatError
 from onefold.settings import Settings
+from tests.support.hostile_objects import claiming
 
 FEW = ExpansionLimits(records=1_000, unpacked=100_000, block=50_000)
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "bytes"}]}
@@ -34,22 +35,6 @@ def avro(codec: str, *sizes: int) -> bytes:
     out = io.BytesIO()
     fastavro.writer(out, SCHEMA, [{"f": b"\0" * size} for size in sizes], codec=codec, sync_interval=1 << 30)
     return out.getvalue()
-
-
-def zigzag(number: int) -> bytes:
-    number, found = (number << 1) ^ (number >> 63), bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])
-
-
-def claiming(count: int) -> bytes:
-    """A container file of a block that claims many records of no bytes."""
-    out = io.BytesIO()
-    fastavro.writer(out, "null", [])
-    head = out.getvalue()
-    return head + zigzag(count) + zigzag(0) + head[-16:]
 
 
 def parquet(rows: int) -> bytes:
@@ -114,7 +99,7 @@ import zstandard
 from onefold.formats.connect import values_of
 from onefold.formats.expansion import ExpansionLimits
 from onefold.formats.structured_json import FormatError
-from tests.unit.test_expansion import claiming
+from tests.support.hostile_objects import claiming
 
 def packed(stream, letter):
     piece = letter * (1 << 20)
