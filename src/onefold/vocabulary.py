@@ -52,6 +52,7 @@ class Reason(StrEnum):
     MESSAGE_ID = "message_id"
     BUSINESS_KEY = "business_key"
     KEY_VERSION = "key_version"
+    LATE_COPY = "late_copy"
     IN_BATCH = "in_batch"
     STORED = "stored"
     SAME_VERSION = "same_version"
@@ -119,6 +120,11 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
         Outcome(v.DUPLICATE, r.MESSAGE_ID, "the same message id at another position"),
         Outcome(v.DUPLICATE, r.BUSINESS_KEY, "the same business key under another message id"),
         Outcome(v.DUPLICATE, r.KEY_VERSION, "the same version of the key, with equal content"),
+        Outcome(
+            v.DUPLICATE,
+            r.LATE_COPY,
+            "a message that was sent again after another message of its key: it would bring an old value back",
+        ),
         Outcome(v.SUPERSEDED, r.IN_BATCH, "a newer version is in this batch"),
         Outcome(v.SUPERSEDED, r.STORED, "the table has a newer version"),
         Outcome(v.SUPERSEDED, r.SAME_VERSION, "lost a tie of equal versions, as the dataset declares"),

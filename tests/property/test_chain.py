@@ -22,7 +22,7 @@ from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rul
 
 VERDICTS = {
     "applied": {"insert", "update", "replace", "delete", "hide", "folded"},
-    "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
+    "duplicate": {"position", "producer", "message_id", "business_key", "key_version", "late_copy"},
     "superseded": {"stored", "same_version", "backwards"},
     "conflict": {"inconsistent_position", "same_version", "incomparable_version"},
     "held": {"version_gap"},

@@ -41,7 +41,7 @@ Cases = list[tuple[list[int], int]]
 MakeDataset = Callable[..., Dataset]
 VERDICTS = {
     "applied": {"insert", "update", "replace", "delete", "hide"},
-    "duplicate": {"position", "producer", "message_id", "business_key", "key_version"},
+    "duplicate": {"position", "producer", "message_id", "business_key", "key_version", "late_copy"},
     "superseded": {"in_batch", "stored", "same_version", "backwards"},
     "conflict": {"inconsistent_position", "same_version", "same_identity", "incomparable_version"},
     "rejected": {"undecodable", "null_identity"},

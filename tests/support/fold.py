@@ -214,7 +214,7 @@ def _apply(table: Table, judged: list[Row]) -> None:
 
 def _is_refused(table: Table) -> bool:
     """Whether the last batch has a verdict that nothing waives; it is noted as refused then."""
-    refused = any(row[C.REASON] == Reason.INCOMPARABLE_VERSION for row in table.judged[-1])
+    refused = any(row[C.REASON] in (Reason.INCOMPARABLE_VERSION, Reason.LATE_COPY) for row in table.judged[-1])
     if refused:
         table.refused.add(len(table.judged) - 1)
     return refused

@@ -98,7 +98,15 @@ def rules_of(dataset: Dataset) -> Rules:
     """What the oracle must know of a dataset."""
     version = dataset.apply.version
     tie = version.tie if version else "conflict"
-    return Rules(dataset.apply.mode, dataset.deciding, tie, dataset.narrow, dataset.source.exact, dataset.apply.HOLDS)
+    return Rules(
+        dataset.apply.mode,
+        dataset.deciding,
+        tie,
+        dataset.narrow,
+        dataset.source.exact,
+        dataset.apply.HOLDS,
+        dataset.versions_by_delivery,
+    )
 
 
 def decoded(number: int, dataset: Dataset) -> Decoded:

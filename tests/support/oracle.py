@@ -68,6 +68,7 @@ class Rules:
     narrow: tuple[str, ...] = ()
     exact: bool = True
     every_version: bool = False
+    by_delivery: bool = False
 
     @property
     def by_offset(self) -> bool:
@@ -150,7 +151,64 @@ def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:
     """What a batch, by itself, says of each of its records. Which of two equal copies stands is left open."""
     usable = [(number, record) for number, record in enumerate(batch) if record.usable]
     standing = [(number, record) for number, record in usable if not _beaten(record, {one for _, one in usable})]
-    return [_verdict(number, record, standing, rules) for number, record in enumerate(batch)]
+    among = [one for _, one in standing]
+    late = late_copies(among, rules)
+    standing = [(number, record) for number, record in standing if record not in late]
+    return [
+        Verdict("duplicate", "late_copy", first_delivery(record, among, rules).order)
+        if record in late
+        else _verdict(number, record, standing, rules)
+        for number, record in enumerate(batch)
+    ]
+
+
+def first_delivery(record: Decoded, among: Iterable[Decoded], rules: Rules) -> Decoded:
+    """Of the deliveries of a record's message the one of the smallest version, and of these that of the smallest
+    offset (where offsets decide no tie: the first in the total order)."""
+    copies = [one for one in among if _is_same_message(one, record, rules)]
+    return min(copies, key=lambda one: (one.version, one.position if rules.by_offset else one.order), default=record)
+
+
+def late_copies(records: Sequence[Decoded], rules: Rules) -> set[Decoded]:
+    """The late copies that would be a row: each beats all records that are none."""
+    late = {record for record in records if is_late(record, records, rules)}
+    return {
+        record
+        for record in late
+        if all(
+            rules.beats(record, other)
+            for other in records
+            if other not in late and _have_deliveries_in_common(other, record, rules)
+        )
+    }
+
+
+def is_late(record: Decoded, among: Sequence[Decoded], rules: Rules) -> bool:
+    """Whether a copy comes, in the order that decides, after another message that was first sent after its own."""
+    if not rules.by_delivery:
+        return False
+    first = first_delivery(record, among, rules)
+    others = [one for one in among if _have_deliveries_in_common(one, record, rules)]
+    return any(
+        rules.beats(record, other) and rules.beats(other, first)
+        for other in others
+        if not _is_same_message(other, first, rules) and first_delivery(other, among, rules) == other
+    )
+
+
+def _have_deliveries_in_common(one: Decoded, other: Decoded, rules: Rules) -> bool:
+    return one.key == other.key and (one.version == other.version or not rules.every_version)
+
+
+def _is_same_message(one: Decoded, other: Decoded, rules: Rules) -> bool:
+    """By the id, or where there is none by the producer's sequence, and by the content."""
+    mine, theirs = (
+        ("id", record.message_id) if record.message_id else ("sequence", record.producer, record.position[:-1])
+        for record in (one, other)
+    )
+    known = one.message_id or one.producer
+    same = bool(known) and mine == theirs and one.content == other.content
+    return same and _have_deliveries_in_common(one, other, rules)
 
 
 def counts(batch: Sequence[Decoded], rules: Rules) -> Counter[tuple[str | None, str | None]]:

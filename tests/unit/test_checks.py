@@ -71,6 +71,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
         "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
         "missed_deletes": 0, "first_missed": [],
+        "late_copies": 0, "first_late": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -431,6 +432,27 @@ def test_versions_that_go_backwards_are_named_with_the_way_out(dataset: MakeData
     assert "apply.version.from: [long(header.epoch), n], and run onefold rebuild" in result.way_out
     chained = find("backwards_rate", replaced_counts(facts(dataset(**CHAIN)), {"superseded": {"backwards": 20}}))
     assert "let the source count on" in chained.way_out
+
+
+def test_a_late_copy_is_red_and_not_waivable_where_deliveries_decide(dataset: MakeDataset) -> None:
+    def late(version: dict[str, str], **identity: str) -> CheckResult | None:
+        made = dataset(**COUNTER | {"apply": COUNTER["apply"] | {"version": version}, "identity": identity})
+        found = facts(made, late_copies=1, first_late=["key a at t-0@2, sent before at t-0@0"])
+        return apply_check(CHECKS["late_copies"], found)
+
+    for version in (
+        {"from": "offset"},
+        {"from": "timestamp"},
+        {"from": "long(header.v)"},
+        {"from": "n", "tie": "last"},
+    ):
+        result = late(version, message_id="header.m")
+        assert result
+        assert (result.status, result.severity, result.waivable) == ("failed", "blocking", False)
+        assert result.first == ["key a at t-0@2, sent before at t-0@0"]
+        assert "declare a version of the value" in result.way_out
+        assert late(version) is None, "without an identity every delivery is a version"
+    assert late({"from": "n"}, message_id="header.m") is None, "a version of the value is the message's"
 
 
 def test_two_contents_of_a_version_name_what_decides_a_tie(dataset: MakeDataset) -> None:

@@ -16,7 +16,18 @@ SOURCE = Path(onefold.__file__).parent
 HOMES = ("dataset/modes", "folding", "proof/modes")
 SHARED = {
     "dataset/modes": {"__init__", "contract", "version"},
-    "folding": {"__init__", "backwards", "strategy", "judging", "levels", "positions", "ties", "versions", "witness"},
+    "folding": {
+        "__init__",
+        "backwards",
+        "deliveries",
+        "strategy",
+        "judging",
+        "levels",
+        "positions",
+        "ties",
+        "versions",
+        "witness",
+    },
     "proof/modes": {"__init__"},
 }
 """Files that are no mode's own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onefold.dataset.expressions import parse, paths
+from onefold.dataset.expressions import parse
 from onefold.dataset.model import Dataset
 
 
@@ -12,11 +12,17 @@ def notes_of(dataset: Dataset) -> list[str]:
     if version is None:
         return []
     found, trees = [], [(text, parse(text)) for _, text in version.expressions]
-    of_log = any(path.root in ("offset", "timestamp") for _, tree in trees for path in paths(tree))
-    if of_log and not dataset.identity.message_id and not dataset.identity.producer:
+    if dataset.versions_by_delivery:
         found.append(
-            "apply.version: no message id is declared, so what a producer sends again has a greater offset and "
-            "timestamp, and counts as a newer version"
+            "apply.version: the delivery decides. A message that is sent again after another message of its key makes "
+            "the batch red (late_copies). In a later batch than the other message it is not found, and counts as a "
+            "newer version"
+        )
+    elif dataset.delivery_decides:
+        own = "; a business key names a thing, and no message" if dataset.identity.business_key else ""
+        found.append(
+            "apply.version: neither identity.message_id nor identity.producer is declared, so every delivery is a "
+            f"version: what a producer sends again counts as a newer version{own}"
         )
     for text, tree in trees:
         kind = dataset.type_of(tree)

@@ -227,6 +227,20 @@ class Declaration(Model):
         return version is not None and version.tie != "conflict" and self.before_offset is None
 
     @cached_property
+    def delivery_decides(self) -> bool:
+        """Whether the version, or what decides a tie, is that of a delivery and not of its message: it is read from the
+        log or a header."""
+        version = self.apply.version
+        texts = [text for _, text in version.expressions] if version else []
+        roots = {path.root for text in texts for path in paths(parse(text))}
+        return self.ties_by_offset or not roots <= {"value", "key"}
+
+    @property
+    def versions_by_delivery(self) -> bool:
+        """Whether a delivery decides, and a message has an identity by which several deliveries of it are found."""
+        return self.delivery_decides and bool({Level.MESSAGE_ID, Level.PRODUCER} & {*self.narrow})
+
+    @cached_property
     def max_ahead(self) -> timedelta | None:
         """How far a time of the version may be ahead: one of the record's own of its log timestamp, and that of the
         clock. None: it is not asked, for the version is more than times, and the file declares no limit."""

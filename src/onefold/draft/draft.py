@@ -25,8 +25,12 @@ from onefold.errors import NoDraftError
 
 OF_THE_LOG = {"offset", "timestamp"}
 RESENDS = (
-    "no message id is declared: what a producer sends again has a greater offset and timestamp, and counts as a newer "
-    "version"
+    "no message id is declared, so every delivery is a version: what a producer sends again has a greater offset and "
+    "timestamp, and counts as a newer version"
+)
+LATE_COPIES = (
+    "what is sent again after another message of its key makes the batch red; in a later batch than the other it is "
+    "not found, and counts as a newer version"
 )
 _RATE = 0.01
 """The gate's own limit for rejected records."""
@@ -239,8 +243,9 @@ class _File:
         differences = str(self.choices.differences(self.choices.key_and_version))
         why = "; ".join(filter(None, (applied.version_reason, differences)))
         entries.append(Entry((*at, "version", "from"), version, why))
-        if OF_THE_LOG & {*applied.version} and not self.choices.message_id:
-            entries.append(Entry((*at, "version", ""), None, RESENDS))
+        if OF_THE_LOG & {*applied.version}:
+            note = LATE_COPIES if self.choices.message_id else RESENDS
+            entries.append(Entry((*at, "version", ""), None, note))
         if applied.deletes:
             entries.append(Entry((*at, "delete_when"), "tombstone", ""))
         elif flags := _delete_flags(self.choices.fields.declared):

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.modes.version import Version
 from onefold.folding.backwards import AHEAD, BEHIND, lies_behind, with_ahead
+from onefold.folding.deliveries import LATE, settle_late_copies, with_late_copies
 from onefold.folding.judging import Facts, Judged, judge_by
 from onefold.folding.levels import LEVEL, RESENT, RETRIES, finding, narrowest, no_level, with_levels
 from onefold.folding.positions import clashes, partition_of, repeats
@@ -149,11 +150,17 @@ class Fold(Folding):
     def survivors(self, records: DataFrame, within: tuple[str, ...] = ()) -> DataFrame:
         """Of each (key, version) the winner by the tie, and of a key the highest version; for the others a verdict."""
         dataset, tie = self.dataset, self.version.tie
+        deliveries = (C.KEY, *within, *([C.VERSION] if self.EVERY_VERSION else []))
+        records = with_late_copies(set_apart(records, dataset, within), dataset, tie, deliveries)
         # Where every version is a link, a lower one that comes later is none that another supersedes.
-        records = with_ahead(set_apart(records, dataset, within), dataset, within, asked=not self.EVERY_VERSION)
-        # What went backwards comes last of its version, so that it is no other content of it; none of it is a row.
-        behind = F.col(BEHIND)
+        records = with_ahead(records, dataset, within, asked=not self.EVERY_VERSION)
+        # What went backwards comes last of its version, so that it is no other content of it; none of it is a row. Late
+        # copies come last of all.
+        behind, late = F.col(BEHIND), F.lit(False)
         preference = [F.col(C.VERSION).desc(), behind.asc(), *in_order(tie)]
+        if dataset.versions_by_delivery:
+            late = F.col(LATE)
+            preference = [late.asc(), *preference]
         levelled = with_levels(records, dataset, within, preference, of_version=True, retries=not self.EVERY_VERSION)
         group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
         rows = group.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -173,13 +180,13 @@ class Fold(Folding):
         ranked = with_starts.withColumn("_head", F.last(head, ignorenulls=True).over(rows))
         ranked = self._with_places(ranked, group, within)
         tied = ~F.col("_starts")
-        lost = tied if self.EVERY_VERSION else F.col("_number") > 1
+        lost = late | (tied if self.EVERY_VERSION else F.col("_number") > 1)
         same = F.col(content) == F.col("_head")[content.removeprefix("_")]
         retry = F.col(RESENT).isNotNull()
         duplicate, clashing = tied & (same | F.col("_repeats")), tied & F.col("_clashes")
         apart = tied & F.col(C.PLACELESS) if dataset.ties_by_offset else F.lit(False)
         reason = F.coalesce(F.when(F.col("_repeats"), F.lit(Reason.POSITION)), F.col(LEVEL), F.lit(Reason.KEY_VERSION))
-        return ranked.withColumns(
+        decided = ranked.withColumns(
             {
                 C.SURVIVOR: ~lost,
                 C.TIED: F.when(tied & (duplicate | ~(retry | behind)), F.col("_head.order") == F.col("_top.order")),
@@ -204,6 +211,7 @@ class Fold(Folding):
                 },
             }
         ).drop("_number", "_starts", "_repeats", "_clashes", "_top", "_head", AHEAD, BEHIND, LEVEL, RESENT)
+        return settle_late_copies(decided) if dataset.versions_by_delivery else decided
 
     def _with_places(self, ranked: DataFrame, group: WindowSpec, within: tuple[str, ...]) -> DataFrame:
         """Add `_placeless` where offsets decide ties: of each version that may be a row, whether its records are in

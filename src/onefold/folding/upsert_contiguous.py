@@ -325,7 +325,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     if dataset.ties_by_offset:
         spans = F.col(C.PLACELESS) | spans_partitions(twin["order"].isNotNull(), twin["order"], twin["placeless"])
         apart = twin["order"].isNotNull() & ~_same_content(dataset, twin) & spans & (why != Reason.POSITION)
-    settled = F.coalesce(why == Reason.INCOMPARABLE_VERSION, F.lit(False))
+    settled = F.coalesce(why.isin(Reason.INCOMPARABLE_VERSION, Reason.LATE_COPY), F.lit(False))
     apart = F.coalesce(apart, F.lit(False)) & ~settled
     answers &= ~settled
     # Or to the head, where that is a newer version and lies before it in its partition.

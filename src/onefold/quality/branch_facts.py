@@ -26,6 +26,7 @@ from onefold.quality.checks.freshness import ahead
 from onefold.quality.checks.held import limit_exceeded
 from onefold.quality.checks.rates import backwards_rate
 from onefold.quality.examples import EXAMPLES
+from onefold.quality.late_copies import late_copies, may_have_late_copies
 from onefold.quality.missed_deletes import missed_deletes
 from onefold.quality.shared_keys import shared_keys
 from onefold.records import envelope as E
@@ -141,6 +142,7 @@ def gather_facts(
     filtered, first_filtered = filtered_newer(session, dataset, upserted)
     shared, first_shared = shared_keys(session, dataset, upserted)
     missed, first_missed = _count_missed(session, dataset, upserted)
+    late, first_late = _late_copies(session, dataset, upserted)
     facts = BranchFacts(
         dataset=dataset,
         upserted=upserted,
@@ -160,6 +162,8 @@ def gather_facts(
         first_missed=first_missed,
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
         backwards=(),
+        late_copies=late,
+        first_late=first_late,
         ahead=(),
         damage=manifest.damage,
         conflicts=conflicts,
@@ -266,16 +270,34 @@ def _count_missed(session: SparkSession, dataset: Dataset, upserted: Upserted) -
 
 
 def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:
-    """Some records that went backwards, each by key and position with the record that it is below; and how many more
-    there are. The keys are those of the branch's rows, of which every such record has one."""
-    rows = _first(read_flat(session, upserted.actions).where(F.col(C.REASON) == Reason.BACKWARDS))
+    """Some records that went backwards, each with the record that it is below."""
+    rows = read_flat(session, upserted.actions).where(F.col(C.REASON) == Reason.BACKWARDS)
+    count = upserted.counts[Verdict.SUPERSEDED][Reason.BACKWARDS]
+    return _named_with_other(session, dataset, upserted, rows, count, "below")
+
+
+def _late_copies(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, list[str]]:
+    """How many late copies there are, and some of them, each with an earlier delivery of its message."""
+    if not may_have_late_copies(dataset, upserted):
+        return 0, []
+    rows = late_copies(read_flat(session, upserted.actions), dataset)
+    count = rows.count()
+    return count, _named_with_other(session, dataset, upserted, rows, count, "sent before at") if count else []
+
+
+def _named_with_other(
+    session: SparkSession, dataset: Dataset, upserted: Upserted, rows: DataFrame, count: int, word: str
+) -> list[str]:
+    """Some rows of the actions, each by key and position, with `word` and the record that its verdict names; and how
+    many more there are. The keys are those of the branch's rows: every such record has one."""
+    rows = _first(rows)
     found = rows.select(C.KEY, _position(C.ORDER), _position(U.OTHER)).collect()
     branch = read_state(session, dataset, upserted.head, upserted.within)
     of_keys_found = branch.where(F.col(C.KEY).isin([row[0] for row in found]))
     key = F.to_json(F.struct(*dataset.row_key_columns)) if dataset.row_key_columns else F.lit("{}")
     keys = {bytes(row[0]): row[1] for row in of_keys_found.groupBy(C.KEY).agg(F.max(key)).collect()}
-    named = [f"key {masked_json(dataset, keys[bytes(digest)])} at {at}, below {other}" for digest, at, other in found]
-    return _and_more(named, upserted.counts[Verdict.SUPERSEDED][Reason.BACKWARDS])
+    named = [f"key {masked_json(dataset, keys[bytes(digest)])} at {at}, {word} {other}" for digest, at, other in found]
+    return _and_more(named, count)
 
 
 def _first_ahead(session: SparkSession, dataset: Dataset, upserted: Upserted, now: datetime) -> list[str]:

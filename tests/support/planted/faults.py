@@ -290,6 +290,21 @@ def _keep_every_place(original: Any) -> Any:
     return spans_partitions
 
 
+def _take_copies_for_versions(original: Any) -> Any:
+    def with_late_copies(*args: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        marked = original(*args)
+        return marked.withColumn("_late", F.lit(False)) if "_late" in marked.columns else marked
+
+    return with_late_copies
+
+
+def _compare_no_copy_with_rows(original: Any) -> Any:
+    del original
+    return lambda *args: False
+
+
 def _let_the_key_win(original: Any) -> Any:
     del original
     return lambda dataset: []
@@ -754,6 +769,16 @@ FAULTS: dict[str, Fault] = {
         "In a tie the table's row compares with records of other partitions.",
         "tests/spark/test_ties.py::test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_version",
         _keep_every_place,
+    ),
+    "what is sent again is newer": Fault(
+        "duplicate/late_copy", "with_late_copies", "No copy is late.",
+        "tests/spark/test_deliveries.py::test_a_copy_after_another_message_of_its_key_is_red_by_name",
+        _take_copies_for_versions,
+    ),
+    "copies of the table's row raise it": Fault(
+        "duplicate/late_copy", "may_have_late_copies", "No copy is looked for next to the table's rows.",
+        "tests/spark/test_deliveries.py::test_a_copy_of_the_tables_row_after_another_message_in_its_batch_is_red",
+        _compare_no_copy_with_rows,
     ),
     "a counter that begins again is late": Fault(
         "superseded/backwards", "lies_behind", "No record lies later in its partition than the version that beats it.",

@@ -140,6 +140,13 @@ _ROWS = (
         measure=conservation.versions,
     ),
     Check(
+        "late_copies",
+        "no message sent again after another one of its key",
+        law="L1",
+        waivable=False,
+        measure=conservation.late_copies,
+    ),
+    Check(
         "conflicts",
         "conflicts",
         variants=(

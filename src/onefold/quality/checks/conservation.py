@@ -140,5 +140,22 @@ def versions(facts: BranchFacts) -> Measurement:
     )
 
 
+def late_copies(facts: BranchFacts) -> Measurement | None:
+    """Messages that were sent again after another message of their key, where the delivery decides the version.
+
+    The batch leaves them out, but a later batch would take the same copy for a newer version: which batch it comes in
+    would decide the row.
+    """
+    if not facts.dataset.versions_by_delivery:
+        return None
+    way_out = (
+        "here the delivery decides which version a message is, and one that is sent again would bring an old value "
+        "back: declare a version of the value, without a tie that offsets decide; or, where the id is not that of one "
+        "message (it is made of the content, or names a thing), take it out of identity, so that every delivery is a "
+        f"version; and run onefold rebuild {facts.dataset.name}"
+    )
+    return Measurement(facts.late_copies, 0, first=facts.first_late, way_out=way_out)
+
+
 def _conflicts(facts: BranchFacts, reason: Reason) -> int:
     return facts.upserted.counts.get(Verdict.CONFLICT, {}).get(reason, 0)
