@@ -34,7 +34,7 @@ from onefold.tables.key_digest import digest_of_key
 from onefold.tables.names import STAGING, state_table
 from onefold.upsert.documents import upserted_of
 from spark_jobs import maintain as maintain_job
-from tests.support.project import ACCOUNTS, THINGS, Project, account, thing
+from tests.support.project import ACCOUNTS, THINGS, Project, account, line, thing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -336,3 +336,23 @@ def test_a_dataset_file_that_cannot_be_gone_by_keeps_no_other_dataset_from_being
         maintain_job.run(session, made.lake, made.dataset("c3"))
     assert "landed bytes were kept" in done.err
     assert "Nothing was run" not in done.err
+
+
+def test_it_names_identities_that_have_rows_in_two_periods(tmp_path: Path) -> None:
+    made = Project(tmp_path)
+    made.write_dataset("things", THINGS.replace("{message_id: id}", "{message_id: id, within: day(at)}"))
+    for number, day in enumerate(("2026-01-01", "2026-01-02")):
+        at = f"{day}T12:00:00Z"
+        lines = [line(2 * number + n, {"id": id_, "n": 1, "at": at}) for n, id_ in enumerate(("a", f"b{number}"))]
+        folder = made.put(f"things-{number}/x.jsonl", lines)
+        done = made.onefold("run", "things", "--export", str(folder))
+        assert done.code == 0, done.err
+    done = made.onefold("maintain", "things", "--dry-run")
+    assert done.code == 0, done.err
+    assert 'things: {"id": "a"} has rows in 2026-01-01 and 2026-01-02: things-0@0, things-0@2.' in done.err
+    assert "b0" not in done.err
+    [row] = made.onefold("maintain", "things", "--dry-run", "--json").json
+    assert [(one["identity"], one["periods"], one["records"]) for one in row["moved"]] == [
+        ('{"id": "a"}', ["2026-01-01", "2026-01-02"], 2)
+    ]
+    assert row["reused"] == []

@@ -755,19 +755,42 @@ def test_a_null_deciding_identity_is_rejected_and_never_matches(spark: SparkSess
 def test_a_blank_id_is_none_and_a_blank_part_of_a_business_key_is_a_value(
     spark: SparkSession, dataset: MakeDataset
 ) -> None:
-    blanks = ["", " ", " \t\r\n"]
-    records = [record(repr(name), b'{"a": " "}', headers=[("m", name), ("s", "7")]) for name in (*blanks, "x")]
+    spaces = [
+        "\0\0",
+        "\x0b\x0c",
+        "\x1f",
+        "\x7f",
+        "\x85",
+        "\xa0",
+        "\u2002\u2003",
+        "\u2028",
+        "\u3000",
+        "\u200b",
+        "\ufeff",
+    ]
+    blanks = ["", " ", " \t\r\n", *spaces, "".join(spaces)]
+    names = [*blanks, "x", "\u200bx"]
+    records = [record(repr(name), b'{"a": " "}', headers=[("m", name), ("s", "7")]) for name in names]
     fields, producer = {"a": "string"}, {"name": "header.m", "sequence": "header.s"}
     deciding = dataset(value={"fields": fields}, identity={"message_id": "header.m"})
     rows = _by_case(identify(decode(envelope(spark, records), deciding), deciding).drop("_headers"))
     refused = ("null_identity", "m is null or blank")
-    assert [_rejection(rows[repr(name)]) for name in (*blanks, "x")] == [refused, refused, refused, None]
+    assert [_rejection(rows[repr(name)]) for name in blanks] == [refused] * len(blanks)
+    assert [_rejection(rows[repr(name)]) for name in ("x", "\u200bx")] == [None, None], "a part that is unseen counts"
+    assert rows[repr("x")]["_key"] != rows[repr("\u200bx")]["_key"]
     narrow = {"producer": producer, "message_id": "header.m", "business_key": ["a"]}
     named = dataset(value={"fields": fields}, identity=narrow)
     found = identify(decode(envelope(spark, records), named), named)
     levels = {row.case: row[1:] for row in found.select("case", REJECTED, "_message_id", "_producer").collect()}
-    assert [levels[repr(name)] for name in blanks] == [(None, None, None)] * 3
+    assert [levels[repr(name)] for name in blanks] == [(None, None, None)] * len(blanks)
     assert None not in levels[repr("x")][1:]
+    by_name = dataset(value={"fields": fields}, identity={"producer": producer})
+    rows = _by_case(identify(decode(envelope(spark, records), by_name), by_name).select("case", REJECTED))
+    assert {_rejection(rows[repr(name)]) for name in blanks} == {refused}, "a name that decides, too"
+    upsert = {"mode": "upsert", "key": ["a"], "version": {"from": "long(header.s)"}}
+    keyed = dataset(value={"fields": fields}, identity={"message_id": "header.m"}, apply=upsert)
+    found = identify(decode(envelope(spark, records), keyed), keyed).select("case", REJECTED, "_message_id").collect()
+    assert [row[1:] for row in found if row.case in map(repr, blanks)] == [(None, None)] * len(blanks)
 
 
 def _name(name: str) -> str:

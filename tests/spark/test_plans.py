@@ -256,8 +256,8 @@ def test_L8_with_every_level_a_batch_is_shuffled_with_its_payload_once_and_narro
 ) -> None:
     staging, *at_once, sessions, listed = levels.dedup
     assert (staging.writes, staging.exchanges) == ("AppendData", 1)
-    # By object; by identity; by partition, then by range: side by side, so in any order.
-    assert sorted(one.exchanges for one in at_once) == [1, 1, 2]
+    # By object; by identity; by producer; by partition, then by range: side by side, so in any order.
+    assert sorted(one.exchanges for one in at_once) == [1, 1, 1, 2]
     # By producer, by session and to one; and the same, ordered.
     assert (sessions.exchanges, listed.exchanges) == (3, 2)
     narrow = {C.KEY, *FLAT_ORDER.values(), *PRODUCER, C.MESSAGE_ID, C.BUSINESS_KEY, C.VERDICT, C.REASON, "_object"}

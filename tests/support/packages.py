@@ -71,7 +71,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         *_LAWS, "unit/test_columns.py", "unit/test_code_digest.py", "spark/test_survivors.py",
         "spark/test_positions.py", "spark/test_sequences.py", "spark/test_reuse.py", "spark/test_small.py",
         "spark/test_plans.py", "spark/test_within.py", "spark/test_period_moved.py",
-        "spark/test_conflicts.py", "spark/test_clearing.py", "process/test_sample.py",
+        "spark/test_identities_that_are_none.py", "spark/test_conflicts.py", "spark/test_clearing.py",
+        "process/test_sample.py",
     ),
     "diagnosis": ("unit/test_diagnosis.py", "process/test_doctor.py", "integration/test_doctor.py"),
     "draft": (
@@ -143,9 +144,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_reds.py", "process/test_tampering.py", "unit/test_checks.py", "unit/test_suites.py",
         "unit/test_account.py", "unit/test_decisions.py", "unit/test_compare.py",
         "spark/test_row_checks.py", "spark/test_period_moved.py", "spark/test_suite_rows.py",
-        "spark/test_reader_changes.py",
-        "spark/test_plans.py", "spark/test_increment.py",
-        "spark/test_waivers.py",
+        "spark/test_reader_changes.py", "spark/test_plans.py", "spark/test_increment.py", "spark/test_waivers.py",
+        "spark/test_identities_that_are_none.py",
     ),
     "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),
     "report": (

@@ -7,8 +7,8 @@ import pytest
 from onefold.dedup.documents import Producers, Session
 from onefold.report import causes
 from onefold.report.causes import Cause, cause_of, causes_of, untold
-from onefold.upsert.documents import Duplicates, Highest
-from onefold.upsert.producer_sequences import KEPT, come_again, highest_after
+from onefold.upsert.documents import Counted, Duplicates, Highest
+from onefold.upsert.producer_sequences import KEPT, come_again, highest_after, restarted
 
 
 def group(
@@ -137,6 +137,8 @@ def session(start: int, lowest: int, highest: int, *, producer: str = "p", epoch
         records=count,
         start=start,
         end=start + count,
+        first=lowest,
+        last=highest,
         lowest=lowest,
         highest=highest,
         highest_at=start + count - 1,
@@ -150,16 +152,27 @@ def producers(*listed: Session, unlisted: int = 0) -> Producers:
     return Producers(sessions=len(listed) + unlisted, outcomes={}, missing=0, listed=list(listed))
 
 
-def known(sequence: int, offset: int, *, producer: str = "p", epoch: int = -1) -> Highest:
-    return Highest(partition="c/t/1/0", producer=producer, epoch=epoch, sequence=sequence, offset=offset)
+def known(
+    sequence: int,
+    offset: int,
+    counted: tuple[int, int, int, int] | None = None,
+    *,
+    producer: str = "p",
+    epoch: int = -1,
+) -> Highest:
+    """`counted`: the first offset and its sequence, the end and the sequence before it."""
+    of_name = counted and Counted(**dict(zip(Counted.model_fields, counted, strict=True)))
+    return Highest(
+        partition="c/t/1/0", producer=producer, epoch=epoch, sequence=sequence, offset=offset, counted=of_name
+    )
 
 
 def test_the_highest_sequence_of_a_producer_only_rises_whatever_the_order_of_the_batches() -> None:
     one, other = producers(session(0, 0, 9)), producers(session(10, 10, 19))
-    assert highest_after(other, highest_after(one, [])[0]) == ([known(19, 19)], 0)
-    assert highest_after(one, highest_after(other, [])[0]) == ([known(19, 19)], 0)
+    assert highest_after(other, highest_after(one, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
+    assert highest_after(one, highest_after(other, [])[0]) == ([known(19, 19, (0, 0, 20, 19))], 0)
     strangers = [known(5, 5, producer="q")]
-    assert highest_after(one, strangers) == ([known(9, 9), *strangers], 0)
+    assert highest_after(one, strangers) == ([known(9, 9, (0, 0, 10, 9)), *strangers], 0)
     assert highest_after(None, strangers) == (strangers, 0)
 
 
@@ -167,7 +180,7 @@ def test_sessions_that_are_not_remembered_are_counted() -> None:
     """The oldest go first; what a batch has too many to list is not remembered at all."""
     before = [known(1, 1, producer=f"p-{number}") for number in range(KEPT)]
     seen, left_out = highest_after(producers(session(9, 0, 0), session(10, 0, 0, producer="p-0"), unlisted=3), before)
-    assert seen == [known(0, 9), known(1, 1, producer="p-0"), *before[1:-1]]
+    assert seen == [known(0, 9, (9, 0, 10, 0)), known(1, 1, (10, 0, 11, 0), producer="p-0"), *before[1:-1]]
     assert left_out == 1 + 3
     assert highest_after(None, before) == (before, 0)
 
@@ -182,3 +195,23 @@ def test_what_begins_behind_and_below_the_highest_came_again() -> None:
     wrapped = [known(2**31 - 1, 9, epoch=3)]
     assert come_again([session(10, 0, 4, epoch=3)], wrapped) == []  # after 2³¹-1 comes 0
     assert highest_after(producers(session(10, 0, 4, epoch=3)), wrapped) == ([known(4, 14, epoch=3)], 0)
+
+
+def test_a_named_producer_that_falls_back_to_its_beginning_with_a_batch_begins_again() -> None:
+    before = [known(30, 20, (0, 10, 21, 30))]
+
+    def found(*sessions: Session, seen: list[Highest] = before) -> list[tuple[int, int, int]]:
+        return [(one.offset, one.sequence, one.highest) for one in restarted(list(sessions), seen)]
+
+    assert found(session(21, 10, 14)) == [(21, 10, 30)]
+    assert found(session(40, 0, 99)) == [(40, 0, 30)], "also where it goes beyond"
+    assert found(session(21, 12, 14)) == [(21, 12, 30)], "a tenth of what was counted is left"
+    assert found(session(21, 13, 14)) == [], "a late retry"
+    assert found(session(21, 31, 34)) == [], "it goes on"
+    assert found(session(15, 10, 14)) == [], "it lies among what was seen"
+    assert found(session(21, 10, 14, producer="q"), session(21, 10, 14, epoch=0)) == []
+    assert found(session(21, 10, 14), seen=[known(30, 20)]) == [], "of an earlier release it is not known"
+    once_more = highest_after(producers(session(21, 10, 14)), before)[0]
+    assert once_more == [known(30, 20, (0, 10, 26, 14))]
+    assert found(session(26, 15, 16), seen=once_more) == [], "it counts on since"
+    assert found(session(26, 11, 12), seen=once_more) == [(26, 11, 30)]

@@ -46,6 +46,7 @@ RELEASED = {
     "duplicate_rate", "rejected_rate", "mostly_rejected", "rejected_deletes", "filtered_newer", "freshness",
     "held_age", "held_records", "backwards_rate", "timestamp_ahead", "undamaged_segments", "coverage_gaps",
     "compacted_deletes", "silent_partitions", "new_topics", "shared_keys", "missed_deletes",
+    "sequence_restarts", "identities_over_days",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -70,7 +71,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "gone": (), "held_back": {},
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
         "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
-        "missed_deletes": 0, "first_missed": [],
+        "missed_deletes": 0, "first_missed": [], "first_late_repeats": [],
         "late_copies": 0, "first_late": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
@@ -329,6 +330,26 @@ def test_a_delete_that_found_no_row_warns_where_deletes_have_a_period(dataset: M
     assert find("missed_deletes", facts(made)).status == "passed"
     for other in (dataset(**UPSERT), dataset(**WITHIN)):
         assert apply_check(CHECKS["missed_deletes"], facts(other)) is None, "no period, or no deletes"
+
+
+def test_a_sequence_that_begins_again_warns_where_producers_are_named(dataset: MakeDataset) -> None:
+    named = {"producer": {"name": "header.p", "sequence": "header.s"}}
+    found = [{"partition": "c/t/1/0", "producer": f"p{n}", "offset": n, "sequence": 1, "highest": 9} for n in range(7)]
+    result = find("sequence_restarts", facts(dataset(identity=named), restarts=found))
+    assert (result.status, result.severity, result.red, result.observed) == ("failed", "warning", False, "7")
+    assert (result.first[0], result.first[-1]) == ("producer p0: 1 at t-0@0, after 9", "and 2 more")
+    assert "identity.producer.epoch: header.epoch" in result.way_out
+    assert find("sequence_restarts", facts(dataset(identity=named))).status == "passed"
+    assert apply_check(CHECKS["sequence_restarts"], facts(dataset())) is None
+
+
+def test_identities_that_repeat_after_more_than_a_day_warn_where_some_are_declared(dataset: MakeDataset) -> None:
+    of = facts(dataset(identity={"message_id": "header.m"}), late_repeats=2, first_late_repeats=["at t-0@3"])
+    result = find("identities_over_days", of)
+    assert (result.status, result.severity, result.red, result.observed) == ("failed", "warning", False, "2")
+    assert (result.expected, result.first) == ("at most 0", ["at t-0@3"])
+    assert "epoch" not in result.way_out, "no sequence is declared"
+    assert apply_check(CHECKS["identities_over_days"], facts(dataset(**UPSERT))) is None
 
 
 @pytest.mark.parametrize(

@@ -170,3 +170,20 @@ def test_functions_say_what_they_take(dataset: MakeDataset, text: str, said: str
     with pytest.raises(ValidationError) as raised:
         dataset(value={"fields": {"a": "long", "b": "string"}}, apply=apply)
     assert said in str(raised.value)
+
+
+def test_validate_notes_what_a_period_promises_and_that_a_sequence_may_begin_again(
+    dataset: Callable[..., Dataset],
+) -> None:
+    fields = {"value": {"fields": {"id": "string", "at": "timestamp", "op": "string"}}}
+    within = {"message_id": "header.m", "within": "day(at)"}
+    [note] = notes_of(dataset(**fields, identity=within))
+    assert note.startswith("identity.within: at must never change for an identity")
+    assert "delete" not in note
+    deletes = UPSERT | {"key": ["id"], "version": {"from": "long(header.v)"}, "delete_when": "op = 'd'"}
+    assert "a delete must have the at of its row" in notes_of(dataset(**fields, identity=within, apply=deletes))[0]
+    producer = {"name": "header.p", "sequence": "header.s"}
+    [note] = notes_of(dataset(identity={"producer": producer}))
+    assert "declare it (epoch: header.epoch)" in note
+    assert notes_of(dataset(identity={"producer": producer | {"epoch": "header.e"}})) == []
+    assert notes_of(dataset(identity={"producer": producer, "message_id": "header.m"})) == []

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from onefold.dataset.expressions import parse
+from onefold.dataset.expressions import parse, paths
 from onefold.dataset.model import Dataset
+from onefold.vocabulary import Level
 
 
 def notes_of(dataset: Dataset) -> list[str]:
     """The notes, each a sentence that begins with the key of the file."""
+    return [*_of_identity(dataset), *_of_versions(dataset)]
+
+
+def _of_identity(dataset: Dataset) -> list[str]:
+    found, producer = [], dataset.identity.producer
+    if dataset.within:
+        names = ", ".join(dict.fromkeys(path.name or path.root for path in paths(dataset.within)))
+        deletes = f", and a delete must have the {names} of its row" if dataset.apply.delete_when else ""
+        found.append(
+            f"identity.within: {names} must never change for an identity: one that is in two periods has two rows, and "
+            f"makes the batch red{deletes}"
+        )
+    if producer and not producer.epoch and dataset.deciding is Level.PRODUCER:
+        found.append(
+            "identity.producer: where a sequence begins again, as after a restart of the producer, its messages are "
+            "duplicates of earlier ones; let the producer raise an epoch then, and declare it (epoch: header.epoch)"
+        )
+    return found
+
+
+def _of_versions(dataset: Dataset) -> list[str]:
     version = dataset.apply.version
     if version is None:
         return []

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _IDENTIFYING = (
     "identity.producer.name",
+    "identity.producer.epoch",
     "identity.producer.sequence",
     "identity.message_id",
     "identity.business_key",
@@ -267,8 +268,9 @@ def _check_masks(dataset: Declaration) -> None:
     for name in dataset.mask:
         if name not in columns:
             raise ValueError(f"mask.{name}: there is no such column (there are {', '.join(columns)})")
-    if dataset.identity.producer and dataset.masks(parse(dataset.identity.producer.name)):
-        raise ValueError("mask: identity.producer.name reads a masked column, and reports name producers")
+    for place, text in dataset.expressions():
+        if place in ("identity.producer.name", "identity.producer.epoch") and dataset.masks(parse(text)):
+            raise ValueError(f"mask: {place} reads a masked column, and reports name producers")
 
 
 def _kind_of(dataset: Declaration, expression: Expression) -> FieldType:

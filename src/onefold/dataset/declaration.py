@@ -99,6 +99,7 @@ class Declaration(Model):
         found = [("source.filter", self.source.filter), ("identity.message_id", self.identity.message_id)]
         if self.identity.producer:
             found.append(("identity.producer.name", self.identity.producer.name))
+            found.append(("identity.producer.epoch", self.identity.producer.epoch))
             found.append(("identity.producer.sequence", self.identity.producer.sequence))
         found += [("identity.business_key", text) for text in self.identity.business_key or ()]
         found += [("identity.within", self.identity.within)]
@@ -265,7 +266,8 @@ class Declaration(Model):
         """The expressions of a declared level (`position` has none)."""
         if level == Level.PRODUCER:
             named = self.identity.producer
-            return [parse(named.name), Call("long", parse(named.sequence))] if named else []
+            numbers = [text for text in (named.epoch, named.sequence) if text] if named else []
+            return [parse(named.name), *(Call("long", parse(text)) for text in numbers)] if named else []
         if level == Level.MESSAGE_ID:
             return [parse(str(self.identity.message_id))]
         return [parse(text) for text in self.identity.business_key or ()]

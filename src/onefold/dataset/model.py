@@ -25,7 +25,7 @@ RULES_CHANGED = {
     "as a version is compared within one partition; a version that is a time and lies too far after the record's log "
     "timestamp (apply.version.max_ahead) is rejected; a delete needs its key, its version and its period only, and "
     "a filter leaves it out only where it is false; apply.version.tie goes by the offset within a partition, and no "
-    "longer by the timestamp",
+    "longer by the timestamp; an id or a producer's name of letters that a reader does not see is none",
 }
 """By number, what these rules do otherwise than those before."""
 

@@ -125,6 +125,9 @@ class NamedProducer(Model):
     """A producer's name and the sequence that it counts for a partition, where records carry them."""
 
     name: ExpressionText = Field(description="The producer's name, such as header.producer")
+    epoch: ExpressionText | None = Field(
+        default=None, description="A whole number that the producer raises whenever its sequence begins again"
+    )
     sequence: ExpressionText = Field(description="A whole number that the producer raises by one a record")
 
 

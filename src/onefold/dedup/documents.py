@@ -60,6 +60,8 @@ class Reused(BaseModel):
 
 WRAP = 1 << 31
 """Sequences of a record batch are 0 … 2³¹-1."""
+LEFT = 10
+"""Where a sequence begins again, at most one of so many parts is left of what was counted."""
 
 
 class Anomaly(BaseModel):
@@ -84,12 +86,26 @@ class Session(BaseModel):
     records: int
     start: int = Field(description="Its first offset")
     end: int
+    first: int | None = Field(default=None, description="Its sequence at `start`; None: of an earlier release")
+    last: int | None = Field(default=None, description="Its sequence before `end`")
     lowest: int = Field(description="Its lowest sequence; a wrap at 2³¹ is seen through")
     highest: int
     highest_at: int = Field(description="Offset of the highest sequence")
     outcomes: dict[str, int]
     missing: int
     first_anomaly: Anomaly | None
+
+
+class Restart(BaseModel):
+    """A named producer whose sequence begins again on a partition."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: str = Field(description="TopicPartition.key")
+    producer: str
+    offset: int = Field(description="Where it begins again; of several times the last")
+    sequence: int = Field(description="With which it begins")
+    highest: int = Field(description="The highest sequence before")
 
 
 class Producers(BaseModel):
@@ -123,6 +139,7 @@ class Staged(BaseModel):
     nulls: int = Field(default=0, description="Null values whose key can be read and that no delete_when covers")
     reused: list[Reused] = Field(default=[], description="Narrow identities of two messages, identities in two periods")
     producers: Producers | None = Field(default=None, description="None: no producer is known")
+    restarts: list[Restart] = Field(default=[], description="Named producers whose sequence begins again")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")
     without: str = Field(default="", description="Digest of what recorded decisions take out of it; usually nothing")
     unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.dataset.blank_text import BLANKS
 from onefold.dataset.evolution import Origin
 from onefold.dataset.expressions import Expression
 from onefold.dataset.types import FieldType
@@ -101,12 +102,12 @@ _NAMED_AT = {Level.MESSAGE_ID: 0, Level.PRODUCER: 4}
 
 def _unless_blank(given: Compiled) -> Compiled:
     """An id or a name that is blank is none: else all records that a client sent without one would be one message."""
-    there = F.trim(given.value.cast("string"), F.lit(" \t\r\n")) != ""
+    there = F.trim(given.value.cast("string"), F.lit(BLANKS)) != ""
     return Compiled(F.when(there, given.value), given.failed)
 
 
 def _producer(dataset: Dataset, named: list[Compiled]) -> Column:
-    """Who sent it, and as which of its records: as the log shows it, else by the declared name and sequence.
+    """Who sent it, and as which of its records: as the log shows it, else by the declared name, epoch and sequence.
 
     Null where neither tells: a producer that is not idempotent has no id, a marker no sequence.
     """
@@ -115,8 +116,11 @@ def _producer(dataset: Dataset, named: list[Compiled]) -> Column:
         known = (F.col(E.PRODUCER_ID) >= 0) & (F.col(E.SEQUENCE) >= 0)
         sessions.append(_session(known, F.col(E.PRODUCER_ID), F.col(E.PRODUCER_EPOCH), F.col(E.SEQUENCE)))
     if named:
-        name, sequence = (part.value for part in named)
-        sessions.append(_session(name.isNotNull() & sequence.isNotNull(), name, F.lit(-1), sequence))
+        name, *epoch, sequence = (part.value for part in named)
+        known = reduce(Column.__and__, (part.isNotNull() for part in (name, *epoch, sequence)))
+        # Sessions are kept apart by their names: an epoch that is declared is a part of it, and may be any number.
+        whole = F.concat(name.cast("string"), F.lit("/"), *(part.cast("string") for part in epoch)) if epoch else name
+        sessions.append(_session(known, whole, F.lit(-1), sequence))
     return F.coalesce(*sessions)
 
 

@@ -92,6 +92,8 @@ def producers_of(staged: DataFrame, whole: bool = False) -> Producers:
         whole,
     )
     odd = F.col("outcome") != ACCEPTED
+    # A name's sequence has no wraps, and its place begins again behind each hole.
+    place = F.when(F.col("epoch") < 0, F.col("sequence")).otherwise(F.col("place"))
     # Numbers alone: a text or a struct among them would be aggregated by sorting all records.
     first_odd = {name: F.min_by(of, F.when(odd, F.col("offset"))) for name, of in _anomaly().items()}
     sessions = (
@@ -100,9 +102,11 @@ def producers_of(staged: DataFrame, whole: bool = False) -> Producers:
             F.count("*").alias("records"),
             F.min("offset").alias("start"),
             (F.max("offset") + 1).alias("end"),
-            F.min_by("sequence", "place").alias("lowest"),
-            F.max_by("sequence", "place").alias("highest"),
-            F.max_by("offset", "place").alias("highest_at"),
+            F.min_by("sequence", "offset").alias("first"),
+            F.max_by("sequence", "offset").alias("last"),
+            F.min_by("sequence", place).alias("lowest"),
+            F.max_by("sequence", place).alias("highest"),
+            F.max_by("offset", place).alias("highest_at"),
             *(F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in _OUTCOMES),
             F.sum("missing").alias("missing"),
             *(of.alias(f"first_{name}") for name, of in first_odd.items()),
@@ -133,15 +137,15 @@ def _anomaly() -> dict[str, Column]:
     return {"offset": F.col("offset"), "outcome": outcome} | {name: F.col(name) for name in ("sequence", "missing")}
 
 
+_NUMBERS = ("epoch", "first", "last", "lowest", "highest", "highest_at")
+
+
 def _session(row: dict[str, Any]) -> Session:
     where = TopicPartition.model_validate({name: row[name] for name in _PARTITION})
     first = {name: row[f"first_{name}"] for name in ("offset", "sequence", "missing")}
     return Session.model_validate(
         {
-            **{
-                name: row[name]
-                for name in ("epoch", "records", "start", "end", "lowest", "highest", "highest_at", "missing")
-            },
+            **{name: row[name] for name in (*_NUMBERS, "records", "start", "end", "missing")},
             "producer": row["name"],
             "partition": where.key,
             "outcomes": {name: row[name] for name in _OUTCOMES},

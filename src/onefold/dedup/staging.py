@@ -15,6 +15,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.code_digest import code_digest
 from onefold.dedup.documents import Staged, StagedPartition, staged_key
 from onefold.dedup.positions import has_inconsistent_positions, lines_of, offsets_of
+from onefold.dedup.restarts import restarts_of
 from onefold.dedup.reused_identities import reused_identities
 from onefold.dedup.sequences import producers_of
 from onefold.faults import fault_point
@@ -132,11 +133,12 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     if C.NULL_KEY in rows.columns:
         asked["nulls"] = f"{C.NULL_KEY} IS NOT NULL"
     counts += [F.count_if(F.expr(condition)).alias(name) for name, condition in asked.items()]
-    counted, found, reused = at_once(
+    counted, found, reused, restarts = at_once(
         session,
         rows.groupBy(E.OBJECT).agg(*counts).collect,
         partial(offsets_of, rows) if dataset.source.exact else dict,
         partial(reused_identities, rows, dataset),
+        partial(restarts_of, rows) if dataset.identity.producer else list,
     )
     objects = {row[E.OBJECT]: row["count"] for row in counted}
     records = sum(objects.values())
@@ -165,6 +167,7 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         nulls=sum(row["nulls"] for row in counted),
         reused=reused,
         producers=producers_of(rows, whole) if C.PRODUCER in rows.columns else None,
+        restarts=restarts,
         within=periods_of(rows) if dataset.within else None,
     )
     return staged, inconsistent

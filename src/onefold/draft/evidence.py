@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from onefold.dataset.blank_text import is_blank
 from onefold.dataset.expressions import Path, parse
 from onefold.dataset.value_formats import ValueFormat
 from onefold.draft.values import Message
@@ -162,7 +163,7 @@ def readable(text: str, path: Path) -> bool:
 
 
 def _unless_blank(text: Any) -> Any:
-    return None if isinstance(text, str) and not text.strip() else text
+    return None if isinstance(text, str) and is_blank(text) else text
 
 
 def _cell(value: Any) -> Cell:

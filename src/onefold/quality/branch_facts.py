@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from typing import Any
 
@@ -38,7 +38,7 @@ from onefold.tables import staging as C
 from onefold.tables import state as S
 from onefold.tables.names import CATALOG
 from onefold.upsert.commit_record import chain
-from onefold.upsert.counts import refused_delete
+from onefold.upsert.counts import refused_delete, repeats_late
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import of_keys, without_keys
 from onefold.upsert.replayed_records import entries_left
@@ -166,6 +166,7 @@ def gather_facts(
         first_late=first_late,
         ahead=(),
         damage=manifest.damage,
+        first_late_repeats=_first_late_repeats(session, upserted) if upserted.late_repeats else (),
         conflicts=conflicts,
         keys_of_topics=shared,
         first_keys_of_topics=first_shared,
@@ -267,6 +268,18 @@ def _count_missed(session: SparkSession, dataset: Dataset, upserted: Upserted) -
         return 0, []
     rows = _first(missed).select(F.to_json(F.struct(*dataset.row_key_columns)), _place(C.ORDER)).collect()
     return count, _and_more([f"key {masked_json(dataset, row[0])} at {row[1]}" for row in rows], count)
+
+
+def _first_late_repeats(session: SparkSession, upserted: Upserted) -> list[str]:
+    """Some records that repeat an identity after more than a day, each by reason and position with the other record
+    and the days between them; and how many more there are."""
+    rows = _first(read_flat(session, upserted.actions).where(repeats_late()))
+    apart = (
+        F.abs(F.col(f"{C.ORDER}.timestamp") - F.col(f"{U.OTHER}.timestamp")) / timedelta(days=1).total_seconds() / 1000
+    )
+    found = rows.select(C.REASON, _place(C.ORDER), _position(U.OTHER), F.round(apart, 1)).collect()
+    named = [f"{reason} at {at}, of {other}, {days} days apart" for reason, at, other, days in found]
+    return _and_more(named, upserted.late_repeats)
 
 
 def _first_backwards(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[str]:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions.accepted_gaps import Link, links_of
-from onefold.dedup.documents import Staged
+from onefold.dedup.documents import Restart, Staged
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.faults import fault_point
 from onefold.folding.strategy import Size, folding_of
@@ -42,7 +42,7 @@ from onefold.upsert.forgotten_keys import forgotten_keys, without_keys
 from onefold.upsert.look_up import look_up, mark_repeated
 from onefold.upsert.merge import merge
 from onefold.upsert.nulls import nulls_of, settle_nulls, without_nulls
-from onefold.upsert.producer_sequences import come_again, highest_after
+from onefold.upsert.producer_sequences import come_again, highest_after, restarted
 from onefold.upsert.reused_identities import found_reused, mark_reused
 from onefold.upsert.state import read_state
 from onefold.upsert.verdict_table import append_verdicts
@@ -160,6 +160,7 @@ def count(at: Attempt, actions: str) -> Upserted:
     """What the actions amount to, as the attempt's document without its accounts."""
     staged, manifest, obeyed = at.staged, at.manifest, at.obeyed
     sessions = staged.producers.listed if staged.producers else []
+    restarts = [*restarted(sessions, at.seen), *(one for one in staged.restarts if not _is_covered(one, at.before))]
     again = [CameAgain(session=one, highest=highest) for one, highest in come_again(sessions, at.seen)]
     written = at.rows(actions)
     (counts, duplicates), reused = at_once(
@@ -193,7 +194,9 @@ def count(at: Attempt, actions: str) -> Upserted:
         narrow=at.size.narrow,
         duplicates=duplicates,
         come_again=again,
+        restarts=list({(one.partition, one.producer): one for one in restarts}.values()),
         refused_deletes=counts.refused_deletes,
+        late_repeats=counts.late_repeats,
         findings=len(reused) + counts.findings,
         moved=len(moved),
         reused=[*narrow[:SHOWN], *moved[:SHOWN]],
@@ -205,6 +208,12 @@ def count(at: Attempt, actions: str) -> Upserted:
         forgotten={name: made.attempt for name, made in obeyed.forgotten.items()},
         carried_out={made.batch: made.attempt for made in obeyed.fresh},
     )
+
+
+def _is_covered(restart: Restart, before: Coverage) -> bool:
+    """Whether it was found with an earlier batch."""
+    present = before.partitions[restart.partition].present if restart.partition in before.partitions else []
+    return any(start <= restart.offset < end for start, end in present)
 
 
 def _counted(actions: DataFrame, dataset: Dataset, again: Sequence[CameAgain]) -> tuple[ActionCounts, list[Duplicates]]:

@@ -13,7 +13,7 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables.names import CATALOG
 from onefold.upsert.completeness import UNREADABLE
-from onefold.vocabulary import Reason, Scope, Verdict
+from onefold.vocabulary import DECLARED_LEVELS, Reason, Scope, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ class ActionCounts:
     findings: int
     woken: int
     refused_deletes: int
+    late_repeats: int
+
+
+_SUMMED = ("findings", "woken", "refused_deletes", "late_repeats")
+_DAY = 24 * 60 * 60 * 1000
 
 
 def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
@@ -47,8 +52,9 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
         F.count_if(F.col(U.FINDING)["scope"] == Scope.STORED).alias("findings"),
         F.count_if(~landed & F.col(C.VERDICT).isNotNull()).alias("woken"),
         F.count_if(refused_delete(dataset)).alias("refused_deletes"),
+        F.count_if(repeats_late()).alias("late_repeats"),
     )
-    sums = [F.sum(name).alias(name) for name in ("count", "findings", "woken", "refused_deletes")]
+    sums = [F.sum(name).alias(name) for name in ("count", *_SUMMED)]
     groups = counted.groupBy(*words, *TopicPartition.model_fields)  # few: the records are counted above
     rows = groups.agg(*sums, F.max("newest").alias("newest"), F.collect_set("bucket").alias("buckets")).collect()
     verdicts: dict[str, dict[str, int]] = {}
@@ -72,11 +78,21 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
             newest_of[key] = max(row.newest, newest_of.get(key, 0))
     latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
     buckets = sorted({bucket for row in rows for bucket in row.buckets})
-    findings, woken, deletes = (sum(row[name] for row in rows) for name in ("findings", "woken", "refused_deletes"))
-    return ActionCounts(verdicts, partitions, covered, changes, latest, newest_of, buckets, findings, woken, deletes)
+    sums_of = {name: sum(row[name] for row in rows) for name in _SUMMED}
+    return ActionCounts(verdicts, partitions, covered, changes, latest, newest_of, buckets, **sums_of)
 
 
 def refused_delete(dataset: Dataset) -> Column:
     """Whether a record of the actions is rejected and would have deleted its key, or may have: its value is null."""
     deletes = F.col(C.DELETED) | (F.col(C.REASON) == Reason.NULL_VALUE)
     return F.lit(dataset.apply.DELETES) & F.expr(C.REFUSED) & F.coalesce(deletes, F.lit(False))
+
+
+def repeats_late() -> Column:
+    """Whether a record of the actions repeats a declared identity of a record that lies more than a day from it in the
+    log: in another send of a message, or as an identity that is none."""
+    of_identity = F.col(C.REASON).isin(*map(str, DECLARED_LEVELS)) & (F.col(C.VERDICT) == Verdict.DUPLICATE)
+    of_identity |= F.col(C.REASON) == Reason.SAME_IDENTITY
+    mine, other = F.col(f"{C.ORDER}.timestamp"), F.col(f"{U.OTHER}.timestamp")
+    known = (mine >= 0) & (other >= 0)
+    return F.coalesce(of_identity & known & (F.abs(mine - other) > _DAY), F.lit(False))

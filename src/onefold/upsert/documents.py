@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dedup.documents import Reused, Session
+from onefold.dedup.documents import Restart, Reused, Session
 from onefold.errors import StepMissingError
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
@@ -31,6 +31,17 @@ class Duplicates(BaseModel):
     survivor: str = Field(description="Its survivor")
 
 
+class Counted(BaseModel):
+    """From where to where a named producer has counted on a partition, as far as the table has seen it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    start: int = Field(description="Its first offset")
+    first: int = Field(description="Its sequence there")
+    end: int = Field(description="Behind its last offset")
+    last: int = Field(description="Its sequence at the last offset")
+
+
 class Highest(BaseModel):
     """The highest sequence that a table has seen of a producer on a partition."""
 
@@ -41,6 +52,7 @@ class Highest(BaseModel):
     epoch: int
     sequence: int
     offset: int = Field(description="Where it is")
+    counted: Counted | None = Field(default=None, description="Of a named producer: where it began, and got to")
 
 
 class CameAgain(BaseModel):
@@ -98,6 +110,10 @@ class Upserted(Attempted):
     narrow: bool = Field(default=False, description="The table is large next to the batch (`onefold.spark.key_filter`)")
     duplicates: list[Duplicates] = []
     come_again: list[CameAgain] = []
+    restarts: list[Restart] = Field(default=[], description="Named producers whose sequence begins again")
+    late_repeats: int = Field(
+        default=0, description="Records that repeat an identity more than a day of the log after, or before, its record"
+    )
     refused_deletes: int = Field(default=0, description="Rejected records that delete, or whose value is null; upsert")
     findings: int = Field(default=0, description="Identities of two messages or in two periods; no verdicts")
     moved: int = Field(default=0, description="Those of them that are in two periods")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onefold.dedup.documents import WRAP, Producers, Session
-from onefold.upsert.documents import Highest
+from onefold.dedup.documents import LEFT, WRAP, Producers, Restart, Session
+from onefold.upsert.documents import Counted, Highest
 
 KEPT = 1_000
 """Sessions that a commit record remembers: those of the batch first, then the latest before."""
@@ -17,16 +17,61 @@ def highest_after(producers: Producers | None, before: list[Highest]) -> tuple[l
     found = {}
     for session in sessions:
         known = standing.get(_key(session))
-        mine = Highest(
-            partition=session.partition,
-            producer=session.producer,
-            epoch=session.epoch,
-            sequence=session.highest,
-            offset=session.highest_at,
-        )
-        found[_key(session)] = mine if known is None or _ahead(mine.sequence, known) > 0 else known
+        found[_key(session)] = _after(session, known)
     seen = [*found.values(), *(one for key, one in standing.items() if key not in found)]
     return seen[:KEPT], unlisted + len(seen[KEPT:])
+
+
+def _after(session: Session, known: Highest | None) -> Highest:
+    counted = _counted(session)
+    mine = Highest(
+        partition=session.partition,
+        producer=session.producer,
+        epoch=session.epoch,
+        sequence=session.highest,
+        offset=session.highest_at,
+        counted=counted,
+    )
+    if known is None:
+        return mine
+    highest = mine if _ahead(mine.sequence, known) > 0 else known
+    return highest.model_copy(update={"counted": _joined(counted, known.counted)})
+
+
+def _counted(session: Session) -> Counted | None:
+    if session.epoch >= 0 or session.first is None or session.last is None:
+        return None
+    return Counted(start=session.start, first=session.first, end=session.end, last=session.last)
+
+
+def _joined(one: Counted | None, other: Counted | None) -> Counted | None:
+    """Of both together: the order of batches does not matter."""
+    if one is None or other is None:
+        return one or other
+    early, late = min(one, other, key=lambda of: of.start), max(one, other, key=lambda of: of.end)
+    return Counted(start=early.start, first=early.first, end=late.end, last=late.last)
+
+
+def restarted(sessions: list[Session], before: list[Highest]) -> list[Restart]:
+    """Named producers that begin again with a batch, after all that the table has seen of them (`dedup.restarts`)."""
+    standing = {_key(one): one for one in before}
+    met = [(session, _counted(session), standing[_key(session)]) for session in sessions if _key(session) in standing]
+    return [
+        Restart(
+            partition=session.partition,
+            producer=session.producer,
+            offset=counted.start,
+            sequence=counted.first,
+            highest=known.sequence,
+        )
+        for session, counted, known in met
+        if counted and known.counted and _begins_again(counted, known.counted, known.sequence)
+    ]
+
+
+def _begins_again(new: Counted, known: Counted, highest: int) -> bool:
+    behind, fell = new.start >= known.end, new.first < known.last
+    return behind and fell and (new.first - known.first) * LEFT <= highest - known.first
 
 
 def come_again(sessions: list[Session], before: list[Highest]) -> list[tuple[Session, Highest]]:

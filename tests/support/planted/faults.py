@@ -246,6 +246,18 @@ def _search_no_narrow_identities(original: Any) -> Any:
     return lambda dataset: tuple(level for level in original(dataset) if level not in dataset.narrow)
 
 
+def _find_no_restart(original: Any) -> Any:
+    del original
+    return lambda *args: []
+
+
+def _repeat_in_time(original: Any) -> Any:
+    def repeats_late() -> Any:
+        return original() & (original() != original())
+
+    return repeats_late
+
+
 def _miss_no_delete(original: Any) -> Any:
     del original
     return lambda *args: None
@@ -739,6 +751,17 @@ FAULTS: dict[str, Fault] = {
         "applied/delete", "missed_deletes.missed_deletes", "No delete is looked for that found no row in its period.",
         "tests/spark/test_period_moved.py::test_a_delete_finds_its_row_in_the_table_and_one_before_its_row_only_warns",
         _miss_no_delete,
+    ),
+    "no sequence begins again": Fault(
+        "duplicate/producer", "restarts.restarts_of", "A sequence that begins again is not found.",
+        "tests/spark/test_identities_that_are_none.py::test_a_batch_warns_of_it_by_name_and_position_and_says_what_to_declare",
+        _find_no_restart,
+    ),
+    "an identity may repeat for ever": Fault(
+        "duplicate/message_id", "repeats_late", "No repetition is counted as late.",
+        "tests/spark/test_identities_that_are_none.py"
+        "::test_an_identity_that_repeats_after_more_than_a_day_warns_within_a_batch_and_against_the_table",
+        _repeat_in_time,
     ),
     "filtered versions are not compared": Fault(
         "filtered/filter", "branch_facts.filtered_newer", "No filtered record is newer than a row.",

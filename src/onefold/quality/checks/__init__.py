@@ -164,6 +164,20 @@ _ROWS = (
         measure=identities.missed_deletes,
         behind=Behind.WARNING,
     ),
+    Check(
+        "sequence_restarts",
+        "producers whose sequence begins again",
+        severity=WARNING,
+        measure=identities.restarts,
+        behind=Behind.WARNING,
+    ),
+    Check(
+        "identities_over_days",
+        "records that repeat an identity after more than a day",
+        severity=WARNING,
+        measure=identities.late_repeats,
+        behind=Behind.WARNING,
+    ),
     Check("duplicate_rate", "duplicate rate", measure=rates.duplicate_rate, behind=Behind.DUPLICATES),
     Check("rejected_rate", "rejected rate", measure=rates.rejected_rate, behind=Behind.REJECTED),
     Check(

@@ -81,6 +81,8 @@ class BranchFacts:
     """Some records whose log timestamp is ahead of the clock, by position; known only where the limit is exceeded."""
     damage: Sequence[SegmentDamage]
     """What of the landed log segments is no record batch."""
+    first_late_repeats: Sequence[str]
+    """Some records that repeat an identity after more than a day of the log, by position."""
     conflicts: Sequence[dict[str, Any]]
     """Some conflicts with both sides, as the report shows them."""
     keys_of_topics: int = 0
