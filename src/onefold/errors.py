@@ -564,6 +564,25 @@ class BatchesWaitError(TerminalError):
 
 
 @dataclass(eq=False)
+class StaleError(TerminalError):
+    """Nothing new was read at the live edge, and what the table has is older than the dataset file allows."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    edge: str
+    newest: str
+    age: str
+    limit: str
+
+    def sentence(self) -> str:
+        return (
+            f"{self.dataset}: stale: nothing new up to {self.edge}, and {self.newest}: {self.age} before, wanted at "
+            f"most {self.limit} [freshness]. Nothing waits for a decision. Look for a producer or an export that "
+            "stopped; quality.freshness is the limit."
+        )
+
+
+@dataclass(eq=False)
 class NotProvedError(TerminalError):
     """The published rows are not those of the landed bytes."""
 

@@ -192,6 +192,11 @@ class Coverage(BaseModel):
         default_factory=dict, description="Object digest to the lines of it that are not covered: rejected"
     )
 
+    def known(self, key: str) -> list[Range]:
+        """What the table has judged, or explained, of a partition (TopicPartition.key); rejected records, too."""
+        there = self.partitions.get(key, Present())
+        return merged([*there.covered, *there.uncovered])
+
     def with_(self, other: Coverage) -> Coverage:
         """The union of two coverages: commutative, associative, idempotent."""
         keys = sorted({*self.partitions, *other.partitions})

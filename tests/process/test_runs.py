@@ -114,6 +114,20 @@ def test_nothing_new_ends_with_0_and_no_change(shared: Project) -> None:
     assert head(shared) == before
 
 
+def test_nothing_new_and_an_old_table_end_with_3(shared: Project) -> None:
+    """Where the file says how old it may be."""
+    file = shared.home / "datasets/things.yaml"
+    text = file.read_text()
+    file.write_text(text.replace("quality: {", "quality: {freshness: 1h, "))
+    try:
+        done, dry = shared.onefold("run", "things"), shared.onefold("run", "things", "--dry-run")
+    finally:
+        file.write_text(text)
+    assert (done.code, dry.code) == (3, 0), done
+    assert "things: stale: nothing new up to " in " ".join(done.err.split())
+    assert "the newest record that is applied, superseded or held is of 2026-03-01 00:00:00 UTC" in done.err
+
+
 def test_a_repeated_batch_ends_with_0_and_no_change(shared: Project) -> None:
     before = head(shared)
     done = shared.onefold("run", "things", "--export", "exports/things", "--json")

@@ -145,7 +145,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_account.py", "unit/test_decisions.py", "unit/test_compare.py",
         "spark/test_row_checks.py", "spark/test_period_moved.py", "spark/test_suite_rows.py",
         "spark/test_reader_changes.py", "spark/test_plans.py", "spark/test_increment.py", "spark/test_waivers.py",
-        "spark/test_identities_that_are_none.py",
+        "spark/test_identities_that_are_none.py", "spark/test_freshness.py",
     ),
     "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),
     "report": (

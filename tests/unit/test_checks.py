@@ -67,8 +67,8 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
     attempt = {"batch": "b", "attempt": "a", "landed": 20, "counts": {"applied": {"insert": 20}}}
     given: dict[str, Any] = {
         "dataset": dataset, "upserted": Upserted.model_validate(attempt | of_attempt),
-        "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "interval_end": None,
-        "gone": (), "held_back": {},
+        "counts": RowCounts(**counted | (counts or {})), "landed": 20, "bare": False, "edge": None,
+        "interval_end": None, "newest_before": None, "oldest_behind": None, "gone": (), "held_back": {},
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
         "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
         "missed_deletes": 0, "first_missed": [], "first_late_repeats": [],
@@ -526,18 +526,64 @@ def test_filtered_records_that_are_newer_are_named_and_the_condition_on_rows_is_
     assert apply_check(CHECKS["filtered_newer"], facts(append)) is None, "nothing of an append has versions"
 
 
+def stamp(hours: float) -> int:
+    """A timestamp so many hours before noon."""
+    return int((NOON - timedelta(hours=hours)).timestamp() * 1000)
+
+
 @pytest.mark.parametrize(
     ("end", "observed"),
-    [(NOON - timedelta(hours=1), "7,200"), (NOON - timedelta(hours=3), None), (None, None)],
-    ids=["at the live edge", "long ago", "no interval"],
+    [(1, "7,200"), (3, None), (None, None)],
+    ids=["at the live edge", "long ago", "nothing new of the source is read"],
 )
-def test_freshness_is_asked_at_the_live_edge_only(
-    dataset: MakeDataset, end: datetime | None, observed: str | None
-) -> None:
-    newest = int((NOON - timedelta(hours=3)).timestamp() * 1000)
-    of = facts(dataset(quality={"freshness": "1h"}), newest=newest, interval_end=end)
+def test_freshness_is_asked_at_the_live_edge_only(dataset: MakeDataset, end: int | None, observed: str | None) -> None:
+    edge = None if end is None else NOON - timedelta(hours=end)
+    of = facts(dataset(quality={"freshness": "1h"}), newest_used=stamp(3), edge=edge)
     result = apply_check(CHECKS["freshness"], of)
     assert (result and (result.observed, result.expected)) == (observed and (observed, "at most 3,600"))
+
+
+@pytest.mark.parametrize(
+    ("used", "before", "observed"),
+    [
+        (0.5, 9, "1,800"),
+        (3, 9, "10,800"),
+        (None, 3, "10,800"),
+        (None, 0.5, "1,800"),
+        (3, 0.5, "1,800"),
+        (None, None, None),
+    ],
+    ids=[
+        "of the batch", "of an old batch", "nothing of the batch counts, and the table is old",
+        "nothing of the batch counts, and the table is fresh", "late records of a table that is fresh", "no record yet",
+    ],
+)  # fmt: skip
+def test_freshness_is_the_age_of_the_newest_record_that_is_applied_superseded_or_held(
+    dataset: MakeDataset, used: float | None, before: float | None, observed: str | None
+) -> None:
+    """`newest` is that of a record which is filtered or a duplicate: it makes nothing fresh."""
+    stamps = {"newest_used": None if used is None else stamp(used), "newest": stamp(0)}
+    newest_before = None if before is None else stamp(before)
+    of = facts(dataset(quality={"freshness": "1h"}), edge=NOON, newest_before=newest_before, **stamps)
+    result = apply_check(CHECKS["freshness"], of)
+    assert (result and result.observed) == observed
+    if result and result.status == "failed":
+        assert "look for a producer or an export that stopped" in result.way_out
+
+
+def test_freshness_goes_by_the_oldest_record_behind_the_cut(dataset: MakeDataset) -> None:
+    """A clock that runs ahead, or an open transaction, holds a record of two hours ago back."""
+    given = {"edge": NOON, "newest_used": stamp(0.5)}
+    behind = facts(dataset(quality={"freshness": "1h"}), oldest_behind=NOON - timedelta(hours=2), **given)
+    result = apply_check(CHECKS["freshness"], behind)
+    assert (result and (result.observed, result.status)) == ("7,200", "failed")
+    assert "Records since 2026-03-09T10:00:00Z are held back" in result.way_out
+    nothing = facts(dataset(quality={"freshness": "1h"}), oldest_behind=NOON - timedelta(hours=2), edge=NOON)
+    found = apply_check(CHECKS["freshness"], nothing)
+    assert (found and found.observed) == "7,200"
+    young = facts(dataset(quality={"freshness": "1h"}), oldest_behind=NOON - timedelta(minutes=6), **given)
+    found = apply_check(CHECKS["freshness"], young)
+    assert (found and found.observed) == "1,800"
 
 
 STAMPED = {"value": {"fields": {"id": "string", "at": "timestamp", "day": "date", "n": "long"}}, "identity": {}}

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onefold import lake_keys
 from onefold.errors import StepMissingError, UsageError
 from onefold.lake import Lake
 from onefold.landing.cuts import Cut, OffsetRange, clamped, cut_at, known_before, ranges_between
+from onefold.landing.edge import oldest_behind
 from onefold.landing.looks import NOTHING, Look, keep_look, newest_look
 from onefold.landing.plan import Interval, RangesPlan, plan_of, put_plan, taken_plans
-from onefold.offsets import TopicPartition
+from onefold.offsets import Coverage, Present, Range, TopicPartition
 from onefold.settings import Settings
 
 P0, P1 = "c/t/1/0", "c/t/1/1"
@@ -300,3 +302,23 @@ def test_what_is_no_batch_id_is_said(lake: Lake, batch: str) -> None:
 
 def test_no_plan_was_taken_up_in_an_empty_lake(lake: Lake) -> None:
     assert taken_plans(lake, "things") == []
+
+
+def test_the_oldest_record_behind_a_cut_is_one_that_the_table_lacks(tmp_path: Path) -> None:
+    """Of the partitions of which another batch has brought what comes after the cut, nothing is behind."""
+    lake = Lake(Settings(home=tmp_path))
+    plan = RangesPlan(source="s", interval=Interval(start=hour(1), end=hour(2)), ranges=[])
+    behind = {P0: hour(0), P1: hour(1)}
+    lake.put_first(
+        lake_keys.cut("s", hour(2)), Cut(instant=hour(2), offsets={P0: 5, P1: 7}, starts={}, held_back=behind)
+    )
+
+    def found(held_back: dict[str, datetime], **covered: list[Range]) -> datetime | None:
+        partitions = {{"p0": P0, "p1": P1}[name]: Present(present=ranges) for name, ranges in covered.items()}
+        return oldest_behind(lake, plan.model_copy(update={"held_back": held_back}), Coverage(partitions=partitions))
+
+    assert found(behind) == hour(0)
+    assert found(behind, p0=[(0, 5)]) == hour(0)
+    assert found(behind, p0=[(0, 6)]) == hour(1)
+    assert found(behind, p0=[(0, 6)], p1=[(7, 8)]) is None
+    assert found({}) is None

@@ -17,7 +17,7 @@ from onefold.diagnosis import Facts, Finding, Landed, diagnose
 from onefold.diagnosis.facts import FirstPartitions
 from onefold.diagnosis.rules import RULES, brokers, topics
 from onefold.diagnosis.schedule import longest_interval
-from onefold.instants import span_text
+from onefold.instants import millis_from, span_text
 from onefold.kafka.condition import (
     Activity,
     BrokerCondition,
@@ -617,6 +617,13 @@ FOUND: list[Row] = [
         "apply.version.from: a version that the producer sets",
     ),
     ("no_schedule", facts(file={"schedule": None}), "info", "schedule: none", "schedule: "),
+    (
+        "stale",
+        facts(landed=Landed(newest=millis_from(NOW - 49 * HOUR))),
+        "error",
+        "newest record of",
+        "onefold batches",
+    ),
     ("no_freshness", facts(file={"quality": {}}), "info", "quality.freshness: none", "quality.freshness=49h"),
     (
         "no_duplicate_rate",
@@ -648,6 +655,7 @@ FOUND: list[Row] = [
 
 QUIET: list[tuple[str, Facts]] = [
     ("nothing is wrong", facts()),
+    ("the newest record is as new as the file wants it", facts(landed=Landed(newest=millis_from(NOW - 47 * HOUR)))),
     ("as many partitions as ever, under the offset", grown(OFFSET, 2)),
     ("partitions that may have been there, and are empty", grown(OFFSET, 1, certain=False)),
     ("partitions that were added, under a version that begins with the timestamp", grown(CLOCKS, 1)),

@@ -96,7 +96,7 @@ def test_exit_codes_are_those_of_the_help() -> None:
         "ClientSettingsError": 2, "AuditRedError": 3,
         "GateRedError": 3, "ForeignCommitError": 3, "DataLossError": 4, "LandedBytesMissingError": 4,
         "ContentionError": 5, "ExportColumnError": 2, "UnreadableObjectError": 4,
-        "RolledBackError": 2, "BatchesWaitError": 3,
+        "RolledBackError": 2, "StaleError": 3, "BatchesWaitError": 3,
         "NotWaivableError": 3, "NotProvedError": 3, "RepeatedKeysError": 3, "DecidedMeanwhileError": 5,
         "ErasureDisturbedError": 5,
     }  # fmt: skip

@@ -73,7 +73,7 @@ def test_strict_ends_with_3_until_it_is_decided(project: Project) -> None:
 
 
 def test_what_is_red_in_this_run_has_why_and_what_to_do() -> None:
-    error = GateRedError("things", "b1", ("conflicts: found 1",), "r.html", True, ("declare tie: last",))
+    error = GateRedError("things", "b1", ("conflicts: found 1",), "r.html", ("release",), ("declare tie: last",))
     row = ended_in_json(BatchRun("b1", None, error, "r.html"))
     assert (row["state"], row["why"], row["since"]) == ("red", ["conflicts: found 1"], None)
     assert row["do"].startswith("In the dataset file: declare tie: last. ")

@@ -115,6 +115,7 @@ def run(
 ) -> None:
     """Plan, land, dedup, upsert, gate, publish and report: everything new, intervals, or an export folder."""
     from onefold.generation import check_generation
+    from onefold.operations.freshness import check_fresh
     from onefold.operations.intervals import intervals_between
     from onefold.operations.run import land_decided, plan_all
     from onefold.operations.stuck_batches import waiting_batches
@@ -149,6 +150,8 @@ def run(
         _run_and_tell(lake, dataset, wanted, named=plain or strict, strict=strict, as_json=as_json)
     if planned.error:
         raise planned.error
+    for plan in [] if dry_run else planned.new:
+        check_fresh(lake, dataset, plan)
 
 
 def _run_again(

@@ -48,6 +48,8 @@ class Landed:
     """Of the topics as they are now, as far as it is known."""
     warned: tuple[CheckResult, ...] = ()
     """The checks of the newest published batch that failed and only warn."""
+    newest: int | None = None
+    """Timestamp of the newest record of a published batch that is applied, superseded or held, milliseconds."""
 
     @property
     def records(self) -> int:

@@ -101,7 +101,9 @@ def _landed(lake: Lake, dataset: Dataset, cluster: ClusterCondition | None) -> L
     until, ends = _reached(plans, numbers)
     first = _first_partitions(lake, [plan for plan, _ in plans], numbers)
     kinds = tuple(_kinds(lake, dataset, records))
-    return Landed(len(records), counts, kinds, holes, until, ends, first, _warned(lake, dataset, records))
+    warned = _warned(lake, dataset, records)
+    newest = records[0].newest_used if records else None
+    return Landed(len(records), counts, kinds, holes, until, ends, first, warned, newest)
 
 
 def _warned(lake: Lake, dataset: Dataset, records: list[CommitRecord]) -> tuple[CheckResult, ...]:

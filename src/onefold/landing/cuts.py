@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold import lake_keys
 from onefold.lake import Lake
 from onefold.landing.looks import NOTHING, Look, newest_look
-from onefold.offsets import TopicPartition
+from onefold.offsets import Coverage, TopicPartition, minus
 
 
 class Cut(BaseModel):
@@ -34,6 +34,15 @@ class Cut(BaseModel):
         description="Partitions with older records behind the cut, held back by an open transaction or by a clock that "
         "runs ahead: when the oldest of them was written, as far as it is known",
     )
+
+    def oldest_behind(self, coverage: Coverage) -> datetime | None:
+        """When the oldest record was written that lies behind the cut and that a table of this coverage lacks."""
+        lacking = (
+            since
+            for key, since in self.held_back.items()
+            if minus([(self.offsets[key], self.offsets[key] + 1)], coverage.known(key))
+        )
+        return min(lacking, default=None)
 
 
 class OffsetsAt(Protocol):

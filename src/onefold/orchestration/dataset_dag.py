@@ -97,6 +97,7 @@ def plan(name: str) -> str:
     """Decide what the run reads, once, however often it is cleared. Nothing new, or a dry run: the run's other tasks
     are skipped.
     """
+    from onefold.operations.freshness import check_fresh
     from onefold.operations.stuck_batches import waiting_batches  # it opens tables; a DAG is parsed without
 
     context = get_current_context()
@@ -116,6 +117,7 @@ def plan(name: str) -> str:
     for said in planned.notes:  # also where they say why there is nothing
         print(f"{name}: {said}")
     if planned.empty:
+        check_fresh(lake, dataset, planned)
         raise AirflowSkipException(f"{name}: nothing new to read")
     return planned.batch
 

@@ -23,7 +23,7 @@ def send_figures(lake: Lake, dataset: Dataset, batch: str, published: datetime |
     newest = None
     if report.attempt:
         upserted = lake.get(lake_keys.attempt(dataset, batch, report.attempt, "upsert"), Upserted)
-        newest = upserted.newest if upserted else None
+        newest = upserted.newest_used if upserted else None
     found = figures_of(report, published, newest)
     for name, value in found.items():
         stats.gauge(f"onefold.{dataset.name}.{name}", value)
@@ -33,8 +33,8 @@ def send_figures(lake: Lake, dataset: Dataset, batch: str, published: datetime |
 def figures_of(report: Report, published: datetime | None, newest: int | None) -> dict[str, float]:
     """Records by what became of them, and, of a batch that was just published, seconds.
 
-    Gauges and not counters: a report that is written again says the same again. `newest` is the newest record's
-    timestamp, in milliseconds.
+    Gauges and not counters: a report that is written again says the same again. `newest` is the timestamp of
+    the newest record that is applied, superseded or held, in milliseconds.
     """
     counts = report.counts
     found: dict[str, float] = {

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import HIDDEN, digest, masked, masked_json
@@ -19,8 +20,10 @@ from onefold.dedup.staging import periods_of
 from onefold.folding.strategy import folding_of
 from onefold.folding.versions import are_apart
 from onefold.lake import Lake
+from onefold.landing.edge import edge_of, oldest_behind
 from onefold.landing.land import manifest_of
 from onefold.landing.plan import find_plan
+from onefold.offsets import Coverage
 from onefold.quality.checks.facts import BranchFacts, RowCounts
 from onefold.quality.checks.freshness import ahead
 from onefold.quality.checks.held import limit_exceeded
@@ -37,7 +40,7 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables import state as S
 from onefold.tables.names import CATALOG
-from onefold.upsert.commit_record import chain
+from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.counts import refused_delete, repeats_late
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import of_keys, without_keys
@@ -138,6 +141,7 @@ def gather_facts(
     """Everything that the checks judge. `conflicts`: some, as `examples.examples_of` shows them."""
     manifest = manifest_of(lake, dataset, upserted.batch)
     plan = find_plan(lake, dataset, upserted.batch)
+    base = lake.get(lake_keys.record(dataset, upserted.base_record), CommitRecord)
     held, oldest_held = held_rows(session, dataset, upserted.head) if dataset.apply.HOLDS else (None, None)
     filtered, first_filtered = filtered_newer(session, dataset, upserted)
     shared, first_shared = shared_keys(session, dataset, upserted)
@@ -152,6 +156,9 @@ def gather_facts(
         interval_end=plan.interval.end if plan.interval else None,
         gone=plan.gone,
         held_back=plan.held_back,
+        edge=edge_of(lake, dataset, plan),
+        newest_before=base.newest_used if base else None,
+        oldest_behind=oldest_behind(lake, plan, base.coverage if base else Coverage()),
         judged=datetime.now(UTC),
         held=held,
         oldest_held=oldest_held,

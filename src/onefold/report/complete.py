@@ -9,7 +9,7 @@ from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.cuts import Cut, cut_of, ranges_between
 from onefold.landing.plan import own_plans
-from onefold.offsets import Coverage, Present, merged, minus
+from onefold.offsets import Coverage, minus
 
 
 def complete_through(lake: Lake, dataset: Dataset, coverage: Coverage) -> datetime | None:
@@ -31,8 +31,8 @@ def complete_through(lake: Lake, dataset: Dataset, coverage: Coverage) -> dateti
     newest = _last_complete(lake, first, names, coverage)
     if newest is None:
         return None
-    waiting = [since for key, since in newest.held_back.items() if not _has(coverage, key, newest.offsets[key])]
-    return min([newest.instant, *waiting])
+    behind = newest.oldest_behind(coverage)
+    return newest.instant if behind is None else min(newest.instant, behind)
 
 
 def _last_complete(lake: Lake, first: Cut, names: list[str], coverage: Coverage) -> Cut | None:
@@ -50,17 +50,7 @@ def _last_complete(lake: Lake, first: Cut, names: list[str], coverage: Coverage)
 
 def _is_covered(first: Cut, cut: Cut, coverage: Coverage) -> bool:
     return not any(
-        minus([(range_.start, range_.end)], _known(coverage, range_.topic_partition.key))
+        minus([(range_.start, range_.end)], coverage.known(range_.topic_partition.key))
         for range_ in ranges_between(first, cut)
         if range_.start < range_.end
     )
-
-
-def _has(coverage: Coverage, key: str, offset: int) -> bool:
-    return not minus([(offset, offset + 1)], _known(coverage, key))
-
-
-def _known(coverage: Coverage, key: str) -> list[tuple[int, int]]:
-    """What the table has judged, or explained, of a partition; rejected records, too."""
-    there = coverage.partitions.get(key, Present())
-    return merged([*there.covered, *there.uncovered])

@@ -202,6 +202,7 @@ def count(at: Attempt, actions: str) -> Upserted:
         reused=[*narrow[:SHOWN], *moved[:SHOWN]],
         newest=None if obeyed.skips else counts.newest,
         newest_of={} if obeyed.skips else counts.newest_of,
+        newest_used=counts.newest_used,
         unreadable=staged.unreadable,
         decided=obeyed.decided,
         accepted=[*accepted, *([manifest.accepts] if manifest.accepts else [])],
@@ -240,8 +241,9 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
         }
     )
     highest, left_out = highest_after(staged.producers, at.seen)
+    used = (upserted.newest_used, at.record.newest_used if at.record else None)
     made = CommitRecord.of(
-        upserted,
+        upserted.model_copy(update={"newest_used": max((stamp for stamp in used if stamp is not None), default=None)}),
         name=at.name,
         parent=at.table.main.record,
         dataset=at.dataset.name,

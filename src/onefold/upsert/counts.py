@@ -27,6 +27,7 @@ class ActionCounts:
     newest: int | None
     newest_of: dict[str, int]
     """The same by TopicPartition.key"""
+    newest_used: int | None
     buckets: list[int]
     findings: int
     woken: int
@@ -36,6 +37,11 @@ class ActionCounts:
 
 _SUMMED = ("findings", "woken", "refused_deletes", "late_repeats")
 _DAY = 24 * 60 * 60 * 1000
+
+
+USED = (Verdict.APPLIED, Verdict.SUPERSEDED, Verdict.HELD)
+"""Of a record with such a verdict the table is at least as new. A record that was filtered, rejected or sent again says
+nothing of that."""
 
 
 def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
@@ -77,9 +83,11 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
             key = TopicPartition(**{name: row[name] for name in TopicPartition.model_fields}).key
             newest_of[key] = max(row.newest, newest_of.get(key, 0))
     latest = max((row.newest for row in rows if row.newest is not None and row.newest >= 0), default=None)
+    stamps = [row.newest for row in rows if row[C.VERDICT] in USED and row.newest is not None and row.newest >= 0]
     buckets = sorted({bucket for row in rows for bucket in row.buckets})
     sums_of = {name: sum(row[name] for row in rows) for name in _SUMMED}
-    return ActionCounts(verdicts, partitions, covered, changes, latest, newest_of, buckets, **sums_of)
+    newest_used = max(stamps, default=None)
+    return ActionCounts(verdicts, partitions, covered, changes, latest, newest_of, newest_used, buckets, **sums_of)
 
 
 def refused_delete(dataset: Dataset) -> Column:

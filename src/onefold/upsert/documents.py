@@ -83,6 +83,11 @@ class Attempted(BaseModel):
         default={},
         description="Forget marks that it obeys, its own included: by batch, the attempt that found what is forgotten",
     )
+    newest_used: int | None = Field(
+        default=None,
+        description="Timestamp of the newest record that is applied, superseded or held, milliseconds since 1970; of a "
+        "commit record: of all batches so far",
+    )
     within: list[str] | None = Field(
         default=None, description="Where the periods of its keys begin; None: they have none, or it was not noted"
     )

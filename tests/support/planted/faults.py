@@ -188,6 +188,16 @@ def _every_tombstone_stays(original: Any) -> Any:
 # Checks
 
 
+def _take_every_record_for_used(original: Any) -> Any:
+    def count_actions(*args: Any) -> Any:
+        from dataclasses import replace
+
+        counted = original(*args)
+        return replace(counted, newest_used=counted.newest)
+
+    return count_actions
+
+
 def _take_all_for_passed(original: Any) -> Any:
     del original
 
@@ -716,6 +726,11 @@ FAULTS: dict[str, Fault] = {
     "the merge reads every bucket": Fault(
         "L8", "merge._where", "The merge is not restricted to the batch's buckets.",
         "tests/spark/test_plans.py::test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has", _read_every_bucket,
+    ),
+    "any record makes a table fresh": Fault(
+        "exit code 3", "count_actions", "A filtered, rejected or duplicate record counts for freshness.",
+        "tests/spark/test_freshness.py::test_a_plain_run_is_red_where_only_what_does_not_count_is_new",
+        _take_every_record_for_used,
     ),
     "older rows have passed whatever is asked": Fault(
         "exit code 3", "passed_before", "Every expectation of a suite counts as passed by the rows that are there.",

@@ -61,6 +61,7 @@ RULES: tuple[Rule, ...] = (
     contract.position_decides,
     contract.loss_tolerated,
     contract.no_schedule,
+    contract.stale,
     contract.no_freshness,
     contract.no_duplicate_rate,
     topics.unreadable,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from onefold.diagnosis.facts import Facts
 from onefold.diagnosis.findings import Finding
+from onefold.instants import instant, span_text
 from onefold.report.causes import Change
 from onefold.vocabulary import Level
 
@@ -32,6 +33,20 @@ def no_schedule(facts: Facts) -> Iterator[Finding]:
     if facts.dataset.schedule is None:
         why = "No schedule lands it, and what expires before the next run cannot be seen from here."
         yield Finding("info", _FILE, "schedule: none", why, Change("schedule", note='{cron: "0 * * * *", start: …}'))
+
+
+def stale(facts: Facts) -> Iterator[Finding]:
+    """What readers see is older than the file allows."""
+    limit, newest = facts.dataset.quality.freshness, facts.landed.newest
+    if limit and newest is not None and facts.now.timestamp() - newest / 1000 > limit.total_seconds():
+        yield Finding(
+            "error",
+            facts.dataset.target.table,
+            f"newest record of {instant(newest):%Y-%m-%d %H:%M} UTC, quality.freshness={span_text(limit)}",
+            "No newer record is applied, superseded or held: nothing came, nothing was run, or what came is filtered, "
+            "rejected, or in a batch that waits.",
+            action="onefold batches shows what came; look for a producer, an export or a schedule that stopped",
+        )
 
 
 def no_freshness(facts: Facts) -> Iterator[Finding]:

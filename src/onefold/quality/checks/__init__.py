@@ -196,7 +196,13 @@ _ROWS = (
         measure=rates.filtered_newer,
         behind=Behind.FILTERED,
     ),
-    Check("freshness", "age of the newest record, seconds", measure=freshness.age, behind=Behind.MEASUREMENT),
+    Check(
+        "freshness",
+        "age of the newest record that is applied, superseded or held, seconds",
+        earlier_titles=("age of the newest record, seconds",),
+        measure=freshness.age,
+        behind=Behind.MEASUREMENT,
+    ),
     Check(
         "timestamp_ahead",
         "newest log timestamp ahead of the clock, seconds",

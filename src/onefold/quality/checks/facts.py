@@ -53,6 +53,13 @@ class BranchFacts:
     """Logs that are gone since the batch before, as TopicPartition.key."""
     held_back: Mapping[str, datetime]
     """Partitions with older records behind the interval's end, and when the oldest of them was written."""
+    edge: datetime | None
+    """Up to when the batch reads the dataset's source: the end of its interval, else when it was landed. None: it reads
+    something else (a folder that was named, what was quarantined), or carries a decision out."""
+    newest_before: int | None
+    """Timestamp of the newest record of the base that is applied, superseded or held, milliseconds since 1970."""
+    oldest_behind: datetime | None
+    """When the oldest record was written that the cut at the interval's end holds back, and that the base lacks."""
     judged: datetime
     held: int | None
     """Records that wait in the table; None: the mode holds none."""
