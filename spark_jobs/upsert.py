@@ -24,6 +24,8 @@ from onefold.upsert.commit_record import CommitRecord, find_record
 from onefold.upsert.decisions_in_force import Obeyed, taken_out_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import find_mark
+from onefold.upsert.known_positions import Known
+from onefold.upsert.position_contents import known_positions
 from onefold.upsert.state import ensure_state
 from spark_jobs import dedup
 
@@ -49,8 +51,8 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     base = table.main
     record = lake.get(lake_keys.record(dataset, base.record), CommitRecord)
     manifest = manifest_of(lake, dataset, batch)
-    known = record.forgotten if record else {}
-    forgotten = marks_in_force(lake, dataset.name, known)
+    marks = record.forgotten if record else {}
+    forgotten = marks_in_force(lake, dataset.name, marks)
     if manifest.forgets and batch not in forgotten:
         forgotten[batch] = find_mark(session, lake, dataset, manifest, base, attempt)
         put_mark(lake, dataset.name, forgotten[batch])
@@ -60,11 +62,17 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
         skipped=record.skipped if record else {},
         pinned=pinned_skips(lake, dataset.name),
         forgotten=forgotten,
-        known=known,
+        known=marks,
     )
     if taken := taken_out_of(staged, manifest, obeyed):
         staged = dedup.run(session, lake, dataset, batch, taken=taken)
-    upserted = apply_batch(Attempt(session, lake, dataset, staged, table, attempt, record, obeyed))
+    known = Known()
+    if not obeyed.skips:
+        known = known_positions(session, lake, dataset, staged, manifest, record, base.snapshot)
+    if known.apart:
+        taken = taken.model_copy(update={"covered": known.apart})
+        staged = dedup.run(session, lake, dataset, batch, taken=taken)
+    upserted = apply_batch(Attempt(session, lake, dataset, staged, table, attempt, record, obeyed, known))
     lake.put(lake_keys.attempt(dataset, batch, attempt, "upsert"), upserted)
     lake.put(lake_keys.latest(dataset, batch), upserted)
     fault_point("after_upsert")

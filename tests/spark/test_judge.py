@@ -19,6 +19,7 @@ from onefold.spark.key_filter import LARGE, MOST, worthwhile
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables import state as S
+from onefold.upsert.known_positions import settle_known
 from tests.support.fold import CASE, CONTENT, identified, state
 from tests.support.generate import CHAINS
 from tests.support.literal import append, rec, upsert
@@ -44,7 +45,7 @@ def _identified(session: SparkSession, batch: list[Decoded], made: Dataset, cove
 
 def _judged(staged: DataFrame, table: DataFrame, made: Dataset) -> list[Any]:
     folding = folding_of(made)
-    return _told(folding.judge(staged, folding.base_columns(table)))
+    return _told(settle_known(folding.judge(staged, folding.base_columns(table))))
 
 
 def _told(judged: DataFrame) -> list[Any]:
@@ -221,73 +222,41 @@ def test_an_inferred_position_never_says_that_it_has_two_contents(spark: SparkSe
     assert found(spark, [rec(50, version=1)], [rec(50, "z", version=1)], upsert(inexact, "last")) == wanted(two)
 
 
-def test_a_covered_position_is_a_stored_duplicate_where_its_effect_stands(
-    spark: SparkSession, dataset: MakeDataset
-) -> None:
+def test_a_covered_position_is_a_stored_duplicate_of_itself(spark: SparkSession, dataset: MakeDataset) -> None:
+    """Whatever the record would be by its identity; what cannot be read stays rejected."""
     base = [rec(50, key="a"), rec(51, key="b")]
     table: list[Expected] = [
-        (rec(1, key="a"), "duplicate", "position", "stored", 50, False, None),
+        (rec(1, key="a"), "duplicate", "position", "stored", 1, False, None),
         (rec(3, key=None, rejected="undecodable"), "rejected", "undecodable", "in_batch", None, False, None),
-        (rec(4, key=None, filtered=True), "filtered", "filter", "in_batch", None, False, None),
+        (rec(4, key=None, filtered=True), "duplicate", "position", "stored", 4, False, None),
         (rec(40, "x", "b"), "duplicate", "business_key", "stored", 51, False, "update"),
-        (rec(60, "y", "a"), "duplicate", "position", "stored", 50, False, None),  # it had lost
+        (rec(60, "y", "a"), "duplicate", "position", "stored", 60, False, None),  # it had lost
+        (rec(61, key="new"), "duplicate", "position", "stored", 61, False, None),  # its row was forgotten
     ]
     batch = [one for one, *_ in table]
-    assert found(spark, base, batch, append(dataset), covered=(1, 3, 4, 60)) == wanted(table)
+    assert found(spark, base, batch, append(dataset), covered=(1, 3, 4, 60, 61)) == wanted(table)
 
 
-def test_a_covered_position_whose_effect_does_not_stand_held_another_record(
-    spark: SparkSession, dataset: MakeDataset
+@pytest.mark.parametrize("mode", ["append", "newer", "contiguous"])
+def test_another_content_at_a_covered_position_is_a_conflict_and_changes_nothing(
+    spark: SparkSession, dataset: MakeDataset, mode: str
 ) -> None:
-    """Two exports contradict each other, or the topic was made anew: no row moves, and the gate sees it."""
-    base = [rec(1, key="a"), rec(2, key="b"), rec(9, key="c")]
+    """A record that would be a new row, that would take a row's place, that loses, and that is filtered."""
+    made = {
+        "append": append(dataset),
+        "newer": upsert(dataset),
+        "contiguous": dataset(**CHAINS["contiguous, tie conflict"]),
+    }[mode]
+    numbers = {} if mode == "append" else {"version": 2}
+    base = [rec(50, key="a", **numbers), rec(51, key="b", **numbers)]
+    log = [rec(3, "y", "new", **numbers), rec(10, "y", "a", **numbers), rec(60, "y", "b", **numbers)]
+    log.append(rec(61, key=None, filtered=True, **numbers))
     table: list[Expected] = [
-        (rec(1, "other", "a"), "conflict", "inconsistent_position", "stored", 1, False, None),
-        (rec(2, key="b"), "duplicate", "position", "stored", 2, False, None),
-        (rec(3, key="new"), "conflict", "inconsistent_position", "stored", 3, False, None),
-        (rec(4, "other", "c"), "conflict", "inconsistent_position", "stored", 9, False, None),
+        (one, "conflict", "inconsistent_position", "stored", one.position[-1], False, None) for one in log
     ]
-    assert found(spark, base, [one for one, *_ in table], append(dataset), covered=(1, 2, 3, 4)) == wanted(table)
-
-    connect = {"exports": {"path": "e", "layout": "connect", "origin": {"cluster": "c"}}}
-    inexact = append(partial(dataset, source=connect))
-    twice: list[Expected] = [(rec(3, key="new"), "duplicate", "position", "stored", 3, False, None)]
-    assert found(spark, base, [rec(3, key="new")], inexact, covered=(3,)) == wanted(twice)
-
-
-def test_a_covered_version_that_would_take_the_rows_place_held_another_record(
-    spark: SparkSession, dataset: MakeDataset
-) -> None:
-    table: list[Expected] = [
-        (rec(3, "y", "new", version=1), "conflict", "inconsistent_position", "stored", 3, False, None),
-        (rec(40, "y", "a", version=2), "duplicate", "position", "stored", 50, False, None),
-        (rec(41, "y", "b", version=1), "duplicate", "position", "stored", 50, False, None),
-        (rec(60, "y", "c", version=2), "conflict", "inconsistent_position", "stored", 50, False, None),
-        (rec(61, "y", "d", version=3), "conflict", "inconsistent_position", "stored", 50, False, None),
-    ]
-    base = [rec(50, key=key, version=2) for key in "abcd"]
-    covered = (3, 40, 41, 60, 61)
-    assert found(spark, base, [one for one, *_ in table], upsert(dataset), covered=covered) == wanted(table)
-
-
-def test_a_covered_link_of_a_chain_that_the_table_knows_nothing_of_held_another_record(
-    spark: SparkSession, dataset: MakeDataset
-) -> None:
-    """Heads are a@2 and c@2; version 4 of a is held."""
-    base = [rec(50, key="a", version=2), rec(51, key="a", version=4), rec(52, key="c", version=2)]
-    made = dataset(**CHAINS["contiguous, tie conflict"])
-    states = {50: "live", 51: "held", 52: "live"}
-    table: list[Expected] = [
-        (rec(3, "y", "new", version=1), "conflict", "inconsistent_position", "stored", 3, False, None),
-        (rec(10, "y", "a", version=1), "duplicate", "position", "stored", 10, False, None),
-        (rec(51, key="a", version=4), "duplicate", "position", "stored", 51, False, None),
-        (rec(52, "y", "c", version=2), "conflict", "inconsistent_position", "stored", 52, False, None),
-        (rec(60, "y", "c", version=3), "conflict", "inconsistent_position", "stored", 60, False, None),
-    ]
-    batch = [one for one, *_ in table]
-    stood = state(spark, [_row(one) | {S.STATE: states[one.position[-1]], C.PRODUCER: None} for one in base], made)
-    rows = judge_batch(_identified(spark, batch, made, (3, 10, 51, 52, 60)), made, within=(CASE,))
-    assert _judged(rows, stood, made) == wanted(table)
+    stood = state(spark, [_row(one) | {C.PRODUCER: None} for one in base], made)
+    rows = judge_batch(_identified(spark, log, made, (3, 10, 60, 61)), made, within=(CASE,))
+    assert _judged(rows.withColumn(U.DIFFERS, F.lit(True)), stood, made) == wanted(table)
 
 
 def test_a_content_that_was_beaten_at_its_position_names_the_one_that_stands_in_every_look_up(

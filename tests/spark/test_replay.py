@@ -209,9 +209,8 @@ def test_one_position_and_one_key_and_what_comes_between(
     }
     assert [one["offset"] for one in quarantine_of(lake, made)] == [1, 2]
     assert counts(run(session, lake, made, export(tmp_path / "copy", first[1:2]))) == {"applied": {"insert": 1}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [1, 2]
-    assert counts(press(session, lake, made, origin, key='{"id": "b"}')) == {"duplicate": {"position": 1}}
     assert [one["offset"] for one in quarantine_of(lake, made)] == [2]
+    assert press(session, lake, made, origin, key='{"id": "b"}') is None
     replay(lake, made, everything, "noa", "")
     last = run_batch(lake, made, everything, InSession(lake, session))
     assert counts(last) == {"applied": {"insert": 1}, "duplicate": {"position": 2}}
@@ -231,7 +230,7 @@ def test_one_position_and_one_key_and_what_comes_between(
 
 
 @pytest.mark.parametrize("files", cases([1, 2], by_day=[2], why="one file is the simpler case"))
-def test_a_position_that_lies_there_damaged_and_sound_is_replayed_with_both(
+def test_a_damaged_copy_of_a_sound_record_is_not_quarantined_nor_replayed(
     session: SparkSession,
     lake: Lake,
     dataset: Callable[..., Dataset],
@@ -239,19 +238,20 @@ def test_a_position_that_lies_there_damaged_and_sound_is_replayed_with_both(
     mended: Callable[[str], None],
     files: int,
 ) -> None:
-    """In one object, or in two of which each holds something that was rejected; the sound one is covered."""
+    """In one object, or in two of which each holds something that was rejected."""
     made = accounts(dataset, quality={"max_rejected_rate": 0.8, "min_records": 1})
     sent = [Sent(0, 0, 10, "a", 1, "1", broken("A")), Sent(0, 0, 10, "a", 1, "1", {"owner": "A"})]
     sent += [Sent(0, 2, 12, "c", 1, "3", {"owner": "C"}), Sent(0, 1, 11, "b", 1, "2", broken("B"))]
     first = run(session, lake, made, export(tmp_path / "first", sent, files))
     assert counts(first) == {"applied": {"insert": 2}, "rejected": {"undecodable": 2}}
+    assert [one["offset"] for one in quarantine_of(lake, made)] == [1]
     again = press(session, lake, made, first.batch)
-    assert counts(again) == {"duplicate": {"position": 1}, "rejected": {"undecodable": 2}}
-    assert [one["offset"] for one in quarantine_of(lake, made)] == [0, 1]
+    assert counts(again) == {"rejected": {"undecodable": 1}}
+    assert [one["offset"] for one in quarantine_of(lake, made)] == [1]
     assert again
-    assert describe(lake, made, again.batch).replayed == 3
+    assert describe(lake, made, again.batch).replayed == 1
     mended("~")
-    assert counts(press(session, lake, made, first.batch)) == {"applied": {"insert": 1}, "duplicate": {"position": 2}}
+    assert counts(press(session, lake, made, first.batch)) == {"applied": {"insert": 1}}
     assert (quarantine_of(lake, made), owners(lake, made)) == ([], {"a": "A", "b": "B", "c": "C"})
 
 

@@ -18,6 +18,7 @@ from onefold.records import envelope as E
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables import state as S
+from onefold.upsert.known_positions import settle_known
 from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import Action, Reason
 from tests.support.generate import Arrival
@@ -84,7 +85,7 @@ def fold(
                 if at <= number
             ]
         folding = folding_of(dataset)
-        judged = folding.judge(rows, folding.base_columns(stood), Placing(links=links))
+        judged = settle_known(folding.judge(rows, folding.base_columns(stood), Placing(links=links)))
         found = judged.toArrow().to_pylist()
         by_case: dict[str, list[Row]] = {}
         for row in found:
@@ -122,7 +123,10 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
             REJECTED: {"reason": record.rejected, "detail": "said so"} if record.rejected else None,
             FILTERED: record.filtered,
             E.FATE: None,
+            C.SAID: b"" if record.rejected else None,
             U.COVERED: covered,
+            U.DIFFERS: False,
+            U.AGAIN: False,
             U.FINDING: None,
         }
         rows.append(row)
@@ -145,7 +149,10 @@ def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]
         REJECTED: pa.struct([("reason", pa.string()), ("detail", pa.string())]),
         FILTERED: pa.bool_(),
         E.FATE: pa.string(),
+        C.SAID: pa.binary(),
         U.COVERED: pa.bool_(),
+        U.DIFFERS: pa.bool_(),
+        U.AGAIN: pa.bool_(),
         U.FINDING: pa.struct([("level", pa.string()), ("scope", pa.string())]),
     }
     return _frame(session, rows, fields)

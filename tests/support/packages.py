@@ -70,6 +70,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "dedup": (
         *_LAWS, "unit/test_columns.py", "unit/test_code_digest.py", "spark/test_survivors.py",
         "spark/test_positions.py", "spark/test_sequences.py", "spark/test_reuse.py", "spark/test_small.py",
+        "spark/test_known_positions.py",
         "spark/test_plans.py", "spark/test_within.py", "spark/test_period_moved.py",
         "spark/test_identities_that_are_none.py", "spark/test_conflicts.py", "spark/test_clearing.py",
         "process/test_sample.py",
@@ -142,6 +143,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "quality": (
         "process/test_reds.py", "process/test_tampering.py", "unit/test_checks.py", "unit/test_suites.py",
+        "spark/test_stale_rows.py",
         "unit/test_account.py", "unit/test_decisions.py", "unit/test_compare.py",
         "spark/test_row_checks.py", "spark/test_period_moved.py", "spark/test_suite_rows.py",
         "spark/test_reader_changes.py", "spark/test_plans.py", "spark/test_increment.py", "spark/test_waivers.py",
@@ -164,7 +166,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "upsert": (
         *_LAWS, "spark/test_judge.py", "spark/test_chain.py", "spark/test_increment.py", "spark/test_within.py",
         "spark/test_versions.py", "spark/test_conflicts.py", "spark/test_nulls.py", "spark/test_compare.py",
-        "spark/test_plans.py",
+        "spark/test_plans.py", "spark/test_known_positions.py", "unit/test_known_positions.py",
         "spark/test_reuse.py", "spark/test_skips.py", "spark/test_forget.py", "spark/test_replay.py",
         "spark/test_schema_changes.py", "spark/test_completeness.py", "process/test_completeness.py",
         "unit/test_completeness.py",

@@ -47,6 +47,7 @@ RELEASED = {
     "held_age", "held_records", "backwards_rate", "timestamp_ahead", "undamaged_segments", "coverage_gaps",
     "compacted_deletes", "silent_partitions", "new_topics", "shared_keys", "missed_deletes",
     "sequence_restarts", "identities_over_days",
+    "positions_compared", "nothing_applied", "stale_rows",
 }  # fmt: skip
 """Ids that recorded waivers may have: none may be renamed, or taken away."""
 ALSO_SOMETHING_ELSE = {"conflicts", "freshness"}
@@ -72,7 +73,7 @@ def facts(dataset: Dataset, *, counts: dict[str, Any] | None = None, **more: Any
         "judged": NOON, "held": None, "oldest_held": None, "first_held": [], "rejected_deletes": [], "backwards": [],
         "ahead": [], "damage": [], "conflicts": [], "filtered_newer": 0, "first_filtered": [],
         "missed_deletes": 0, "first_missed": [], "first_late_repeats": [],
-        "late_copies": 0, "first_late": [],
+        "late_copies": 0, "first_late": [], "stale_rows": 0, "first_stale": [],
     }  # fmt: skip
     return BranchFacts(**given | more)
 
@@ -729,3 +730,51 @@ def test_a_check_that_can_be_waived_says_what_its_value_is_made_of() -> None:
     assert all((check.behind is not None) == check.waivable for check in CHECKS.values())
     with pytest.raises(TypeError, match="check new can be waived: say what its value is made of"):
         Check("new", "a new check", measure=lambda _: None)
+
+
+def test_copies_of_what_is_covered_count_in_no_rate(dataset: MakeDataset) -> None:
+    """18 of 20 records were read again: of the two new ones, one is rejected and one is a duplicate."""
+    counts = {"duplicate": {"position": 15, "message_id": 1}, "rejected": {"undecodable": 4}}
+    made = dataset(quality=LIMITS | {"min_records": 2})
+    of = replaced_counts(facts(made, known={"duplicate": 15, "rejected": 3}), counts)
+    assert [find(name, of).observed for name in ("duplicate_rate", "rejected_rate")] == ["0.5", "0.5"]
+    same = facts(made, known={"duplicate": 20})
+    assert find("rejected_rate", replaced_counts(same, {"duplicate": {"position": 20}})).observed == "0"
+
+
+def test_copies_that_cannot_be_compared_warn(dataset: MakeDataset) -> None:
+    result = find("positions_compared", facts(dataset(), known={"duplicate": 4}, not_compared=3))
+    assert (result.status, result.severity, result.observed) == ("failed", "warning", "3")
+    assert find("positions_compared", facts(dataset(), known={"duplicate": 4})).status == "passed"
+    assert apply_check(CHECKS["positions_compared"], facts(dataset())) is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "covered", "status"),
+    [
+        ({"applied": {"insert": 1}, "filtered": {"filter": 19}}, {}, None),
+        ({"filtered": {"filter": 20}}, {}, "failed"),
+        ({"superseded": {"stored": 19}, "rejected": {"undecodable": 1}}, {}, "failed"),
+        ({"rejected": {"undecodable": 20}}, {}, None),  # red by itself
+        ({"duplicate": {"position": 20}}, {"duplicate": 20}, None),
+        ({"duplicate": {"position": 19}, "filtered": {"filter": 1}}, {"duplicate": 19}, "failed"),
+        ({"skipped": {"decision": 20}}, {}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_batch_that_applies_nothing_warns(
+    dataset: MakeDataset, counts: dict[str, dict[str, int]], covered: dict[str, int], status: str | None
+) -> None:
+    of = replaced_counts(facts(dataset(quality=LIMITS | {"min_records": 100}), known=covered), counts)
+    result = apply_check(CHECKS["nothing_applied"], of)
+    assert (result and result.status) == status
+    if result and status == "failed":
+        assert result.severity == "warning"
+        assert "20 filtered" in result.first or len(counts) > 1
+
+
+def test_rows_of_keys_whose_record_is_rejected_are_named_as_stale(dataset: MakeDataset) -> None:
+    of = replaced_counts(facts(dataset(**UPSERT)), {"applied": {"insert": 19}, "rejected": {"wrong_type": 1}})
+    result = find("stale_rows", replace(of, stale_rows=1, first_stale=['key {"id":"a"}']))
+    assert (result.status, result.severity, result.first) == ("failed", "warning", ['key {"id":"a"}'])
+    assert apply_check(CHECKS["stale_rows"], facts(dataset(**UPSERT))) is None

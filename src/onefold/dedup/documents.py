@@ -25,6 +25,7 @@ class StagedPartition(BaseModel):
     present: list[Range]
     quarantined: list[Range] = Field(description="Rejected")
     undecided: list[Range] = Field(default=[], description="Of transactions that were open")
+    damaged: list[Range] = Field(default=[], description="Of `present`, those that have a rejected copy, too")
 
 
 class Reused(BaseModel):
@@ -146,7 +147,8 @@ class Staged(BaseModel):
 
 
 class TakenOut(BaseModel):
-    """Records of a batch that recorded decisions take out, before survivors are chosen."""
+    """Records of a batch that are taken out before survivors are chosen: by recorded decisions, or for their position
+    is covered."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -155,15 +157,19 @@ class TakenOut(BaseModel):
     objects: list[str] = Field(default=[], description="Names of landed objects, where positions are inferred")
     forgotten: dict[str, list[Range]] = Field(default={}, description="By TopicPartition.key; they are covered")
     forgotten_lines: dict[str, list[Range]] = Field(default={}, description="By landed object's name")
+    covered: dict[str, list[Range]] = Field(
+        default={}, description="By TopicPartition.key; covered, by what may have been another record"
+    )
 
     def __bool__(self) -> bool:
-        some = self.partitions, self.objects, self.forgotten, self.forgotten_lines
+        some = self.partitions, self.objects, self.forgotten, self.forgotten_lines, self.covered
         return self.everything or any(some)
 
     @property
     def digest(self) -> str:
         """Twelve hex digits, or nothing where nothing is taken out."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12] if self else ""
+        said = self.model_dump_json(exclude=None if self.covered else {"covered"})
+        return hashlib.sha256(said.encode()).hexdigest()[:12] if self else ""
 
 
 NOTHING, EVERYTHING = TakenOut(), TakenOut(everything=True)

@@ -1,4 +1,4 @@
-"""Take records out of a batch, as recorded decisions say: they keep their place and meet no other record."""
+"""Take records out of a batch, as recorded decisions or their positions say: they meet no other record."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ _TAKEN = "_taken"
 
 
 def take_out(records: DataFrame, taken: TakenOut) -> DataFrame:
-    """Give what is taken out its fate, `skipped` or `forgotten`: it is neither judged nor chosen."""
+    """Give what is taken out its fate, `skipped`, `forgotten` or `covered`: it is neither judged nor chosen."""
     if taken.everything:
         return records.withColumn(E.FATE, F.lit(E.SKIPPED))
+    if taken.covered:
+        marked = mark_positions(records, _TAKEN, _ranges(taken.covered))
+        records = _fated(marked, F.col(_TAKEN), E.COVERED).drop(_TAKEN)
     if taken.forgotten:
         marked = mark_positions(records, _TAKEN, _ranges(taken.forgotten))
         records = _fated(marked, F.col(_TAKEN), E.FORGOTTEN).drop(_TAKEN)

@@ -13,6 +13,7 @@ from onefold.dataset.blank_text import BLANKS
 from onefold.dataset.evolution import Origin
 from onefold.dataset.expressions import Expression
 from onefold.dataset.types import FieldType
+from onefold.dedup.said import UNREAD, said_by
 from onefold.folding.strategy import folding_of
 from onefold.records import envelope as E
 from onefold.tables import staging as C
@@ -25,8 +26,8 @@ from onefold.vocabulary import Level, Reason
 
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
-    """Add `_key`, `_version`, `_order`, `_hash` (and `_within` with `_identity`, `_compared`, `_is_hidden`,
-    `_null_key`, `_filtered_key`), the narrower levels and the key's columns to decoded records.
+    """Add `_key`, `_version`, `_order`, `_hash`, the narrower levels and the key's columns to decoded records; as the
+    dataset asks, `_said`, `_compared`, `_is_hidden`, `_null_key`, `_filtered_key` and `_rejected_key`.
 
     A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
     """
@@ -56,6 +57,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     unjudged = F.col(FILTERED) | F.col(E.FATE).isNotNull()
     judged = F.when(unjudged, F.col(REJECTED)).otherwise(F.coalesce(*candidates))
     columns[REJECTED] = judged.cast(REJECTED_TYPE)
+    columns[UNREAD] = F.col(REJECTED)["reason"]
     columns[C.ORDER] = E.order_struct()
     known = decoded.withColumns(columns)
     usable = F.col(REJECTED).isNull() & ~unjudged
@@ -70,14 +72,19 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     added = {C.KEY: F.when(usable, digest), C.HASH: content_of(dataset)}
     if LEFT_OUT in decoded.columns:
         added[C.FILTERED_KEY] = F.when(left_out, digest)
+    group = folding_of(dataset).group_key()
+    if group is not None or not dataset.apply.KEYED_BY_IDENTITY:
+        added[C.REJECTED_KEY] = F.when(~usable & ~unjudged, digest if group is None else group)
     if dataset.within:
-        added[C.WITHIN] = F.when(usable | left_out, identity[-1])
+        added[C.WITHIN] = F.when(usable | left_out | ~unjudged, identity[-1])
         added[C.IDENTITY] = F.when(usable, F.to_json(F.array(*(key_text(part) for part in identity[:-1]))))
     if dataset.apply.DELETES:
         added[C.NULL_KEY] = F.when((F.col(REJECTED)["reason"] == Reason.NULL_VALUE) & readable, digest)
+    if dataset.source.exact:
+        added[C.SAID] = said_by(dataset)
     if dataset.excepted:
         added[C.COMPARED] = content_of(dataset, excepted=dataset.excepted)
-    return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT, LEFT_OUT)
+    return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT, LEFT_OUT, UNREAD)
 
 
 def content_of(dataset: Dataset, excepted: Collection[str] = ()) -> Column:

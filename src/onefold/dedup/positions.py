@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from onefold.offsets import Range, TopicPartition, merged, minus
+from onefold.offsets import Range, TopicPartition, meet, merged, minus
 from onefold.records import envelope as E
 from onefold.spark.offset_ranges import ranges_by
 from onefold.tables import staging as C
@@ -23,6 +23,8 @@ class PartitionOffsets:
     present: list[Range]
     quarantined: list[Range]
     undecided: list[Range]
+    damaged: list[Range]
+    """Of `present`, those that have a rejected copy, too."""
 
 
 def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
@@ -38,7 +40,9 @@ def offsets_of(staged: DataFrame) -> dict[TopicPartition, PartitionOffsets]:
         where = TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=partition)
         found.setdefault(where, ([], [], []))[number].extend(ranges)
     return {
-        where: PartitionOffsets(merged(kept), minus(refused, kept), minus(undecided, [*kept, *refused]))
+        where: PartitionOffsets(
+            merged(kept), minus(refused, kept), minus(undecided, [*kept, *refused]), meet(kept, refused)
+        )
         for where, (kept, refused, undecided) in sorted(found.items(), key=lambda item: item[0].key)
     }
 
@@ -50,8 +54,9 @@ def lines_of(rows: DataFrame) -> dict[str, list[Range]]:
 
 
 def has_inconsistent_positions(staged: DataFrame) -> bool:
-    """Whether one position has two contents; asked only where positions repeat."""
-    content = F.struct(C.KEY, C.HASH, C.RAW_VALUE)
+    """Whether one position has two contents, or one content with two identities, versions or times; asked only where
+    positions repeat."""
+    content = F.struct(*_identity(staged, f"{C.ORDER}.timestamp"), C.HASH, C.RAW_VALUE)
     placed = staged.where(F.col(f"{C.ORDER}.offset").isNotNull())
     position = [F.col(f"{C.ORDER}.{name.removeprefix('_')}").alias(name) for name in E.POSITION]
     contents = placed.groupBy(*position).agg(F.count_distinct(content).alias("n"))
@@ -59,26 +64,46 @@ def has_inconsistent_positions(staged: DataFrame) -> bool:
 
 
 def fold_positions(identified: DataFrame) -> DataFrame:
-    """Of several contents at one position keep the smallest hash; the others are conflicts that meet no key.
+    """Of several contents at one position keep the smallest hash; the others are conflicts that meet no key. Of one
+    content with several identities, versions or times (its headers were altered) one is kept, one that can be used if
+    there is any; the others are duplicates of it.
 
-    Needed only where a batch holds a position with two contents, and an exchange of its own. Adds `_contested`.
+    Needed only where a batch holds such a position, and an exchange of its own. Adds `_contested`.
     """
     same = Window.partitionBy(*E.POSITION)
-    contents = F.when(F.col(C.KEY).isNotNull(), F.struct(C.HASH, C.KEY, C.ORDER))
-    placed = identified.withColumns({"_first": F.min(contents).over(same), "_last": F.max(contents).over(same)})
-    first, last, own = (F.struct(f"{prefix}{C.HASH}", f"{prefix}{C.KEY}") for prefix in ("_first.", "_last.", ""))
-    known = F.col(E.OFFSET).isNotNull() & F.col(C.KEY).isNotNull()
-    beaten = known & (own != first)
+    compared = F.col(E.OFFSET).isNotNull() & F.col(E.FATE).isNull() & F.expr(C.readable(identified.columns))
+    content = F.expr(C.position_content(identified.columns))
+    identity = F.struct(*_identity(identified, E.TIMESTAMP))
+    record = F.struct(
+        F.col(C.KEY).isNull().alias("unkeyed"),
+        F.col(C.HASH).alias("hash"),
+        identity.alias("identity"),
+        content.alias("content"),
+        F.col(C.ORDER).alias("order"),
+    )
+    first = F.col("_first")
+    placed = identified.withColumn("_first", F.min(F.when(compared, record)).over(same))
+    beaten = compared & (content != first["content"])
+    copy = compared & ~beaten & ~identity.eqNullSafe(first["identity"])
+    placed = placed.withColumns({"_beaten": beaten, "_repeats": copy})
+    odd = F.max(F.col("_beaten") | F.col("_repeats")).over(same)
+    another = F.when(
+        F.col("_beaten"), rejected(Reason.INCONSISTENT_POSITION, "another content is kept at this position")
+    )
     return (
-        placed.withColumn(C.CONTESTED, F.when(known & (first != last), F.col(f"_first.{C.ORDER}")))
-        .withColumn("_beaten", beaten)
+        placed.withColumn(C.CONTESTED, F.when(compared & odd, first["order"]))
         .withColumns(
             {
-                REJECTED: F.when(
-                    F.col("_beaten"), rejected(Reason.INCONSISTENT_POSITION, "another content is kept at this position")
-                ).otherwise(F.col(REJECTED)),
-                C.KEY: F.when(~F.col("_beaten"), F.col(C.KEY)),
+                REJECTED: F.coalesce(another, F.when(~F.col("_repeats"), F.col(REJECTED))),
+                E.FATE: F.when(F.col("_repeats"), E.COVERED).otherwise(F.col(E.FATE)),
+                C.KEY: F.when(~(F.col("_beaten") | F.col("_repeats")), F.col(C.KEY)),
             }
         )
-        .drop("_beaten", "_first", "_last")
+        .drop("_beaten", "_repeats", "_first")
     )
+
+
+def _identity(rows: DataFrame, timestamp: str) -> list[Column]:
+    """What a record is folded by, next to its content and its position."""
+    names = [name for name in (C.KEY, C.VERSION) if name in rows.columns]
+    return [*(F.col(name) for name in names), F.col(timestamp).alias("time")]

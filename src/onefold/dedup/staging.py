@@ -55,19 +55,9 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
     if C.CONTESTED in judged.columns:  # whatever became of the winner of the position, the conflict names it
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
-    optional = (
-        C.HIDDEN,
-        C.COMPARED,
-        C.WITHIN,
-        C.IDENTITY,
-        C.VERSION,
-        C.TIED,
-        C.PLACELESS,
-        C.NULL_KEY,
-        C.FILTERED_KEY,
-        *C.LEVELS.values(),
-    )
-    own += [name for name in optional if name in judged.columns]
+    optional = [C.HIDDEN, C.COMPARED, C.SAID, C.WITHIN, C.IDENTITY, C.VERSION, C.TIED, C.PLACELESS]
+    optional += [C.NULL_KEY, C.FILTERED_KEY, C.REJECTED_KEY]
+    own += [name for name in (*optional, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
         *own,
@@ -91,9 +81,11 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
         C.IDENTITY,
         C.NULL_KEY,
         C.FILTERED_KEY,
+        C.REJECTED_KEY,
         C.ORDER,
         C.HASH,
         C.COMPARED,
+        C.SAID,
         C.DELETED,
         C.HIDDEN,
         C.VERSION,
@@ -147,7 +139,9 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
         refused = lines_of(rows.where(F.expr(C.REFUSED)))
     if dataset.source.exact:
         partitions = {
-            where.key: StagedPartition(present=one.present, quarantined=one.quarantined, undecided=one.undecided)
+            where.key: StagedPartition(
+                present=one.present, quarantined=one.quarantined, undecided=one.undecided, damaged=one.damaged
+            )
             for where, one in found.items()
         }
         held = [merged([*one.present, *one.quarantined, *one.undecided]) for one in found.values()]

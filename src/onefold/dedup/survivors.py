@@ -39,9 +39,12 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
     fate = F.col(E.FATE)
     known = [F.col(name) for name in (APART, C.CONTESTED) if name in judged.columns]
     other = F.coalesce(*known) if known else F.lit(None)
+    named = inconsistent | (fate == E.COVERED)
     unsettled = F.when(fate == LogStatus.OPEN, Verdict.HELD).when(fate == E.FORGOTTEN, Verdict.REJECTED)
+    unsettled = unsettled.when(fate == E.COVERED, Verdict.DUPLICATE)
+    fated = fate.isNotNull() & ~((fate == E.COVERED) & refused)
     verdict = (
-        F.when(fate.isNotNull(), unsettled.otherwise(fate))
+        F.when(fated, unsettled.otherwise(fate))
         .when(inconsistent, Verdict.CONFLICT)
         .when(refused, Verdict.REJECTED)
         .when(F.col(FILTERED), Verdict.FILTERED)
@@ -53,8 +56,9 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
         .otherwise(Reason.TRANSACTION)
     )
     of_the_log = F.when(fate == E.SKIPPED, Reason.DECISION).when(fate == E.FORGOTTEN, E.FORGOTTEN).otherwise(of_the_log)
+    of_the_log = F.when(fate == E.COVERED, Reason.POSITION).otherwise(of_the_log)
     reason = (
-        F.when(fate.isNotNull(), of_the_log)
+        F.when(fated, of_the_log)
         .when(refused, F.col(REJECTED)["reason"])
         .when(F.col(FILTERED), Reason.FILTER)
         .when(keyed, F.col(C.REASON))
@@ -64,7 +68,7 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
             C.SURVIVOR: keyed & F.col(C.SURVIVOR),
             C.VERDICT: verdict,
             C.REASON: reason,
-            C.WINNER: F.when(inconsistent, other).when(keyed & verdict.isNotNull(), F.col(C.WINNER)),
+            C.WINNER: F.when(named, other).when(keyed & verdict.isNotNull(), F.col(C.WINNER)),
             C.WITNESS: F.when(keyed, F.col(C.WITNESS)),
             C.DETAIL: F.col(REJECTED)["detail"],
         }

@@ -19,7 +19,7 @@ from onefold.folding.witness import stored_witness
 from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.values.canonical import same_content
-from onefold.vocabulary import Action, Reason, Scope, Verdict
+from onefold.vocabulary import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +86,16 @@ def judge_by(
     facts, joined = _facts(joined, dataset, tie)
     won, left = winner(facts, dataset), loser(facts, dataset)
     lost, keyed = ~F.col(C.SURVIVOR), F.col(C.KEY).isNotNull()
-    covered = F.col(U.COVERED) & keyed
+    covered = F.col(U.COVERED) & keyed  # its position has its verdict, and it changes nothing
     columns = {}
     for one in fields(Judged):
         columns[_COLUMNS[one.name]] = F.when(lost, getattr(left, one.name)).otherwise(getattr(won, one.name))
-    # What is covered is not judged again. But it had its effect: without a row of its key, or where it would take the
-    # row's place with other content, another record was there (a topic created again, two exports that disagree).
-    takes_row = won.action.isNotNull() & (won.action != Action.UNPLACE)
-    displaces = ~facts.identical & (facts.same_order | F.coalesce(takes_row, F.lit(False)))
-    contradicts = F.coalesce(~facts.has | displaces, F.lit(False)) & F.lit(dataset.source.exact)
-    repeated = {
-        C.VERDICT: F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE),
-        C.REASON: F.when(contradicts, Reason.INCONSISTENT_POSITION).otherwise(Reason.POSITION),
-        U.SCOPE: F.lit(Scope.STORED),
-    }
-    for name, value in repeated.items():
-        columns[name] = F.when(covered, value).otherwise(columns[name])
     # A covered survivor may have copies in the batch that are not covered, and in other partitions.
     acts = ~covered | (columns[U.ACTION] == Action.UNPLACE)
     columns[U.ACTION] = F.when(keyed & ~lost & acts, columns[U.ACTION])
     columns[U.WON] = F.coalesce(keyed & ~lost & ~covered & columns[U.WON], F.lit(False))
-    columns[U.OTHER] = F.when(covered, F.coalesce(F.col(U.BASE + C.ORDER), F.col(C.ORDER))).otherwise(columns[U.OTHER])
     # The other record is the batch's own winner, or the row that the base has.
-    own = lost & ~covered & (F.col(C.WINNER) == columns[U.OTHER])
+    own = lost & (F.col(C.WINNER) == columns[U.OTHER])
     columns[C.WITNESS] = F.when(own, F.col(C.WITNESS)).otherwise(F.when(facts.has, stored_witness(joined)))
     stored = finding(facts) if finding else F.lit(None).cast(U.FINDING_TYPE)
     columns[U.FINDING] = F.when(keyed & ~covered, F.coalesce(F.col(U.FINDING), stored))

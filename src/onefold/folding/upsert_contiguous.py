@@ -299,22 +299,13 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
 
 
 def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -> DataFrame:
-    """Records that are no winners, have no key, or are covered: the table tells only of positions contradicted."""
+    """Records that are no winners, have no key, or are covered."""
     asked = (C.ORDER, C.VERSION, C.HASH, C.COMPARED, C.PRODUCER, C.PLACELESS, S.STATE)
     known = [name for name in asked if name in base.columns]
     row = F.struct(*(F.col(name).alias(name.removeprefix("_")) for name in known))
     known_rows = base.groupBy(*by).agg(F.collect_list(row).alias(_ROWS))
     met = [rows[name] == known_rows[name] for name in by]
     found = rows.join(known_rows, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
-    contradicts = F.lit(False)
-    if dataset.source.exact:  # an inferred position contradicts nothing, and may be that of several rows
-        here = F.filter(_ROWS, lambda one: one["order"] == F.col(C.ORDER))
-        differs = F.exists(here, lambda one: ~same_content(one["hash"], F.col(C.HASH)))
-        # It had its effect: there is a row of its version, or a head above it.
-        followed = F.exists(_ROWS, lambda one: one["version"] >= F.col(C.VERSION))
-        contradicts = F.coalesce(differs, F.lit(False)) | ~F.coalesce(followed, F.lit(False))
-    covered = F.col(U.COVERED) & F.col(C.KEY).isNotNull()
-    repeated = F.when(contradicts, Reason.INCONSISTENT_POSITION).otherwise(Reason.POSITION)
     # A loser of the batch answers to the row that the table has of its version, where the batch's winner does.
     twin = F.get(F.filter(_ROWS, lambda one: one["version"] == F.col(C.VERSION)), F.lit(0))
     tie = version_in(dataset).tie
@@ -333,26 +324,20 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     newer = F.coalesce(head["version"] > F.col(C.VERSION), F.lit(False))
     backwards = newer & (F.col(C.REASON) == Reason.SAME_VERSION) & lies_behind(head["order"], dataset)
     backwards = F.coalesce(backwards, F.lit(False))
-    stored = covered | apart | (answers & (verdict != was)) | backwards
+    stored = apart | (answers & (verdict != was)) | backwards
     return found.withColumns(
         {
-            C.VERDICT: F.when(covered, F.when(contradicts, Verdict.CONFLICT).otherwise(Verdict.DUPLICATE))
-            .when(apart, Verdict.CONFLICT)
+            C.VERDICT: F.when(apart, Verdict.CONFLICT)
             .when(answers, verdict)
             .when(backwards, Verdict.SUPERSEDED)
             .otherwise(was),
-            C.REASON: F.when(covered, repeated)
-            .when(apart, Reason.INCOMPARABLE_VERSION)
+            C.REASON: F.when(apart, Reason.INCOMPARABLE_VERSION)
             .when(answers, reason)
             .when(backwards, Reason.BACKWARDS)
             .otherwise(why),
             U.SCOPE: F.when(stored, Scope.STORED).otherwise(Scope.IN_BATCH),
-            U.OTHER: F.when(covered, F.col(C.ORDER))
-            .when(answers | apart, twin["order"])
-            .when(backwards, head["order"])
-            .otherwise(F.col(C.WINNER)),
-            C.WITNESS: F.when(covered, F.col(C.WITNESS))
-            .when(answers | apart, witness_in(twin, rows))
+            U.OTHER: F.when(answers | apart, twin["order"]).when(backwards, head["order"]).otherwise(F.col(C.WINNER)),
+            C.WITNESS: F.when(answers | apart, witness_in(twin, rows))
             .when(backwards, witness_in(head, rows))
             .otherwise(F.col(C.WITNESS)),
             U.WON: F.lit(False),

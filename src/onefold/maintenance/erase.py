@@ -28,7 +28,7 @@ from onefold.vocabulary import RowState
 
 _POSITION = ("cluster", "topic", "incarnation", "partition")
 _VIEW = "onefold_erased"
-_OF_VERDICTS = ("detail", "version", "message_id", "raw_key", "raw_value", "raw_headers")
+_OF_VERDICTS = ("detail", "version", "message_id", "content", "raw_key", "raw_value", "raw_headers")
 """Columns of the verdict table that hold something of the record itself."""
 _OF_QUARANTINE = ("detail", "key", "value", "headers")
 

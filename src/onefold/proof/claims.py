@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from itertools import zip_longest
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,7 +28,7 @@ from onefold.dedup.staging import slots_for
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Manifest
-from onefold.offsets import Coverage, TopicPartition
+from onefold.offsets import Coverage, Present, TopicPartition, minus
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
 from onefold.records.covered import mark_covered
@@ -60,7 +61,8 @@ def write_claims(
         LandingClearedError: landed bytes are gone, by the landing's retention.
         UnreadableObjectError: an object cannot be read.
     """
-    newest, *older = records
+    newest, *older = records = list(records)
+    own = first_covered(records)
     taken = reduce(Coverage.with_, newest.skipped.values(), Coverage())
     marks = marks_named(lake, dataset.name, newest.forgotten)
     landed = [one for one in (newest, *older) if one.replays is None and not one.unreadable]
@@ -70,9 +72,26 @@ def write_claims(
         manifest = manifest_of(lake, dataset, one.batch)
         with sized(session, manifest.size), objects_named(manifest):
             found = read_records(session, lake, dataset, manifest)
-            claims = _claims(found, dataset, manifest, newest.coverage, taken, marks)
+            claims = _claims(found, dataset, manifest, own[one.batch], taken, marks)
             laid_flat(claims).writeTo(table).append() if begun else bucketed(claims, table, dataset)
         begun = True
+
+
+def first_covered(records: Sequence[CommitRecord]) -> dict[str, Coverage]:
+    """What each batch that landed records covers first, by batch: a copy of what another batch covers claims nothing,
+    whatever it says. `records`: a chain, newest first. Objects are covered by what they hold, whichever batch has them.
+    """
+    found: dict[str, Coverage] = {}
+    for record, before in zip_longest(records, records[1:]):
+        earlier = before.coverage.partitions if before else {}
+        fresh = {
+            key: Present(present=minus(one.present, earlier[key].present if key in earlier else []))
+            for key, one in record.coverage.partitions.items()
+        }
+        batch = record.replays or record.batch
+        objects = records[0].coverage.model_copy(update={"partitions": fresh})
+        found[batch] = found.get(batch, Coverage()).with_(objects)
+    return found
 
 
 def read_claims(session: SparkSession, table: str) -> DataFrame:

@@ -44,7 +44,7 @@ from onefold.upsert.commit_record import CommitRecord, chain
 from onefold.upsert.counts import refused_delete, repeats_late
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import of_keys, without_keys
-from onefold.upsert.replayed_records import entries_left
+from onefold.upsert.leaving import entries_left, freed_entries
 from onefold.upsert.state import count_quarantined, read_appended, read_state
 from onefold.vocabulary import Action, Reason, RowState, Verdict, outcome_of
 
@@ -147,6 +147,7 @@ def gather_facts(
     shared, first_shared = shared_keys(session, dataset, upserted)
     missed, first_missed = _count_missed(session, dataset, upserted)
     late, first_late = _late_copies(session, dataset, upserted)
+    stale, first_stale = stale_rows(session, dataset, upserted)
     facts = BranchFacts(
         dataset=dataset,
         upserted=upserted,
@@ -167,6 +168,8 @@ def gather_facts(
         first_filtered=first_filtered,
         missed_deletes=missed,
         first_missed=first_missed,
+        stale_rows=stale,
+        first_stale=first_stale,
         rejected_deletes=_first_deletes(session, dataset, upserted) if upserted.refused_deletes else (),
         backwards=(),
         late_copies=late,
@@ -203,12 +206,14 @@ def contradicted_batches(session: SparkSession, lake: Lake, dataset: Dataset, up
 
 
 def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
-    """Entries that the branch's quarantine has of the batch, and that it must have."""
+    """Entries that the branch has of the batch, and of what the batch covers; and how many it must have."""
     if upserted.replays:
         return entries_left(session, dataset, upserted)
     counts = upserted.counts.get(Verdict.REJECTED, {})
     rejected = sum(count for reason, count in counts.items() if outcome_of(Verdict.REJECTED, reason).quarantined)
-    return count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0, rejected
+    rejected -= upserted.known.get(Verdict.REJECTED, 0)
+    entries = count_quarantined(session, dataset, upserted.head, upserted.batch) if rejected else 0
+    return entries + freed_entries(session, dataset, upserted), rejected
 
 
 def _rows_left(session: SparkSession, dataset: Dataset, upserted: Upserted, forgotten: list[bytes]) -> int:
@@ -361,6 +366,35 @@ def newer_than_their_row(session: SparkSession, dataset: Dataset, upserted: Upse
     met = left_out.join(rows.select(*by, *of_row, shown.alias(_SHOWN)), by)
     apart = are_apart(F.lit(True), F.col(U.BASE + C.ORDER), dataset)
     return met.where((F.col(C.VERSION) > F.col(U.BASE + C.VERSION)) & ~apart)
+
+
+def stale_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, list[str]]:
+    """How many rows that readers see have a key of which the batch rejects a record, and some of them by key. Records
+    whose version can be read, and is not greater than the row's, make no row stale.
+
+    Of the table only keys and versions are read, in the files of these records' buckets and periods (L8).
+    """
+    actions = read_flat(session, upserted.actions)
+    if Verdict.REJECTED not in upserted.counts or C.REJECTED_KEY not in actions.columns:
+        return 0, []
+    bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
+    version = [C.VERSION] if C.VERSION in actions.columns else []
+    refused = actions.where(F.col(C.REJECTED_KEY).isNotNull() & F.expr(U.REFUSED))
+    refused = refused.withColumn(C.KEY, F.col(C.REJECTED_KEY)).select(*C.row_key(dataset), *version)
+    rows = read_state(session, dataset, upserted.head, periods_of(refused) if dataset.within else None)
+    rows = rows.where(bucket.isin([row[0] for row in refused.select(bucket).distinct().collect()]))
+    seen = rows.where(F.col(S.STATE).isin(RowState.LIVE, RowState.HIDDEN))
+    shown = F.to_json(F.struct(*dataset.row_key_columns), {"ignoreNullFields": "false"})
+    of_row = [F.col(name).alias(U.BASE + name) for name in version]
+    met = refused.join(
+        narrowed(seen.select(C.KEY, *of_row, shown.alias(_SHOWN)), refused, dataset, large=upserted.narrow), C.KEY
+    )
+    if version:
+        met = met.where(F.coalesce(F.col(C.VERSION) > F.col(U.BASE + C.VERSION), F.lit(True)))
+    keys = met.select(C.KEY, _SHOWN).distinct()
+    count = keys.count()
+    first = keys.orderBy(_SHOWN).limit(NAMED).collect() if count else []
+    return count, _and_more([f"key {masked_json(dataset, row[_SHOWN])}" for row in first], count)
 
 
 _LOG = [f"{C.ORDER}.{name}" for name in ("topic", "partition", "offset")]

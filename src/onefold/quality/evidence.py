@@ -82,7 +82,7 @@ def _digest(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upser
     made_of: dict[Behind, Callable[[], list[DataFrame]]] = {
         Behind.CONFLICTS: partial(_conflicts, session, dataset, upserted),
         Behind.DUPLICATES: lambda: [_identities(actions, dataset, F.col(C.VERDICT) == Verdict.DUPLICATE)],
-        Behind.REJECTED: lambda: [_bytes(actions, F.expr(C.REFUSED))],
+        Behind.REJECTED: lambda: [_bytes(actions, F.expr(U.REFUSED))],
         Behind.REJECTED_DELETES: lambda: [_bytes(actions, refused_delete(dataset))],
         Behind.BACKWARDS: lambda: [_identities(actions, dataset, F.col(C.REASON) == Reason.BACKWARDS)],
         Behind.FILTERED: lambda: [newer_than_their_row(session, dataset, upserted).select(*_identity(dataset))],

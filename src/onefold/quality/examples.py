@@ -40,7 +40,7 @@ def _rejected(session: SparkSession, dataset: Dataset, upserted: Upserted) -> li
     place = [*at, F.col(E.OBJECT).alias("object"), F.col(E.LINE).alias("line"), F.col(C.REASON).alias("reason")]
     text = F.substring(F.col(C.RAW_VALUE).cast("string"), 1, 300)
     order = [F.col(f"{C.ORDER}.{name}") for name in ("topic", "partition", "offset")]
-    rejected = actions.where(F.expr(C.REFUSED)).orderBy(*order).limit(EXAMPLES)
+    rejected = actions.where(F.expr(U.REFUSED)).orderBy(*order).limit(EXAMPLES)
     detail, value = (
         F.col(C.DETAIL),
         F.coalesce(F.when(F.is_valid_utf8(text), text), F.hex(F.substring(C.RAW_VALUE, 1, 100))),

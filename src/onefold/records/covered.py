@@ -14,6 +14,7 @@ from onefold.tables import actions as U
 from onefold.tables import staging as C
 
 _PLACE = {"cluster": "string", "topic": "string", "incarnation": "int", "partition": "int"}
+_AT = "_range_mark"
 _BLOCK = 14
 """Ranges are cut at multiples of 2 to this power, so that a row is compared with those near it, not with all."""
 
@@ -28,6 +29,18 @@ def mark_positions(
     by = {name: F.col(f"{order}.{name}" if order else f"_{name}") for name in (*_PLACE, "offset")}
     known = [(where.cluster, where.topic, where.incarnation, where.partition, *range_) for where, range_ in ranges]
     return _mark(rows, mark, known, _PLACE, by, by["offset"])
+
+
+def at_positions_of(rows: DataFrame, attempts: Mapping[str, Iterable[tuple[TopicPartition, Range]]]) -> DataFrame:
+    """Of rows with a position and the column `attempt` those that lie in some ranges of their attempt."""
+    known = [
+        (attempt, where.cluster, where.topic, where.incarnation, where.partition, *range_)
+        for attempt, ranges in attempts.items()
+        for where, range_ in ranges
+    ]
+    types = {"attempt": "string", **_PLACE}
+    marked = _mark(rows, _AT, known, types, {name: F.col(name) for name in types}, F.col("offset"))
+    return marked.where(_AT).drop(_AT)
 
 
 def mark_lines(rows: DataFrame, mark: str, lines: Mapping[str, list[Range]]) -> DataFrame:

@@ -31,6 +31,8 @@ FATE = "_fate"
 """What the log says of the record (`LogStatus`), or what a recorded decision does with it; null: it counts."""
 FORGOTTEN, SKIPPED = Reason.FORGOTTEN, Verdict.SKIPPED
 """The fate of a record that a recorded decision takes out (`onefold.dedup.exclusions`)."""
+COVERED = "covered"
+"""The fate of a record whose position is covered, and that is not known to be what was covered there."""
 
 POSITION = (CLUSTER, TOPIC, INCARNATION, PARTITION, OFFSET)
 TOTAL_ORDER = (TIMESTAMP, *POSITION)

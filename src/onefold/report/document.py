@@ -71,7 +71,7 @@ class Report(BaseModel):
     forgets: Forgets | None = Field(default=None, description="The keys that it forgets; it has landed none then")
     woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     held: int | None = Field(default=None, description="Records that the table holds then; None: its guard holds none")
-    covered: int = Field(description="Records at positions that the table had processed before")
+    covered: int = Field(description="Records at positions that were known before")
     objects: list[LandedLine]
     ignored: list[str]
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
@@ -151,7 +151,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         forgets=manifest.forgets if manifest else None,
         woken=upserted.woken if upserted else 0,
         held=gate.facts.get("held") if gate else None,
-        covered=upserted.covered if upserted else 0,
+        covered=sum(upserted.known.values()) if upserted else 0,
         objects=[
             LandedLine(name=one.name, size=one.size, records=records.get(one.name, 0) if staged else None)
             for one in (manifest.of_role("values") if manifest else [])

@@ -9,7 +9,16 @@ As in staging, `_order` and other structs lie flat, a column a part: `_order_tim
 (`onefold.spark.flat_structs`).
 """
 
+from onefold.tables import staging as C
+
 ACTION, SCOPE, WON, COVERED = "_action", "_scope", "_won", "_covered"
+"""`_covered`: the record's position was known before, covered or in quarantine, or another record of the batch covers
+it: it is in no rate."""
+REFUSED = f"({C.REFUSED} AND NOT {COVERED})"
+"""`staging.REFUSED`, but for copies of what is covered: such a record goes to the quarantine."""
+DIFFERS, AGAIN = "_differs", "_again"
+"""Only until records at known positions have their verdict: whether another content was covered at the position;
+whether the record was rejected there before, with the same bytes."""
 BECOMES = "_becomes"
 """Guard contiguous and mode increment: the `_state` of the row that an action makes or wakes: live, deleted,
 hidden, held, entry."""

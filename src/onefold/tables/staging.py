@@ -12,6 +12,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_order` | struct | the total order: timestamp (ms), cluster, topic, incarnation, partition, offset |
 | `_hash` | binary | SHA-256 of the content |
 | `_compared` | binary | with `apply.compare`: SHA-256 of the fields that count when two are compared |
+| `_said` | binary | exact positions: by what copies of a position compare (`onefold.dedup.said`); null: by `_hash` |
 | `_is_delete` | boolean | the record deletes its key |
 | `_is_hidden` | boolean | with `target.where`: the record is no delete, and readers do not see the row that it makes |
 | `_producer` | struct | where known: name (or id), epoch (-1: none) and sequence for the record's partition |
@@ -20,6 +21,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_survivor` | boolean | it is the one record that its key has in this batch |
 | `_null_key` | binary | upsert: the key of a null value that `delete_when` does not cover; or null |
 | `_filtered_key` | binary | where `source.filter` may leave out newer versions: the key of a record that it left out |
+| `_rejected_key` | binary | the key of the row that a rejected record would have changed; or null |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to; of a beaten content, of the record that wins there |
 | `_placeless` | boolean | upsert with ties by offset: the version of the key's row has copies in several partitions |
@@ -33,12 +35,15 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from onefold.dataset import Dataset
 from onefold.instants import LAST
 from onefold.vocabulary import Level, Reason, Verdict
 
 KEY, VERSION, ORDER, HASH = "_key", "_version", "_order", "_hash"
 COMPARED = "_compared"
+SAID = "_said"
 WITHIN, IDENTITY = "_within", "_identity"
 PRODUCER, MESSAGE_ID, BUSINESS_KEY = "_producer", "_message_id", "_business_key"
 LEVELS: dict[str, str] = {
@@ -54,6 +59,7 @@ DELETED = "_is_delete"
 HIDDEN = "_is_hidden"
 NULL_KEY = "_null_key"
 FILTERED_KEY = "_filtered_key"
+REJECTED_KEY = "_rejected_key"
 CONTESTED = "_contested"
 """Behind `fold_positions`, not staged: order of the record that wins at a position with two contents, on every record
 that has a key there; null elsewhere."""
@@ -74,6 +80,17 @@ def stamp(of: str) -> str:
 def compared(dataset: Dataset) -> str:
     """The column by which two contents are equal; what orders them, and what a position holds, is the whole `_hash`."""
     return COMPARED if dataset.excepted else HASH
+
+
+def readable(table: Collection[str]) -> str:
+    """Whether a record of a table with some columns can be read, by itself, in SQL."""
+    return f"({SAID} IS NULL OR length({SAID}) > 0)" if SAID in table else "true"
+
+
+def position_content(table: Collection[str]) -> str:
+    """By what a record is compared with others at its position, in SQL: null where the record cannot be read, and
+    where positions are inferred."""
+    return f"CASE WHEN {SAID} IS NULL THEN {HASH} WHEN length({SAID}) > 0 THEN {SAID} END" if SAID in table else "NULL"
 
 
 def row_key(dataset: Dataset) -> list[str]:

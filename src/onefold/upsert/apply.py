@@ -24,7 +24,6 @@ from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import find_plan
 from onefold.offsets import Coverage
-from onefold.records.covered import mark_covered
 from onefold.spark.concurrently import at_once
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.key_filter import worthwhile
@@ -34,12 +33,13 @@ from onefold.upsert.actions import write_actions
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.completeness import fallen_silent, gaps_of, stamp_runs, taken_partitions, topics_of
 from onefold.upsert.counts import ActionCounts, count_actions
-from onefold.upsert.coverage import account_for, covered_objects, covered_ranges
+from onefold.upsert.coverage import account_for, freed_by
 from onefold.upsert.decisions_in_force import Obeyed, cover
 from onefold.upsert.documents import CameAgain, Duplicates, Highest, Upserted
 from onefold.upsert.duplicate_groups import duplicates_of
 from onefold.upsert.forgotten_keys import forgotten_keys, without_keys
-from onefold.upsert.look_up import look_up, mark_repeated
+from onefold.upsert.known_positions import Known, count_offsets, mark_known, settle_known, without_copies
+from onefold.upsert.look_up import look_up
 from onefold.upsert.merge import merge
 from onefold.upsert.nulls import nulls_of, settle_nulls, without_nulls
 from onefold.upsert.producer_sequences import come_again, highest_after, restarted
@@ -64,6 +64,7 @@ class Attempt:
     name: str
     record: CommitRecord | None
     obeyed: Obeyed
+    known: Known
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -142,18 +143,15 @@ def apply_batch(at: Attempt) -> Upserted:
 
 
 def mark(at: Attempt) -> DataFrame:
-    """The staged rows, with those marked that an earlier batch covers, and those with a finding."""
-    ranges = covered_ranges(at.staged, at.before)
-    objects = covered_objects(at.staged, at.manifest, at.before)
-    return mark_reused(at.session, mark_covered(at.rows(at.staged.table), ranges, objects), at.staged.reused)
+    """The staged rows, with those marked whose positions are known, and those with a finding."""
+    return mark_reused(at.session, mark_known(at.rows(at.staged.table), at.known), at.staged.reused)
 
 
 def judge(at: Attempt, marked: DataFrame) -> DataFrame:
     """Marked rows with their final verdicts."""
     keys = at.session.table(at.staged.table).select(*C.row_key(at.dataset)) if at.size.narrow else None
     bounded = at.periods is not None
-    judged = look_up(at.dataset, marked, at.state(), at.size.slots, at.links, keys=keys, bounded=bounded)
-    return mark_repeated(judged) if at.staged.without and not at.obeyed.skips else judged
+    return settle_known(look_up(at.dataset, marked, at.state(), at.size.slots, at.links, keys=keys, bounded=bounded))
 
 
 def count(at: Attempt, actions: str) -> Upserted:
@@ -185,7 +183,8 @@ def count(at: Attempt, actions: str) -> Upserted:
         replayed=staged.records if manifest.replays else 0,
         replays=manifest.replays.batch if manifest.replays else None,
         woken=counts.woken,
-        covered=counts.covered,
+        known=counts.known,
+        not_compared=count_offsets(at.known.not_compared),
         counts=counts.verdicts,
         partitions=counts.partitions,
         changes=counts.changes,
@@ -225,7 +224,7 @@ def _counted(actions: DataFrame, dataset: Dataset, again: Sequence[CameAgain]) -
 def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
     """Account for the batch's offsets and write its commit record, which means nothing until `main` points to it; the
     document with the accounts. `staged`: with what its nulls cover."""
-    own, accounts = account_for(at.dataset, staged, at.manifest, at.before)
+    own, accounts = account_for(at.dataset, without_copies(staged, at.known), at.manifest, at.before)
     own, skipped = cover(own, at.before, staged.batch, at.obeyed)
     coverage = at.before.with_(own)
     stamps = stamp_runs(coverage, at.record.run_stamps if at.record else {}, upserted.newest_of)
@@ -234,6 +233,7 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
     upserted = upserted.model_copy(
         update={
             "accounts": accounts,
+            "freed": freed_by(own, at.before),
             "gaps": gaps_of(coverage, stamps),
             "silent": fallen_silent(seen, taken),
             "added_topics": sorted(topics_of(taken) - topics_of(seen)),

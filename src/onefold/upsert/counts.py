@@ -22,7 +22,7 @@ class ActionCounts:
 
     verdicts: dict[str, dict[str, int]]
     partitions: dict[str, dict[str, dict[str, int]]]
-    covered: int
+    known: dict[str, int]
     changes: dict[str, int]
     newest: int | None
     newest_of: dict[str, int]
@@ -66,7 +66,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     verdicts: dict[str, dict[str, int]] = {}
     partitions: dict[str, dict[str, dict[str, int]]] = {}
     changes: dict[str, int] = {}
-    covered = 0
+    known: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: [str(one) for one in row]):
         if row[C.VERDICT]:  # a row that only goes has none
             place = {name: row[name] for name in TopicPartition.model_fields}
@@ -74,7 +74,8 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
             for counts in (verdicts, partitions.setdefault(where, {})):
                 reasons = counts.setdefault(row[C.VERDICT], {})
                 reasons[row[C.REASON]] = reasons.get(row[C.REASON], 0) + row["count"]
-        covered += row["count"] if row[U.COVERED] and row[C.VERDICT] == Verdict.DUPLICATE else 0
+        if row[U.COVERED] and row[C.VERDICT] and row[C.REASON] != Reason.FORGOTTEN:
+            known[row[C.VERDICT]] = known.get(row[C.VERDICT], 0) + row["count"]
         if row[U.ACTION]:
             changes[row[U.ACTION]] = changes.get(row[U.ACTION], 0) + row["count"]
     newest_of: dict[str, int] = {}
@@ -87,13 +88,13 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     buckets = sorted({bucket for row in rows for bucket in row.buckets})
     sums_of = {name: sum(row[name] for row in rows) for name in _SUMMED}
     newest_used = max(stamps, default=None)
-    return ActionCounts(verdicts, partitions, covered, changes, latest, newest_of, newest_used, buckets, **sums_of)
+    return ActionCounts(verdicts, partitions, known, changes, latest, newest_of, newest_used, buckets, **sums_of)
 
 
 def refused_delete(dataset: Dataset) -> Column:
     """Whether a record of the actions is rejected and would have deleted its key, or may have: its value is null."""
     deletes = F.col(C.DELETED) | (F.col(C.REASON) == Reason.NULL_VALUE)
-    return F.lit(dataset.apply.DELETES) & F.expr(C.REFUSED) & F.coalesce(deletes, F.lit(False))
+    return F.lit(dataset.apply.DELETES) & F.expr(U.REFUSED) & F.coalesce(deletes, F.lit(False))
 
 
 def repeats_late() -> Column:

@@ -245,14 +245,13 @@ def _spans(staged: Staged, manifest: Manifest) -> dict[str, list[Range]]:
     return spans
 
 
-def covered_ranges(staged: Staged, before: Coverage) -> list[tuple[TopicPartition, Range]]:
-    """The batch's own offsets that the table has processed already: usually none, or all of a repeated batch."""
-    found = []
-    for key, offsets in staged.partitions.items():
-        known = before.partitions.get(key, Present())
-        there = merged([*offsets.present, *offsets.quarantined])
-        found += [(TopicPartition.of(key), one) for one in meet(there, known.present)]
-    return found
+def freed_by(own: Coverage, before: Coverage) -> dict[str, list[Range]]:
+    """The offsets that a batch covers and that a table has landed without covering them: their records leave the
+    quarantine. By TopicPartition.key; a batch's `own` coverage."""
+    met = {
+        key: meet(one.present, before.partitions.get(key, Present()).uncovered) for key, one in own.partitions.items()
+    }
+    return {key: ranges for key, ranges in met.items() if ranges}
 
 
 def covered_objects(staged: Staged, manifest: Manifest, before: Coverage) -> dict[str, list[Range]]:

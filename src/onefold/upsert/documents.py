@@ -11,6 +11,7 @@ from onefold.errors import StepMissingError
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
+from onefold.offsets import Range
 from onefold.upsert.completeness import Gap
 from onefold.upsert.coverage import PartitionAccount
 
@@ -104,7 +105,13 @@ class Upserted(Attempted):
     code: str = ""
     actions: str = ""
     woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
-    covered: int = Field(default=0, description="Records at positions that the table had processed before")
+    known: dict[str, int] = Field(
+        default={}, description="Records at positions that the table knew before, by verdict; they are in no rate"
+    )
+    not_compared: int = Field(default=0, description="Of these positions, those of which no content is kept")
+    freed: dict[str, list[Range]] = Field(
+        default={}, description="Offsets that it covers and that an earlier batch did not: they leave the quarantine"
+    )
     partitions: dict[str, dict[str, dict[str, int]]] = Field(
         default={}, description="The same by TopicPartition.key; `unreadable`: of lines that say none"
     )

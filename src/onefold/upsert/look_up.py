@@ -13,9 +13,7 @@ from onefold.decisions.accepted_gaps import Link
 from onefold.folding.strategy import Placing, folding_of
 from onefold.spark.key_filter import narrowed
 from onefold.spark.slots import SLOT, in_slots
-from onefold.tables import actions as U
 from onefold.tables import staging as C
-from onefold.vocabulary import Reason, Scope, Verdict
 
 
 def look_up(
@@ -42,15 +40,3 @@ def look_up(
         elif keys is not None:
             known = narrowed(known, keys, dataset, large=True)
     return folding.judge(staged, known, Placing(partial(in_slots, dataset=dataset, slots=slots), (SLOT,), links))
-
-
-def mark_repeated(judged: DataFrame) -> DataFrame:
-    """What an earlier batch covers is a duplicate by its position, also where that batch was skipped."""
-    again = F.col(U.COVERED) & (F.col(C.VERDICT) == Verdict.SKIPPED)
-    repeated = {
-        C.VERDICT: F.lit(Verdict.DUPLICATE),
-        C.REASON: F.lit(Reason.POSITION),
-        U.SCOPE: F.lit(Scope.STORED),
-        U.OTHER: F.col(C.ORDER),
-    }
-    return judged.withColumns({name: F.when(again, of).otherwise(F.col(name)) for name, of in repeated.items()})

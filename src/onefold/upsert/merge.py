@@ -21,8 +21,8 @@ from onefold.tables import state as S
 from onefold.tables.names import CATALOG, branch_table
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import leave_table
+from onefold.upsert.leaving import leave_quarantine
 from onefold.upsert.quarantine import is_quarantined, quarantine_struct
-from onefold.upsert.replayed_records import leave_quarantine
 from onefold.upsert.state import in_periods
 from onefold.vocabulary import Action, RowState, Verdict
 
@@ -36,14 +36,13 @@ _LEAVING, _ACTIONS, _PLACELESS = "onefold_leaving", "onefold_actions", "onefold_
 def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Sequence[bytes] = ()) -> None:
     """Merge the actions into the attempt's branch; its last snapshot names the commit record.
 
-    First the rows leave that others displace, those of keys that are `gone`, and from the quarantine what a replay
-    folds; then everything new is appended. Readers see the branch only as a whole. Rejected records go along: they
+    First the rows leave that others displace, those of keys that are `gone`, and from the quarantine what the batch
+    covers; then everything new is appended. Readers see the branch only as a whole. Rejected records go along: they
     displace no row, and what a replay rejects again is there.
     """
     target = branch_table(dataset, upserted.branch)
     leave_table(session, dataset, upserted.branch, list(gone))
-    if upserted.replays:
-        leave_quarantine(session, dataset, upserted)
+    leave_quarantine(session, dataset, upserted)
     actions = read_flat(session, upserted.actions)
     folding = folding_of(dataset)
     # Where none is rejected, what only these have is not read.

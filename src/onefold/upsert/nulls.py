@@ -27,13 +27,16 @@ _ROW, _NEW, _OLD = "_fact_row", "_fact_row_of_batch", "_fact_row_of_table"
 
 
 def nulls_of(rows: DataFrame) -> DataFrame:
-    """The staged rows (with `_covered`) that are null values whose key can be read."""
-    return rows.where(F.col(C.NULL_KEY).isNotNull())
+    """The staged rows (with what `mark_known` adds) that are null values whose key can be read. What is covered has the
+    verdict of its position."""
+    return rows.where(F.col(C.NULL_KEY).isNotNull() & ~F.col(U.COVERED))
 
 
 def without_nulls(rows: DataFrame) -> DataFrame:
     """The other staged rows."""
-    return rows.where(F.col(C.NULL_KEY).isNull()).drop(C.NULL_KEY) if C.NULL_KEY in rows.columns else rows
+    if C.NULL_KEY not in rows.columns:
+        return rows
+    return rows.where(F.col(C.NULL_KEY).isNull() | F.col(U.COVERED)).drop(C.NULL_KEY)
 
 
 def settle_nulls(
@@ -63,7 +66,7 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
     """Nulls with `_verdict`, `_reason`, `_detail`, `_scope` and `_other`, the order of the row that says so.
 
     `actions` are the batch's without its nulls, `state` the rows that the base has. Of a null that has become
-    `control` or `duplicate` the bytes go.
+    `control` or `duplicate` (it was rejected at its position before) the bytes go.
     """
     keys = nulls.select(F.col(C.NULL_KEY).alias(C.KEY)).distinct()
     made = folding_of(dataset).makes_row()
@@ -77,8 +80,9 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
     found = found.withColumn(_ROW, F.coalesce(_NEW, _OLD))
     row = F.col(_ROW)
     behind = row["deleted"] | _made_later(row["order"], dataset)
-    control, covered = F.coalesce(behind, F.lit(False)), F.col(U.COVERED)
-    rejected = ~control & ~covered
+    control = F.coalesce(behind, F.lit(False))
+    again = ~control & F.col(U.AGAIN)
+    rejected = ~control & ~again
     why = (
         F.when(control & row["deleted"], "the value is null, and the row of its key is deleted")
         .when(control, "the value is null, and a later record of its partition made the row of its key")
@@ -89,12 +93,13 @@ def judge_nulls(nulls: DataFrame, actions: DataFrame, state: DataFrame, dataset:
         .otherwise(F.concat(F.col(C.DETAIL), F.lit("; its key has no row, and no delete_when says what it does")))
     )
     columns = {
-        C.VERDICT: F.when(covered, Verdict.DUPLICATE).when(control, Verdict.CONTROL).otherwise(F.col(C.VERDICT)),
-        C.REASON: F.when(covered, Reason.POSITION).when(control, Reason.TOMBSTONE).otherwise(F.col(C.REASON)),
-        C.DETAIL: F.when(~covered, why),
-        U.SCOPE: F.when(covered | (F.col(_NEW).isNull() & row.isNotNull()), Scope.STORED).otherwise(Scope.IN_BATCH),
-        U.OTHER: F.when(covered, F.col(C.ORDER)).when(control, row["order"]),
+        C.VERDICT: F.when(again, Verdict.DUPLICATE).when(control, Verdict.CONTROL).otherwise(F.col(C.VERDICT)),
+        C.REASON: F.when(again, Reason.POSITION).when(control, Reason.TOMBSTONE).otherwise(F.col(C.REASON)),
+        C.DETAIL: F.when(~again, why),
+        U.SCOPE: F.when(again | (F.col(_NEW).isNull() & row.isNotNull()), Scope.STORED).otherwise(Scope.IN_BATCH),
+        U.OTHER: F.when(again, F.col(C.ORDER)).when(control, row["order"]),
         U.WON: F.lit(False),
+        U.COVERED: again,
     }
     columns |= {name: F.when(rejected, F.col(name)) for name in (C.RAW_KEY, C.RAW_VALUE, C.RAW_HEADERS)}
     judged = found.withColumns({f"_new{name}": column for name, column in columns.items()}).drop(*columns)
@@ -115,11 +120,11 @@ def _made_later(order: Column, dataset: Dataset) -> Column:
 def _covering(staged: Staged, settled: DataFrame, dataset: Dataset) -> Staged:
     """The staging document, in which nulls that were not rejected count as present."""
     if not dataset.source.exact:
-        kept = lines_of(settled.where(~F.expr(C.REFUSED)))
+        kept = lines_of(settled.where(~F.expr(C.REFUSED) & ~F.col(U.COVERED)))
         refused = {name: minus(ranges, kept.get(name, [])) for name, ranges in staged.refused.items()}
         return staged.model_copy(update={"refused": {name: ranges for name, ranges in refused.items() if ranges}})
     partitions = dict(staged.partitions)
-    for where, found in offsets_of(settled).items():
+    for where, found in offsets_of(settled.where(~F.col(U.COVERED))).items():
         known = partitions[where.key]
         partitions[where.key] = StagedPartition(
             present=merged([*known.present, *found.present]),

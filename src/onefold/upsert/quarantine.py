@@ -6,14 +6,17 @@ they follow `main`: a red batch shows none, a rollback takes them back, a rebuil
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.records import envelope as E
+from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables import state as S
+from onefold.tables.names import state_table
 from onefold.vocabulary import RowState
 
 QUARANTINE_TYPE = (
@@ -44,7 +47,7 @@ _COLUMNS = {
 
 def is_quarantined() -> Column:
     """Whether a row of the actions is a record that cannot be used."""
-    return F.expr(C.REFUSED)
+    return F.expr(U.REFUSED)
 
 
 def quarantine_struct(batch: str, refused: Column) -> Column:
@@ -71,3 +74,11 @@ def quarantine_query(state: str) -> str:
     """What the view `<target>__quarantine` reads of a state table."""
     named = ", ".join(f"{expression} AS `{name}`" for name, expression in _COLUMNS.items())
     return f"SELECT {named} FROM {state} WHERE {S.STATE} = '{RowState.QUARANTINED}'"
+
+
+def read_entries(session: SparkSession, dataset: Dataset, snapshot: int) -> DataFrame:
+    """The quarantine as of a snapshot: position, `batch`, and the bytes `key` and `value` of each entry."""
+    rows = session.read.option("versionAsOf", str(snapshot)).table(state_table(dataset))
+    entries = rows.where(F.col(C.KEY).isNull() & (F.col(S.STATE) == RowState.QUARANTINED))
+    place = [F.col(column).alias(name) for name, column in FLAT_ORDER.items() if name != "timestamp"]
+    return entries.select(*place, *(F.col(S.QUARANTINE)[name].alias(name) for name in ("batch", "key", "value")))

@@ -44,6 +44,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
         F.col(C.KEY).alias("key"),
         version.alias("version"),
         message.alias("message_id"),
+        F.expr(C.position_content(actions.columns)).cast("binary").alias("content"),
         F.col(E.OBJECT).alias("object"),
         F.col(E.LINE).alias("line"),
         F.col(C.RAW_KEY).alias("raw_key"),

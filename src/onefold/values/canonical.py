@@ -8,7 +8,7 @@ The text of a struct is that of its fields, by name; of a list, each element's l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -34,6 +34,15 @@ def content_hash(fields: Mapping[str, Origin], deleted: Column) -> Column:
     if not mark:
         return began
     return F.concat(began, F.lit(mark), _rows_digest({name: one for name, one in fields.items() if one.added}, deleted))
+
+
+def with_parts(content: Column, parts: Sequence[Column]) -> Column:
+    """A content hash of some texts, too, each of which may be null; `same_content` compares it as any other."""
+    if not parts:
+        return content
+    texts = [F.coalesce(_measured(part), F.lit("~")) for part in parts]
+    began = _digest([F.lower(F.hex(_began(content))), *texts])
+    return F.concat(began, F.substring(content, _DIGEST + 1, 1 << 20))
 
 
 def same_content(one: Column, other: Column) -> Column:

@@ -166,7 +166,7 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     other = _unreadable_else(dataset)
     of_value = F.when(reader.is_usable(), of_fields).otherwise(reader.unusable())
     return (
-        F.when(F.col(E.FATE).isNotNull(), none)
+        F.when(F.col(E.FATE) != E.COVERED, none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected(Reason.UNDECODABLE, F.col(E.UNREADABLE)))
         # It may be a delete: that its key cannot be read, too, is no reason to count it elsewhere.
         .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), rejected(Reason.NULL_VALUE, "the value is null"))

@@ -635,7 +635,48 @@ def _without_digests(original: Any) -> Any:
     return lambda session, lake, dataset, upserted, checks: list(checks)
 
 
+def _compare_no_positions(original: Any) -> Any:
+    del original
+
+    def compare(*args: Any) -> dict[int, Any]:
+        del args
+        return {}
+
+    return compare
+
+
+def _take_no_part_out(original: Any) -> Any:
+    def known_positions(*args: Any) -> Any:
+        from dataclasses import replace
+
+        return replace(original(*args), apart={})
+
+    return known_positions
+
+
+def _leave_nothing(original: Any) -> Any:
+    del original
+
+    def leave_quarantine(*args: Any) -> None:
+        del args
+
+    return leave_quarantine
+
+
+KNOWN = "tests/spark/test_known_positions.py"
 FAULTS: dict[str, Fault] = {
+    "a topic that was created again is read as copies": Fault(
+        "L1", "position_contents._compare", "No position is compared with what was processed there.",
+        f"{KNOWN}::test_a_topic_that_was_created_again_is_red_though_its_offsets_are_covered", _compare_no_positions,
+    ),
+    "a covered record with another identity is folded": Fault(
+        "L1", "known_positions", "Covered records with other headers take part in the fold.",
+        f"{KNOWN}::test_L1_a_covered_record_with_other_headers_takes_no_part_in_the_fold", _take_no_part_out,
+    ),
+    "what is covered stays in quarantine": Fault(
+        "L6", "leave_quarantine", "No entry leaves the quarantine.",
+        f"{KNOWN}::test_what_decodes_at_a_quarantined_position_leaves_the_quarantine", _leave_nothing,
+    ),
     "rows follow the batches": Fault(
         "L1", "judge_by", "A record that beats the table's row does not replace it.",
         f"{LAWS}::test_L1_rows_are_a_function_of_the_set[append by business_key]", _drop_updates,

@@ -133,6 +133,13 @@ _ROWS = (
         measure=conservation.positions,
     ),
     Check(
+        "positions_compared",
+        "positions read again without a kept content",
+        severity=WARNING,
+        measure=conservation.not_compared,
+        behind=Behind.WARNING,
+    ),
+    Check(
         "comparable_versions",
         "no versions that cannot be compared",
         law="L4",
@@ -185,6 +192,14 @@ _ROWS = (
         "rejected records, of a batch of any size",
         measure=rates.mostly_rejected,
         behind=Behind.REJECTED,
+    ),
+    Check("stale_rows", "rows known to be stale", severity=WARNING, measure=rates.stale_rows, behind=Behind.WARNING),
+    Check(
+        "nothing_applied",
+        "records of a batch that applies none",
+        severity=WARNING,
+        measure=rates.nothing_applied,
+        behind=Behind.WARNING,
     ),
     Check("rejected_deletes", "rejected deletes", measure=rates.rejected_deletes, behind=Behind.REJECTED_DELETES),
     Check(

@@ -122,6 +122,11 @@ def positions(facts: BranchFacts) -> Measurement:
     return Measurement(_conflicts(facts, Reason.INCONSISTENT_POSITION), 0)
 
 
+def not_compared(facts: BranchFacts) -> Measurement | None:
+    """Offsets that were read again and of which the table keeps no content, so that another record would not show."""
+    return Measurement(facts.upserted.not_compared, 0) if facts.upserted.known else None
+
+
 def versions(facts: BranchFacts) -> Measurement:
     """Records that do not compare with another record of their key: by their versions, or by their offsets in a tie."""
     dataset, version = facts.dataset, facts.dataset.apply.version

@@ -75,6 +75,10 @@ class BranchFacts:
     """Deletes that found no row in their period."""
     first_missed: Sequence[str]
     """Some of them, by key and position."""
+    stale_rows: int
+    """Rows that readers see, and of whose key the batch rejects a record that is not known to be older."""
+    first_stale: Sequence[str]
+    """Some of them, by key."""
     rejected_deletes: Sequence[str]
     """Some rejected deletes, by key and position."""
     backwards: Sequence[str]

@@ -72,7 +72,7 @@ def duplicate_rate(facts: BranchFacts) -> Measurement | None:
     limit = facts.dataset.quality.max_duplicate_rate
     if limit is None:
         return None
-    duplicates = sum(facts.upserted.counts.get(Verdict.DUPLICATE, {}).values()) - facts.upserted.covered
+    duplicates = _count(facts, Verdict.DUPLICATE) - facts.upserted.known.get(Verdict.DUPLICATE, 0)
     return Measurement(_share(duplicates, facts), limit, severity=_severity(facts))
 
 
@@ -93,9 +93,32 @@ def mostly_rejected(facts: BranchFacts) -> Measurement | None:
     dataset, upserted = facts.dataset, facts.upserted
     if _severity(facts) == BLOCKING or _needs_every_record(dataset) or upserted.replays:
         return None
-    rejected, held = _rejected(facts), sum(upserted.counts.get(Verdict.HELD, {}).values())
+    rejected, held = _rejected(facts), _count(facts, Verdict.HELD)
     unusable = 1.0 if rejected and rejected + held >= _wanted(facts) else _share(rejected, facts)
     return Measurement(unusable, max(HALF, dataset.max_rejected_rate))
+
+
+def stale_rows(facts: BranchFacts) -> Measurement | None:
+    """Rows of which readers see an older state, for a record of their key was rejected."""
+    if facts.upserted.replays or not _rejected(facts):
+        return None
+    return Measurement(facts.stale_rows, 0, first=facts.first_stale)
+
+
+def nothing_applied(facts: BranchFacts) -> Measurement | None:
+    """The records of a batch that applies none, by verdict: a filter that lets nothing in, versions that are all old.
+
+    Not of a batch that is red for its rejected records, that a decision is about, or whose positions are all known.
+    """
+    upserted = facts.upserted
+    counted = {Verdict(verdict): _count(facts, Verdict(verdict)) for verdict in upserted.counts}
+    fresh = {verdict: count - upserted.known.get(verdict, 0) for verdict, count in counted.items()}
+    decided = facts.bare or upserted.replays or Verdict.SKIPPED in counted
+    red = mostly_rejected(facts)
+    if decided or Verdict.APPLIED in counted or not any(fresh.values()) or (red and not red.passed):
+        return None
+    named = [f"{count} {verdict}" for verdict, count in fresh.items() if count]
+    return Measurement(sum(fresh.values()), 0, first=named)
 
 
 def rejected_deletes(facts: BranchFacts) -> Measurement | None:
@@ -225,11 +248,17 @@ def _outcomes(facts: BranchFacts) -> list[tuple[Outcome, int]]:
 def _wanted(facts: BranchFacts) -> int:
     """The records that count in rates."""
     unwanted = sum(count for outcome, count in _outcomes(facts) if not outcome.wanted)
-    return facts.upserted.landed + facts.upserted.replayed - facts.upserted.covered - unwanted
+    known = sum(facts.upserted.known.values())
+    return facts.upserted.landed + facts.upserted.replayed - known - unwanted
 
 
 def _rejected(facts: BranchFacts) -> int:
-    return sum(count for outcome, count in _outcomes(facts) if outcome.quarantined)
+    rejected = sum(count for outcome, count in _outcomes(facts) if outcome.quarantined)
+    return rejected - facts.upserted.known.get(Verdict.REJECTED, 0)
+
+
+def _count(facts: BranchFacts, verdict: Verdict) -> int:
+    return sum(facts.upserted.counts.get(verdict, {}).values())
 
 
 def _share(count: int, facts: BranchFacts) -> float:

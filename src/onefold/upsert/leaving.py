@@ -1,4 +1,4 @@
-"""A replay and the quarantine: what it folds leaves, what it rejects again stays under its first entry.
+"""What leaves the quarantine: the entries of what a batch covers. What a replay rejects again keeps its first entry.
 
 An entry is a row of the batch that rejected the record first. It is found by its place: the position where that is
 exact, else the line of the landed object.
@@ -12,30 +12,58 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.records import envelope as E
+from onefold.records.covered import mark_positions
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.iceberg_tables import view_of
+from onefold.tables import actions as U
 from onefold.tables import staging as C
 from onefold.tables import state as S
 from onefold.tables.names import branch_table, state_table
 from onefold.upsert.documents import Upserted
+from onefold.upsert.known_positions import listed
+from onefold.upsert.quarantine import read_entries
 from onefold.vocabulary import RowState
 
 _AGAIN = "again"
 
 
 def leave_quarantine(session: SparkSession, dataset: Dataset, upserted: Upserted) -> None:
-    """Delete, on the attempt's branch, the entries of the records that a replay has used.
+    """Delete, on the attempt's branch, the entries of what the batch covers: by any batch where positions are exact.
 
-    A place with two records, of which one is rejected again, keeps both entries (L6).
+    Of a replay's record that is rejected again, and that nothing covers, the entry stays (L6).
     """
-    used = _places(session, dataset, upserted).where(~F.col(_AGAIN)).withColumn("batch", F.lit(upserted.replays))
-    same = " AND ".join(f"t.{column} = s.{name}" for name, column in _entry(dataset).items())
+    names = _entry(dataset)
+    if upserted.replays:
+        used = _places(session, dataset, upserted).where(~F.col(_AGAIN)).withColumn("batch", F.lit(upserted.replays))
+        same = [f"t.{column} = s.{name}" for name, column in names.items()]
+        same += [] if dataset.source.exact else [f"t.{S.QUARANTINE}.batch = s.batch"]
+    elif upserted.freed:
+        used = _freed(session, upserted)
+        same = [f"t.{column} = s.{name}" for name, column in names.items() if name != "offset"]
+        same.append(f"t.{names['offset']} >= s.start AND t.{names['offset']} < s.end")
+    else:
+        return
     with view_of(used, "onefold_used"):
         session.sql(
             f"MERGE INTO {branch_table(dataset, upserted.branch)} t USING onefold_used s ON t.{C.KEY} IS NULL "
-            f"AND t.{S.STATE} = '{RowState.QUARANTINED}' AND t.{S.QUARANTINE}.batch = s.batch AND {same} "
-            "WHEN MATCHED THEN DELETE"
+            f"AND t.{S.STATE} = '{RowState.QUARANTINED}' AND {' AND '.join(same)} WHEN MATCHED THEN DELETE"
         )
+
+
+def freed_entries(session: SparkSession, dataset: Dataset, upserted: Upserted) -> int:
+    """Entries that the branch has at offsets that the batch covers and no batch before it did."""
+    if not upserted.freed:
+        return 0
+    entries = read_entries(session, dataset, upserted.head)
+    placed = entries.withColumnsRenamed({name: f"_{name}" for name in entries.columns})
+    return mark_positions(placed, _AGAIN, listed(upserted.freed)).where(_AGAIN).count()
+
+
+def _freed(session: SparkSession, upserted: Upserted) -> DataFrame:
+    """A row a range: the partition, `start` and `end`."""
+    rows = [(*where.model_dump().values(), *range_) for where, range_ in listed(upserted.freed)]
+    shape = "cluster string, topic string, incarnation int, partition int, start bigint, end bigint"
+    return session.createDataFrame(rows, shape)
 
 
 def entries_left(session: SparkSession, dataset: Dataset, upserted: Upserted) -> tuple[int, int]:
@@ -61,7 +89,7 @@ def _places(session: SparkSession, dataset: Dataset, upserted: Upserted) -> Data
     at: list[Column] = [F.col(column).alias(name) for name, column in columns.items()]
     # The others are rows of the base.
     records = read_flat(session, upserted.actions).where(F.col(C.SURVIVOR).isNotNull())
-    return records.groupBy(*at).agg(F.max(F.expr(C.REFUSED)).alias(_AGAIN))
+    return records.groupBy(*at).agg(F.max(F.expr(U.REFUSED)).alias(_AGAIN))
 
 
 def _entries(session: SparkSession, dataset: Dataset, upserted: Upserted, snapshot: int) -> DataFrame:
