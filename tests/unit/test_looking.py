@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from onefold import lake_keys
 from onefold.cli import main
-from onefold.cli.console import print_json_rows
+from onefold.cli.console import print_json, print_json_rows
 from onefold.dataset import Dataset, find_dataset
 from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.iceberg.connection import open_catalog
@@ -347,5 +347,8 @@ def test_rows_one_by_one_are_printed_as_the_list_of_them_is(
         out: list[str] = []
         patch.setattr("onefold.cli.console.sys.stdout.write", out.append)
         print_json_rows(iter(rows), head)
-
-    assert "".join(out) == json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+        one_by_one = "".join(out)
+        out.clear()
+        print_json(whole)
+    assert one_by_one == "".join(out)
+    assert json.loads(one_by_one) == whole
