@@ -181,7 +181,8 @@ def explain_key(
 ) -> None:
     """Every record that touched a key (or the key of a position), in order: verdict, batch, and the row.
 
-    Records of a red batch are listed, too, marked as not published.
+    Also those that the filter, a skip or their own rejection took out, where their key can be read. Records of a red
+    batch are marked as not published.
     """
     from onefold.report.explain import explain, explain_position, explain_sum, red_batches
     from onefold.tables.key_digest import digest_of_key, period_of_key
@@ -201,8 +202,8 @@ def explain_key(
         else:
             rows = explain(lake, dataset, digest_of_key(dataset, parts), period_of_key(dataset, parts), red)
         none = (
-            "no record of a published or red batch touched this key (rejected ones have none: name their position, "
-            f"or onefold quarantine {name})"
+            "no record of a published or red batch touched this key (a rejected record whose key cannot be read is "
+            f"found by its position, or by onefold quarantine {name})"
         )
     unpublished = {row["batch"] for row in rows if not row["published"]}
     for batch in red:

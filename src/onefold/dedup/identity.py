@@ -27,7 +27,7 @@ from onefold.vocabulary import Level, Reason
 
 def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     """Add `_key`, `_version`, `_order`, `_hash`, the narrower levels and the key's columns to decoded records; as the
-    dataset asks, `_said`, `_compared`, `_is_hidden`, `_null_key`, `_filtered_key` and `_rejected_key`.
+    dataset asks, `_said`, `_compared`, `_is_hidden`, `_null_key`, `_filtered_key` and `_readable_key`.
 
     A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
     """
@@ -73,8 +73,9 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     if LEFT_OUT in decoded.columns:
         added[C.FILTERED_KEY] = F.when(left_out, digest)
     group = folding_of(dataset).group_key()
-    if group is not None or not dataset.apply.KEYED_BY_IDENTITY:
-        added[C.REJECTED_KEY] = F.when(~usable & ~unjudged, digest if group is None else group)
+    if keys or group is not None:
+        row_key = F.when(readable, digest) if group is None else _of_group(dataset, group)
+        added[C.READABLE_KEY] = F.when(~usable & _left_by_file_or_decision(), row_key)
     if dataset.within:
         added[C.WITHIN] = F.when(usable | left_out | ~unjudged, identity[-1])
         added[C.IDENTITY] = F.when(usable, F.to_json(F.array(*(key_text(part) for part in identity[:-1]))))
@@ -85,6 +86,17 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     if dataset.excepted:
         added[C.COMPARED] = content_of(dataset, excepted=dataset.excepted)
     return known.withColumns(added).drop(KEY_VARIANT, KEY_TEXT, LEFT_OUT, UNREAD)
+
+
+def _left_by_file_or_decision() -> Column:
+    """Whether it is the filter, a skip or its own content that takes a record out which is not usable, and not what the
+    log says of it, nor a forget mark."""
+    return F.col(E.FATE).isNull() | (F.col(E.FATE) == E.SKIPPED)
+
+
+def _of_group(dataset: Dataset, group: Column) -> Column:
+    """`_key` of the row that a record adds to; null where a part of its key cannot be read."""
+    return F.when(reduce(Column.__and__, (F.col(name).isNotNull() for name in dataset.row_key_names)), group)
 
 
 def content_of(dataset: Dataset, excepted: Collection[str] = ()) -> Column:

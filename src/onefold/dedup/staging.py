@@ -56,7 +56,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
     optional = [C.HIDDEN, C.COMPARED, C.SAID, C.WITHIN, C.IDENTITY, C.VERSION, C.TIED, C.PLACELESS]
-    optional += [C.NULL_KEY, C.FILTERED_KEY, C.REJECTED_KEY]
+    optional += [C.NULL_KEY, C.FILTERED_KEY, C.READABLE_KEY]
     own += [name for name in (*optional, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(
@@ -81,7 +81,7 @@ def needed(identified: DataFrame, dataset: Dataset) -> DataFrame:
         C.IDENTITY,
         C.NULL_KEY,
         C.FILTERED_KEY,
-        C.REJECTED_KEY,
+        C.READABLE_KEY,
         C.ORDER,
         C.HASH,
         C.COMPARED,

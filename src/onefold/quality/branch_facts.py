@@ -375,12 +375,13 @@ def stale_rows(session: SparkSession, dataset: Dataset, upserted: Upserted) -> t
     Of the table only keys and versions are read, in the files of these records' buckets and periods (L8).
     """
     actions = read_flat(session, upserted.actions)
-    if Verdict.REJECTED not in upserted.counts or C.REJECTED_KEY not in actions.columns:
+    by_identity = dataset.apply.KEYED_BY_IDENTITY and folding_of(dataset).group_key() is None
+    if Verdict.REJECTED not in upserted.counts or by_identity:  # what has the identity of a row would change nothing
         return 0, []
     bucket = F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
     version = [C.VERSION] if C.VERSION in actions.columns else []
-    refused = actions.where(F.col(C.REJECTED_KEY).isNotNull() & F.expr(U.REFUSED))
-    refused = refused.withColumn(C.KEY, F.col(C.REJECTED_KEY)).select(*C.row_key(dataset), *version)
+    refused = actions.where(F.col(C.READABLE_KEY).isNotNull() & F.expr(U.REFUSED))
+    refused = refused.withColumn(C.KEY, F.col(C.READABLE_KEY)).select(*C.row_key(dataset), *version)
     rows = read_state(session, dataset, upserted.head, periods_of(refused) if dataset.within else None)
     rows = rows.where(bucket.isin([row[0] for row in refused.select(bucket).distinct().collect()]))
     seen = rows.where(F.col(S.STATE).isin(RowState.LIVE, RowState.HIDDEN))

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from functools import reduce
 from typing import Any
 
-from pyiceberg.expressions import And, BooleanExpression
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, Or
 
 from onefold import instants, lake_keys
 from onefold.dataset import Dataset
@@ -35,7 +35,7 @@ from onefold.report.ledger import (
     verdict_rows,
 )
 from onefold.tables import state as S
-from onefold.tables.key_digest import values_of_sum
+from onefold.tables.key_digest import digest_of_sum, values_of_sum
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Upserted
 from onefold.vocabulary import RowState
@@ -95,20 +95,22 @@ def _entries_gone(lake: Lake, dataset: Dataset, attempt: Upserted) -> bool:
 def explain(
     lake: Lake, dataset: Dataset, digest: bytes, period: str | None = None, red: Sequence[RedBatch] = ()
 ) -> list[dict[str, Any]]:
-    """Every record that touched a key, in the total order, with its verdicts in the order of batches.
+    """Every record that touched a key, in the total order, with its verdicts in the order of batches; also those that
+    the filter, a skip or their own rejection took out, where their key can be read.
 
     `published` is whether the verdict's batch is; those of the batches in `red` are listed, too. The record that wins
     has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted, hidden). `period`: where
     the key's begins (`onefold.tables.key_digest.period_of_key`); nothing of other periods is opened.
     """
     periods = None if period is None else [period]
-    return _touching(lake, dataset, _attempts(lake, dataset, red), equal("key", digest), periods)
+    return _touching(lake, dataset, _attempts(lake, dataset, red), equal("key", digest), [digest], periods)
 
 
 def explain_sum(
     lake: Lake, dataset: Dataset, key: dict[str, Any], red: Sequence[RedBatch] = ()
 ) -> list[dict[str, Any]]:
-    """Mode increment: every record of the messages that a key's sum is made of, as `explain` lists them."""
+    """Mode increment: every record of the messages that a key's sum is made of, and those that were taken out, as
+    `explain` lists them."""
     table = find_state(lake, dataset)
     if table is None:
         return []
@@ -119,9 +121,8 @@ def explain_sum(
     for snapshot in (table.main.snapshot, *(one.attempt.head for one in red if one.kept)):
         entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=snapshot)
         digests |= set(entries.to_arrow()["_key"].to_pylist())
-    if not digests:
-        return []
-    return _touching(lake, dataset, _attempts(lake, dataset, red), one_of("key", sorted(digests)))
+    messages = one_of("key", sorted(digests)) if digests else AlwaysFalse()
+    return _touching(lake, dataset, _attempts(lake, dataset, red), messages, [digest_of_sum(dataset, key)])
 
 
 def explain_position(lake: Lake, dataset: Dataset, at: Position, red: Sequence[RedBatch] = ()) -> list[dict[str, Any]]:
@@ -133,7 +134,8 @@ def explain_position(lake: Lake, dataset: Dataset, at: Position, red: Sequence[R
     rows = [row | {"row": None} for row in there if not row["key"]]
     for key in sorted({row["key"] for row in there if row["key"]}):
         periods = _shared_periods(attempts, {row["batch"] for row in there if row["key"] == key})
-        rows += _touching(lake, dataset, attempts, equal("key", bytes.fromhex(key)), periods)
+        digest = bytes.fromhex(key)
+        rows += _touching(lake, dataset, attempts, equal("key", digest), [digest], periods)
     return rows
 
 
@@ -158,12 +160,18 @@ def _touching(
     dataset: Dataset,
     attempts: Sequence[Attempt],
     wanted: BooleanExpression,
+    keys: Sequence[bytes],
     periods: list[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """The records that the batches of some periods judged, with the rows that they became."""
-    if periods is not None:
-        attempts = [one for one in attempts if one.within is None or not set(periods).isdisjoint(one.within)]
-    rows = _judged(lake, dataset, attempts, wanted)
+    """The records that the batches of some periods judged, with the rows that they became; and of any batch those that
+    were taken out and would have had one of `keys`."""
+    taken_out = one_of("readable_key", [*keys])
+    if periods is None:
+        rows = _judged(lake, dataset, attempts, Or(wanted, taken_out))
+    else:
+        of_periods = [one for one in attempts if one.within is None or not set(periods).isdisjoint(one.within)]
+        rows = _judged(lake, dataset, of_periods, wanted) + _judged(lake, dataset, attempts, taken_out)
+        rows = _in_order(rows, attempts)
     standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]}, periods)
     for row in rows:
         place = (row["key"], *(row[name] for name in POSITION))
@@ -177,7 +185,6 @@ def _judged(
     """What some attempts said of records, in the total order, then in the order of the attempts."""
     if not attempts:
         return []
-    places = {one.attempt: number for number, one in enumerate(attempts)}
     names = (
         "timestamp",
         *POSITION,
@@ -194,9 +201,20 @@ def _judged(
         "key",
     )
     published = {one.attempt for one in attempts if isinstance(one, CommitRecord)}
-    rows = list(verdict_rows(lake, dataset, And(wanted, one_of("attempt", list(places))), (*names, "attempt")))
-    rows.sort(key=lambda row: (str(row["timestamp"] or ""), *position(row, POSITION), places[row["attempt"]]))
-    return [{**{name: row[name] for name in names}, "published": row["attempt"] in published} for row in rows]
+    of_attempts = one_of("attempt", [one.attempt for one in attempts])
+    rows = verdict_rows(lake, dataset, And(wanted, of_attempts), (*names, "readable_key", "attempt"))
+    found = [
+        {**{name: row[name] for name in names}, "published": row["attempt"] in published}
+        | {"key": row["key"] or row["readable_key"]}
+        for row in rows
+    ]
+    return _in_order(found, attempts)
+
+
+def _in_order(rows: list[dict[str, Any]], attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """Verdicts in the total order of their records, and of a record in the order of the attempts."""
+    places = {one.batch: number for number, one in enumerate(attempts)}
+    return sorted(rows, key=lambda row: (str(row["timestamp"] or ""), *position(row, POSITION), places[row["batch"]]))
 
 
 def _rows_of_keys(

@@ -42,6 +42,9 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
         _finding().alias("finding"),
         F.col(C.DETAIL).alias("detail"),
         F.col(C.KEY).alias("key"),
+        (F.col(C.READABLE_KEY) if C.READABLE_KEY in actions.columns else F.lit(None).cast("binary")).alias(
+            "readable_key"
+        ),
         version.alias("version"),
         message.alias("message_id"),
         F.expr(C.position_content(actions.columns)).cast("binary").alias("content"),
@@ -58,7 +61,8 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
         properties = ", ".join(f"'{name}'='{value}'" for name, value in (PROPERTIES | _SORTED).items())
         session.sql(
             f"CREATE TABLE IF NOT EXISTS {table} ({ddl}) USING iceberg "
-            f"PARTITIONED BY (attempt, bucket({dataset.target.buckets}, key)) "
+            f"PARTITIONED BY (attempt, bucket({dataset.target.buckets}, key), "
+            f"bucket({dataset.target.buckets}, readable_key)) "
             f"LOCATION '{place}' TBLPROPERTIES ({properties})"
         )
     # A question for one key reads one bucket, and of its files the part where the key lies.

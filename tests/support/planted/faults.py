@@ -606,6 +606,17 @@ def _find_no_newer(original: Any) -> Any:
     return lambda *args: (0, [])
 
 
+def _name_no_key_of_others(original: Any) -> Any:
+    del original
+
+    def _left_by_file_or_decision() -> Any:
+        from pyspark.sql import functions as F
+
+        return F.lit(False)
+
+    return _left_by_file_or_decision
+
+
 def _put_my_own_claim(original: Any) -> Any:
     def claim(self: Any, place: str, data: bytes) -> bytes:
         original(self, place, data)
@@ -827,6 +838,12 @@ FAULTS: dict[str, Fault] = {
     "a proof overlooks filtered versions": Fault(
         "filtered/filter", "omitted._filtered_newer", "A proof names no filtered record that is newer than a row.",
         "tests/spark/test_proof_omitted.py::test_what_was_not_looked_at_is_counted_and_named", _find_no_newer,
+    ),
+    "what is taken out has no key": Fault(
+        "L2", "_left_by_file_or_decision", "A filtered, skipped or rejected record belongs to no key.",
+        "tests/spark/test_explain_taken_out.py::"
+        "test_a_key_has_its_filtered_skipped_and_rejected_records_with_verdict_position_and_batch",
+        _name_no_key_of_others,
     ),
     "a filter leaves deletes out": Fault(
         "filtered/filter", "decode._filtered_by", "A delete without the field that the filter reads is filtered.",
