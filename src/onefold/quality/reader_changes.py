@@ -15,6 +15,7 @@ from onefold.quality.documents import ReaderChanges
 from onefold.spark.key_filter import narrowed
 from onefold.tables import staging as C
 from onefold.tables import state as S
+from onefold.tables.names import CATALOG
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import of_keys
 from onefold.upsert.state import read_state
@@ -29,8 +30,9 @@ def count_reader_changes(
 ) -> ReaderChanges:
     """Count the live rows that only the branch has, that only the base has, and whose content differs.
 
-    Of both, only key, state and hash are read, of the rows that the batch's actions touch (L8). A batch that only adds
-    rows of new keys does not read the base. `forgotten`: digests of the keys that this attempt forgets.
+    Of both, only key, state and hash are read, of the rows that the batch's actions touch, in the files of
+    their buckets (L8). A batch that only adds rows of new keys does not read the base. `forgotten`: digests of the keys
+    that this attempt forgets.
     """
     kinds = set(upserted.changes)
     if not kinds and not forgotten:
@@ -38,11 +40,11 @@ def count_reader_changes(
     touched = acting(session, upserted)
     if kinds <= _NEW and not forgotten:
         return ReaderChanges(inserted=touched.where(folding_of(dataset).state_of_row() == RowState.LIVE).count())
-    by = C.row_key(dataset)
+    by, bucket = C.row_key(dataset), F.expr(f"{CATALOG}.system.bucket({dataset.target.buckets}, {C.KEY})")
     keys = touched.select(*by)
 
     def live(snapshot: int, name: str) -> DataFrame:
-        rows = read_state(session, dataset, snapshot, upserted.within)
+        rows = read_state(session, dataset, snapshot, upserted.within).where(bucket.isin(upserted.buckets))
         rows = rows.where(F.col(S.STATE) == RowState.LIVE).select(*by, F.col(C.HASH).alias(name))
         of_actions = narrowed(rows, keys, dataset, large=upserted.narrow).join(keys, by, "left_semi")
         if not forgotten:
