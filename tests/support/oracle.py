@@ -157,7 +157,7 @@ def verdicts(batch: Sequence[Decoded], rules: Rules) -> list[Verdict]:
     return [
         Verdict("duplicate", "late_copy", first_delivery(record, among, rules).order)
         if record in late
-        else _verdict(number, record, standing, rules)
+        else _verdict(number, record, standing, among, rules)
         for number, record in enumerate(batch)
     ]
 
@@ -221,13 +221,16 @@ def _beaten(record: Decoded, among: set[Decoded]) -> bool:
     return any(one.position == record.position and one.whole < record.whole for one in among)
 
 
-def _verdict(number: int, record: Decoded, standing: list[tuple[int, Decoded]], rules: Rules) -> Verdict:
+def _verdict(
+    number: int, record: Decoded, standing: list[tuple[int, Decoded]], at_positions: list[Decoded], rules: Rules
+) -> Verdict:
+    """`standing` leaves late copies out, `at_positions` does not: one may have taken another's position."""
     if record.rejected:
         return Verdict("rejected", record.rejected)
     if record.filtered:
         return Verdict("filtered", "filter")
     if (number, record) not in standing:
-        there = [one for _, one in standing if one.position == record.position]
+        there = [one for one in at_positions if one.position == record.position]
         return Verdict("conflict", "inconsistent_position", min(one.order for one in there))
     among = [one for _, one in standing]
     before = [

@@ -22,10 +22,12 @@ BEHIND = "_behind"
 _VERSION = C.VERSION.removeprefix("_")
 
 
-def with_ahead(records: DataFrame, dataset: Dataset, within: tuple[str, ...], *, asked: bool) -> DataFrame:
+def with_ahead(
+    records: DataFrame, dataset: Dataset, within: tuple[str, ...], counts: Column, *, asked: bool
+) -> DataFrame:
     """Add `_ahead` and `_behind` to records of a batch, by one sort of narrow rows and no exchange; null and false
-    where it is not `asked`."""
-    top = F.max(with_witness(records, C.VERSION, C.ORDER))
+    where it is not `asked`, and for records that do not count."""
+    top = F.max(F.when(counts, with_witness(records, C.VERSION, C.ORDER)))
     if not asked or not dataset.source.exact or dataset.before_offset == 0:  # an offset never goes backwards
         nothing = with_witness(records, C.ORDER)
         return records.withColumns({AHEAD: F.when(F.lit(False), nothing), BEHIND: F.lit(False)})
@@ -33,7 +35,7 @@ def with_ahead(records: DataFrame, dataset: Dataset, within: tuple[str, ...], *,
     in_log_order = Window.partitionBy(C.KEY, *within, *place).orderBy(*_place_in_partition(F.col(C.ORDER)))
     with_top = records.withColumn(AHEAD, top.over(in_log_order))
     found, order = F.col(AHEAD), F.col(AHEAD)["order"]
-    is_ahead = (found[_VERSION] > F.col(C.VERSION)) & lies_behind(order, dataset)
+    is_ahead = counts & (found[_VERSION] > F.col(C.VERSION)) & lies_behind(order, dataset)
     ahead = F.when(is_ahead, F.struct(order.alias("order"), found["witness"].alias("witness")))
     return with_top.withColumn(AHEAD, ahead).withColumn(BEHIND, F.col(AHEAD).isNotNull())
 

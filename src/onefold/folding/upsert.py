@@ -152,14 +152,14 @@ class Fold(Folding):
         dataset, tie = self.dataset, self.version.tie
         deliveries = (C.KEY, *within, *([C.VERSION] if self.EVERY_VERSION else []))
         records = with_late_copies(set_apart(records, dataset, within), dataset, tie, deliveries)
+        late = F.col(LATE) if dataset.versions_by_delivery else F.lit(False)
         # Where every version is a link, a lower one that comes later is none that another supersedes.
-        records = with_ahead(records, dataset, within, asked=not self.EVERY_VERSION)
+        records = with_ahead(records, dataset, within, ~late, asked=not self.EVERY_VERSION)
         # What went backwards comes last of its version, so that it is no other content of it; none of it is a row. Late
         # copies come last of all.
-        behind, late = F.col(BEHIND), F.lit(False)
+        behind = F.col(BEHIND)
         preference = [F.col(C.VERSION).desc(), behind.asc(), *in_order(tie)]
         if dataset.versions_by_delivery:
-            late = F.col(LATE)
             preference = [late.asc(), *preference]
         levelled = with_levels(records, dataset, within, preference, of_version=True, retries=not self.EVERY_VERSION)
         group = Window.partitionBy(C.KEY, *within).orderBy(*preference)
