@@ -107,9 +107,9 @@ def test_rejected_nothing_is_decided(decide: Callable[..., Any], project: Projec
     assert shown["subject"] == f"Release batch {red} of things?"
     assert (shown["options"], shown["defaults"]) == (["Approve", "Reject"], ["Reject"])
     assert "- `duplicate rate` (`duplicate_rate`): found `0.5`, wanted `at most 0.4` (waived)" in shown["body"]
-    assert "**Reason given**, by `dag_test`\n\n> `a known retry`\n> `**Red checks**: \\u0060none\\u0060`" in shown["body"], (
-        "a reason cannot pass for a check"
-    )
+    assert (
+        "**Reason given**, by `dag_test`\n\n> `a known retry`\n> `**Red checks**: \\u0060none\\u0060`" in shown["body"]
+    ), "a reason cannot pass for a check"
     assert shown["body"].endswith(f"{page_of(red)})")
     [tab], [links] = found["tabs"], found["links"]
     assert "<title>things" in tab, "the run's tab has the report of the batch that it is about"

@@ -212,7 +212,7 @@ def test_L7_of_two_contents_at_one_position_the_smaller_stands_in_any_row_order(
     rows = identified(plain, staged, made).withColumn(E.CLUSTER, F.concat(E.CLUSTER, F.lit("/"), CASE))
     expected = {
         case: (
-            {key_of(case, one): (one.order, one.whole) for one in oracle.rows(batch, rules).values()},
+            {key_of(case, one): (one.order, one.whole) for one in oracle.survivors(batch, rules).values()},
             Counter(
                 (one.order, one.whole, *verdict)
                 for one, verdict in zip(batch, oracle.verdicts(batch, rules), strict=True)

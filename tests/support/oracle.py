@@ -114,6 +114,20 @@ def rows(records: Iterable[Decoded], rules: Rules) -> dict[Any, Decoded]:
     return reduce(fold, (record for record in found if not _beaten(record, found)), {})
 
 
+def survivors(batch: Sequence[Decoded], rules: Rules) -> dict[Any, Decoded]:
+    """The records of a batch that are rows by themselves, by key: late copies leave the fold."""
+    usable = {record for record in batch if record.usable}
+    late = late_copies([record for record in usable if not _beaten(record, usable)], rules)
+    return rows(
+        [record for record in batch if not any(record == copy or _is_beaten_by(record, copy) for copy in late)], rules
+    )
+
+
+def _is_beaten_by(record: Decoded, other: Decoded) -> bool:
+    """Whether another content stands at the record's position."""
+    return other.position == record.position and other.whole < record.whole
+
+
 def chain(
     records: Iterable[Decoded], rules: Rules, first: int = 1, accepted: Iterable[tuple[Any, int]] = ()
 ) -> tuple[dict[Any, Decoded], dict[Any, Decoded]]:
@@ -218,7 +232,7 @@ def counts(batch: Sequence[Decoded], rules: Rules) -> Counter[tuple[str | None, 
 
 def _beaten(record: Decoded, among: set[Decoded]) -> bool:
     """Another content stands at the record's position."""
-    return any(one.position == record.position and one.whole < record.whole for one in among)
+    return any(_is_beaten_by(record, one) for one in among)
 
 
 def _verdict(
