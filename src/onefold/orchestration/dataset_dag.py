@@ -17,7 +17,6 @@ from onefold.errors import InvalidDatasetError
 from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
-from onefold.operations.run import plan_one
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
@@ -97,8 +96,10 @@ def plan(name: str) -> str:
     """Decide what the run reads, once, however often it is cleared. Nothing new, or a dry run: the run's other tasks
     are skipped.
     """
+    # These open tables; a DAG is parsed without.
     from onefold.operations.freshness import check_fresh
-    from onefold.operations.stuck_batches import waiting_batches  # it opens tables; a DAG is parsed without
+    from onefold.operations.run import plan_one
+    from onefold.operations.stuck_batches import waiting_batches
 
     context = get_current_context()
     params = context["params"]
