@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.files import EXPORTS_BELOW
 from tests.support.jvm import short_lived
 
 PROJECT = Path(__file__).parents[2]
@@ -44,7 +45,7 @@ def airflow_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             "AIRFLOW__API_AUTH__JWT_SECRET": "0" * 128,
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "ONEFOLD_HOME": str(PROJECT),
-            "ONEFOLD_EXPORTS_BELOW": json.dumps([".", "s3://", str(PROJECT)]),
+            "ONEFOLD_EXPORTS_BELOW": json.dumps(EXPORTS_BELOW),
             "ONEFOLD_LAKE": str(home / "lake"),
             "ONEFOLD_JARS": os.environ.get("ONEFOLD_JARS", str(PROJECT / ".jars")),
             "PYTHONPATH": os.pathsep.join(str(PROJECT / folder) for folder in ("src", ".")),

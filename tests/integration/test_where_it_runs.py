@@ -28,6 +28,7 @@ from onefold.report.ledger import rows_of
 from onefold.settings import Settings
 from tests.support.arrivals import arrive
 from tests.support.cluster import Cluster, python_without_onefold
+from tests.support.files import EXPORTS_BELOW
 from tests.support.jvm import short_lived
 from tests.support.launchers import OnSharedSession
 from tests.support.project import SETTINGS
@@ -100,7 +101,7 @@ WORDS, BY_DAY = words_of((*WAY, AGAIN, RED)), words_of(SHORT)
 def run(home: Path, lake: str, words: list[str] = WORDS, **more: str) -> Ran:
     """Send the exports through a lake in a process of its own; `more` are settings."""
     settings = {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": lake, "ONEFOLD_JARS": str(PROJECT / ".jars")}
-    settings["ONEFOLD_EXPORTS_BELOW"] = json.dumps([".", "s3://", str(PROJECT)])
+    settings["ONEFOLD_EXPORTS_BELOW"] = json.dumps(EXPORTS_BELOW)
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.arrivals", *words],
         cwd=PROJECT,

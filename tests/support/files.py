@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.tables.names import STAGING, state_name, verdict_name
+
+EXPORTS_BELOW = [".", "s3://", str(Path(__file__).parents[2]), tempfile.gettempdir()]
+"""Where tests keep exports: their project, buckets, the sample, and temporary folders of their own."""
 
 
 def verdict_files(lake: Lake, dataset: Dataset) -> Path:

@@ -12,6 +12,7 @@ from onefold.lake import Lake
 from onefold.operations.in_process import InSession
 from onefold.processes import in_environment
 from onefold.settings import Settings
+from tests.support.files import EXPORTS_BELOW
 from tests.support.jvm import INTERPRETED, short_lived
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ PLANNED_ONCE = INTERPRETED | {"spark.sql.adaptive.enabled": "false"}
 
 def lake_in(folder: Path, conf: dict[str, str] = SMALL) -> Lake:
     """An empty lake in a folder; relative paths of datasets start there too."""
-    below = [".", "s3://", str(PROJECT)]
     own = Settings(
-        home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf, exports_below=below
+        home=folder, lake="lake", catalog=None, spark_master="local[2]", spark_conf=conf, exports_below=EXPORTS_BELOW
     )
     return Lake(own)
 

@@ -23,6 +23,7 @@ from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
 from onefold.operations.run import BatchRun, land_decided, run_batch, unfinished
 from onefold.settings import Settings
+from tests.support.files import EXPORTS_BELOW
 from tests.support.jvm import INTERPRETED, short_lived
 from tests.support.launchers import OnSharedSession
 
@@ -149,7 +150,7 @@ class Project:
     def environment(self) -> dict[str, str]:
         """The environment of an `onefold` that has this project's settings and no others."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ONEFOLD_")}
-        below = json.dumps([".", "s3://", str(PROJECT)])
+        below = json.dumps(EXPORTS_BELOW)
         own = {"ONEFOLD_HOME": str(self.home), "ONEFOLD_JARS": str(PROJECT / ".jars"), "ONEFOLD_EXPORTS_BELOW": below}
         return kept | own | {"COLUMNS": "200"}
 
