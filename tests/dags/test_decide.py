@@ -18,7 +18,7 @@ from onefold.report.decisions import decisions_of
 from onefold.report.ledger import rows_of
 from onefold.tables.names import STAGING
 from tests.dags.conftest import SPARK_HERE
-from tests.support.project import THINGS, Project, line, thing
+from tests.support.project import THINGS, Done, Project, line, thing
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1800), pytest.mark.usefixtures("airflow_database")]
 STRICT = THINGS.replace("max_duplicate_rate: 1.0", "max_duplicate_rate: 0.4")
@@ -45,7 +45,12 @@ def run_red(project: Project, name: str, lines: list[bytes]) -> str:
     project.put(f"things/{name}.jsonl", lines)
     done = project.onefold("run", "things", "--json")
     assert done.code == 3, done.err
-    return str(done.json[-1]["batch"])
+    return str(of_this_run(done)["batch"])
+
+
+def of_this_run(done: Done) -> dict[str, Any]:
+    """The last batch that a run judged; batches of earlier runs that wait come after it."""
+    return [row for row in done.json if row["since"] is None][-1]
 
 
 @pytest.fixture
@@ -251,7 +256,7 @@ def test_a_batch_that_was_rolled_back_is_taken_up_by_a_decision(decide: Callable
     batches = []
     for number in (6, 7):
         project.put(f"things/{number}.jsonl", [thing(number, f"d{number}", number)])
-        published = project.onefold("run", "things", "--json").json[-1]
+        published = of_this_run(project.onefold("run", "things", "--json"))
         assert published["state"] == "published"
         batches.append(published["batch"])
     assert project.onefold("rollback", "things", "--to", batches[0], "--reason", "wrong").code == 0
@@ -272,7 +277,7 @@ def test_a_wrong_batch_is_taken_out_under_the_name_of_whoever_approved(
     project.put("things/8.jsonl", [thing(80, "y", 0)])
     done = project.onefold("run", "things", "--json")
     assert done.code == 0, done.err
-    wrong = str(done.json[-1]["batch"])
+    wrong = str(of_this_run(done)["batch"])
     before = rows(project)
     found = decide("Approve", wrong, "without")
     assert (found["state"], found["tasks"]["rebuild"]) == ("success", "success"), found["log"][-5000:]

@@ -230,7 +230,7 @@ def test_a_limit_of_newer_records_lets_them_pass(fold: Fold, shops: MakeDataset,
     assert counts(fold(made, A1, A2)) == {"applied": {"insert": 1}, "filtered": {"filter": 1}}
     assert counts(fold(made, A2, (2, "b", 1, {"region": "eu"}))) == {
         "applied": {"insert": 1},
-        "filtered": {"filter": 1},
+        "duplicate": {"position": 1},
     }, "what is covered is not counted again"
 
 
