@@ -309,6 +309,10 @@ def _duplicate_rate(duplicates: int, total: int) -> Entry:
     return Entry(("quality", "max_duplicate_rate"), str(limit), why)
 
 
+_FEW_ABORTED = 10
+"""Missing offsets in a row that are still taken for the records of an aborted transaction."""
+
+
 def _holes(sample: Sample, choices: Choices, layout: str) -> tuple[str, str]:
     there = len(sample.records)
     if not sample.missing:
@@ -321,7 +325,10 @@ def _holes(sample: Sample, choices: Choices, layout: str) -> tuple[str, str]:
     if not markers_explain:
         return "none", f"{missing}: data loss, and a run with them is red. Compacted, they suit mode upsert only"
     why = f"{missing}: taken for markers and aborted records; with none they are data loss"
-    if (longest := sample.longest_hole) > MARKERS:
+    longest = sample.longest_hole
+    if MARKERS < longest <= _FEW_ABORTED:
+        return f"{{kind: transactional, longest: {longest}}}", f"{why}; {longest} in a row"
+    if longest > MARKERS:
         why += (
             f". {longest} in a row are more than markers, and a run with them is red: if they are aborted records, "
             f"write {{kind: transactional, longest: {longest}}}"
