@@ -98,7 +98,7 @@ class Project:
             (home / folder).mkdir(parents=True, exist_ok=True)
         (home / "onefold.toml").write_text(SETTINGS)
         self.write_dataset("things", THINGS)
-        self.lake = Lake(Settings(home=home))
+        self.lake = Lake(Settings(home=home, exports_below=EXPORTS_BELOW))
         self._launchers: dict[str, OnSharedSession] = {}
 
     def write_dataset(self, name: str, text: str) -> None:
