@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import GateRedError
-from onefold.iceberg.state_table import StateTable
+from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
 from onefold.operations.run import BatchRun
 from onefold.proof.prove import prove
@@ -147,3 +147,22 @@ def test_a_copy_in_another_partition_leaves_the_fields_that_do_not_count_as_they
 def placeless(session: SparkSession, lake: Lake, made: Dataset) -> list[bool]:
     rows = read_state(session, made, StateTable(lake, made).main.snapshot)
     return [row["_placeless"] for row in rows.collect()]
+
+
+@pytest.mark.parametrize("guard", ["newer", "contiguous"])
+@pytest.mark.parametrize("tie", ["last", "first", "conflict"])
+def test_L6_a_record_that_cannot_be_read_stays_rejected_whatever_decides_ties(
+    fold: Fold, dataset: MakeDataset, lake: Lake, tie: str, guard: str
+) -> None:
+    """It has no place in any order, and a missing place decides nothing."""
+    made = accounts(dataset, tie, guard, quality={"max_rejected_rate": 1.0})
+    broken = Sent(0, 1, 2_000, "a", 2, "m1", "{not JSON")
+    assert told(fold(made, sent(0, 0, 1_000, "first"), broken, sent(0, 2, 3_000, "third", 2))) == {
+        "applied": {"insert": 1, "folded": 1} if guard == "contiguous" else {"insert": 1},
+        "rejected": {"undecodable": 1},
+        **({} if guard == "contiguous" else {"superseded": {"in_batch": 1}}),
+    }
+    table = find_state(lake, made)
+    assert table
+    assert [row["_order"]["offset"] for row in table.quarantined("_order")] == [1]
+    assert owners(lake, made) == ["third"]

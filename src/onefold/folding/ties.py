@@ -25,8 +25,10 @@ _BY_OFFSET = ("cluster", "topic", "incarnation", "partition", "offset", "timesta
 
 
 def deciding_order(order: Column, tie: str) -> Column:
-    """What decides a tie, of a record's total order."""
-    return F.struct(*(order[name] for name in _BY_OFFSET)) if tie in (FIRST, LAST) else order
+    """What decides a tie, of a record's total order; null where there is no record."""
+    if tie not in (FIRST, LAST):
+        return order
+    return F.when(order.isNotNull(), F.struct(*(order[name] for name in _BY_OFFSET)))
 
 
 def in_order(tie: str) -> list[Column]:

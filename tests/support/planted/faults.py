@@ -53,6 +53,16 @@ def _search_what_is_torn(_: Any) -> Any:
     return lambda scan, header: False
 
 
+def _order_without_a_record(_: Any) -> Any:
+    def deciding_order(order: Any, tie: str) -> Any:
+        from pyspark.sql import functions as F
+
+        names = ("cluster", "topic", "incarnation", "partition", "offset", "timestamp")
+        return F.struct(*(order[name] for name in names)) if tie in ("first", "last") else order
+
+    return deciding_order
+
+
 def _keep_no_look(_: Any) -> Any:
     return lambda lake, source, before, look: look
 
@@ -699,6 +709,12 @@ FAULTS: dict[str, Fault] = {
     "damage is a rejected record alone": Fault(
         "L2", "log_segments._damaged_places", "A landing names no damaged place of its segments.",
         "tests/unit/test_segment_landing.py::test_a_replica_that_is_whole_takes_the_damage_back", _name_no_damage,
+    ),
+    "a record that is not there decides a tie": Fault(
+        "L6", "deciding_order", "Where there is no record, its place is one of nulls, and equals another such place.",
+        "tests/spark/test_ties.py::"
+        "test_L6_a_record_that_cannot_be_read_stays_rejected_whatever_decides_ties[last-contiguous]",
+        _order_without_a_record,
     ),
     "what was seen is forgotten": Fault(
         "L6", "keep_look", "What a run has seen of a live source is not kept.",
