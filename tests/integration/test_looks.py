@@ -219,7 +219,7 @@ def producer_of_open_transaction(t: Topics, hours: list[float]) -> Producer:
 
 
 def until_stable(t: Topics, end: int) -> None:
-    """Wait until a transaction that was committed is seen to be: its producer is told before."""
+    """Wait until a transaction that was committed is seen to be: its producer has the answer before."""
     deadline = time.monotonic() + 30
     while set(LiveLogs(t.lake, t.dataset()).stable_ends.values()) != {end}:
         assert time.monotonic() < deadline

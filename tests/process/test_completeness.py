@@ -15,12 +15,12 @@ def test_run_and_doctor_name_objects_that_are_left_out(project: Project) -> None
     project.put("things/orders.csv", [b"id,n\n"])
     project.put("things/README.md", [b"about\n"])
     names = "README.md, orders.csv"
-    told = f"2 objects are not named as layout kcat has them and left out: {names}"
+    left_out = f"2 objects are not named as layout kcat has them and left out: {names}"
     would = project.onefold("run", "things", "--dry-run", "--json")
-    assert (would.code, would.json[0]["notes"]) == (0, [told]), would
+    assert (would.code, would.json[0]["notes"]) == (0, [left_out]), would
     done = project.onefold("doctor", "things", "--json")
     [finding] = [one for one in done.json["findings"] if one["rule"] == "objects_left_out"]
-    assert (finding["found"], finding["severity"]) == (told, "warning")
+    assert (finding["found"], finding["severity"]) == (left_out, "warning")
 
 
 def test_run_and_doctor_say_what_the_gate_warns_of(project: Project) -> None:

@@ -117,8 +117,8 @@ def test_a_sequence_that_begins_again_is_found_and_a_retry_is_not(spark: SparkSe
     assert {name: expected(sequences) for name, (sequences, _) in CASES.items()} == {
         name: found for name, (_, found) in CASES.items()
     }
-    told = restarts_of(staged(spark, logs))
-    assert {one.producer: (one.offset, one.sequence, one.highest) for one in told} == wanted
+    found = restarts_of(staged(spark, logs))
+    assert {one.producer: (one.offset, one.sequence, one.highest) for one in found} == wanted
     assert restarts_of(staged(spark, logs, epoch=0)) == [], "the log's own producers have epochs"
 
 
@@ -146,10 +146,10 @@ def test_it_is_found_from_batch_to_batch_and_once(fold: Fold, lake: Lake, datase
         ((9,), ["producer p: 9 at t-0@27, after 31"]),
     ]
     offset = 0
-    for sequences, told in batches:
+    for sequences, found in batches:
         done = fold(made, *(sent(offset + n, sequence, f"{offset + n}") for n, sequence in enumerate(sequences)))
         offset += len(sequences)
-        assert restarts(lake, made, done) == told
+        assert restarts(lake, made, done) == found
 
 
 def test_with_an_epoch_next_to_the_sequence_each_start_counts_for_itself(

@@ -310,10 +310,10 @@ def test_a_batch_finds_what_pairs_of_records_say(
         expected |= {(json.dumps({name: f"{number}/{of}"}), *days) for of, *days in oracle(batch, by)}
     draw.shuffle(rows)
     staged = identify(decode(envelope(spark, rows), made), made)
-    told = [one.shown(made) for one in reused_identities(staged, made) if one.level == "period_moved"]
+    moved = [one.shown(made) for one in reused_identities(staged, made) if one.level == "period_moved"]
     assert expected
-    assert {(one.identity, *one.periods) for one in told} == expected
-    assert len(told) == len(expected), "each once"
+    assert {(one.identity, *one.periods) for one in moved} == expected
+    assert len(moved) == len(expected), "each once"
 
 
 def test_L1_what_maintain_finds_follows_from_the_records_and_not_from_their_batches(

@@ -82,9 +82,9 @@ def batches(
     found = []
     third = [Sent(0, 40 + n, 300 + n, f"k{n}", 4, f"m{40 + n}", {"owner": "r"}) for n in range(20)]
     third.append(Sent(0, 60, 320, "k0", 5, "m60", "no json"))
-    for name, told, records in (("first", asking, first), ("second", asking, second), ("third", made, third)):
+    for name, asked, records in (("first", asking, first), ("second", asking, second), ("third", made, third)):
         before = last_statement(session)
-        assert run(session, lake, told, export(folder / name, records)).red is None
+        assert run(session, lake, asked, export(folder / name, records)).red is None
         mine = list(statements(session, before))
         writes = [one for one in mine if one.writes and "+- LocalTableScan (1)" not in one.tree]  # the first snapshot
         # The verdicts are written beside the merge.

@@ -1,4 +1,4 @@
-"""What a proof did not look at is named: it says nothing of gaps, of records left out, and of batches nobody reads."""
+"""What a proof did not look at is named: gaps, records that are left out, and batches that are not published."""
 
 from __future__ import annotations
 

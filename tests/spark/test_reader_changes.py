@@ -33,7 +33,7 @@ HIDDEN: list[tuple[list[Sent], Rows]] = [
     ([of(0, "a", 1, "o"), of(1, "b", 1, "o"), of(2, "c", 1, "o", 0), of(3, "d", 1, None)], (2, 0, 0)),
     # a changes, b becomes hidden, c becomes visible, d stays deleted.
     ([of(4, "a", 2, "p"), of(5, "b", 2, "o", 0), of(6, "c", 2, "o"), of(7, "d", 2, None)], (1, 1, 1)),
-    # The hidden one is deleted, a comes again with the same content, c is deleted and created again in one batch.
+    # The hidden one is deleted, a is sent again with the same content, c is deleted and created again in one batch.
     ([of(8, "b", 3, None), of(9, "a", 3, "p"), of(10, "c", 3, None), of(11, "c", 4, "q")], (0, 1, 0)),
     # An older version, and a hidden row that stays so.
     ([of(12, "a", 1, "z"), of(13, "e", 1, "o", 0), of(14, "a", 4, None)], (0, 0, 1)),

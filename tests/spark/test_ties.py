@@ -45,7 +45,7 @@ def tied(dataset: MakeDataset, tie: str, guard: str = "newer", **more: Any) -> D
     return accounts(dataset, tie, guard, quality={"max_conflicts": 1000, "max_duplicate_rate": 1.0}, **more)
 
 
-def told(done: BatchRun) -> dict[str, dict[str, int]]:
+def counts(done: BatchRun) -> dict[str, dict[str, int]]:
     assert done.published, done.red
     return done.published.counts
 
@@ -69,7 +69,7 @@ def test_the_larger_or_smaller_offset_is_the_row_whatever_the_clocks_say(
     made = tied(dataset, tie)
     log = [sent(0, 0, 9_000, "first"), sent(0, 1, 1_000, "second")]
     for numbers in split:
-        told(fold(made, *(log[number] for number in numbers)))
+        counts(fold(made, *(log[number] for number in numbers)))
     assert owners(lake, made) == [owner]
     assert prove(session, lake, made).holds
 
@@ -107,8 +107,8 @@ def test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_vers
     """Another content of its version is red then, also one that is later than the row in the row's own partition."""
     made = tied(dataset, "last", guard)
     first, second = partitions
-    assert told(fold(made, sent(first, 5, 1_000, "same"))) == {"applied": {"insert": 1}}
-    assert told(fold(made, sent(second, 5, 2_000, "same"))) == {"duplicate": {"key_version": 1}}
+    assert counts(fold(made, sent(first, 5, 1_000, "same"))) == {"applied": {"insert": 1}}
+    assert counts(fold(made, sent(second, 5, 2_000, "same"))) == {"duplicate": {"key_version": 1}}
     assert placeless(session, lake, made) == [True]
     assert prove(session, lake, made).holds
     for partition in partitions:
@@ -117,7 +117,7 @@ def test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_vers
     tampered(session, lake, made, "UPDATE {t} SET _placeless = false")
     assert prove(session, lake, made).differences == {"other_record": 1}
     tampered(session, lake, made, "UPDATE {t} SET _placeless = true")
-    assert told(fold(made, sent(first, 12, 3_000, "next", 2))) == {"applied": {"update": 1}}
+    assert counts(fold(made, sent(first, 12, 3_000, "next", 2))) == {"applied": {"update": 1}}
     assert (owners(lake, made), placeless(session, lake, made)) == (["next"], [False])
     assert prove(session, lake, made).holds
 
@@ -135,10 +135,10 @@ def test_a_copy_in_another_partition_leaves_the_fields_that_do_not_count_as_they
     def stamped(partition: int, sent_at: int) -> Sent:
         return Sent(partition, 0, sent_at, "a", 1, f"m{partition}", {"owner": "same", "sent_at": sent_at})
 
-    told(fold(made, stamped(1, 10)))
-    assert told(fold(made, stamped(0, 20))) == {"duplicate": {"key_version": 1}}
+    counts(fold(made, stamped(1, 10)))
+    assert counts(fold(made, stamped(0, 20))) == {"duplicate": {"key_version": 1}}
     assert [row["sent_at"] for row in rows_of(lake, made)] == [10]
-    assert told(fold(made, stamped(2, 5))) == {"duplicate": {"key_version": 1}}
+    assert counts(fold(made, stamped(2, 5))) == {"duplicate": {"key_version": 1}}
     assert [row["sent_at"] for row in rows_of(lake, made)] == [5]
     assert placeless(session, lake, made) == [True]
     assert prove(session, lake, made).holds
@@ -157,7 +157,7 @@ def test_L6_a_record_that_cannot_be_read_stays_rejected_whatever_decides_ties(
     """It has no place in any order, and a missing place decides nothing."""
     made = accounts(dataset, tie, guard, quality={"max_rejected_rate": 1.0})
     broken = Sent(0, 1, 2_000, "a", 2, "m1", "{not JSON")
-    assert told(fold(made, sent(0, 0, 1_000, "first"), broken, sent(0, 2, 3_000, "third", 2))) == {
+    assert counts(fold(made, sent(0, 0, 1_000, "first"), broken, sent(0, 2, 3_000, "third", 2))) == {
         "applied": {"insert": 1, "folded": 1} if guard == "contiguous" else {"insert": 1},
         "rejected": {"undecodable": 1},
         **({} if guard == "contiguous" else {"superseded": {"in_batch": 1}}),

@@ -124,7 +124,7 @@ def survivors(batch: Sequence[Decoded], rules: Rules) -> dict[Any, Decoded]:
 
 
 def _is_beaten_by(record: Decoded, other: Decoded) -> bool:
-    """Whether another content stands at the record's position."""
+    """Whether another content has the record's position."""
     return other.position == record.position and other.whole < record.whole
 
 

@@ -251,9 +251,9 @@ def test_companions_without_their_values_are_named_and_wait(lake: Lake, exports:
     plan = plan_batch(lake, made)
     assert isinstance(plan, ObjectsPlan)
     assert names(plan) == ["t+0+0.json"]
-    [told] = plan.notes
+    [left_out] = plan.notes
     left = "t+0+5.keys.json, t+0+9.headers.avro, t/tombstone/t+0+7.headers.json"
-    assert told.startswith(f"keys or headers whose values are not there are left out: {left}. ")
+    assert left_out.startswith(f"keys or headers whose values are not there are left out: {left}. ")
     land_batch(lake, made, plan.batch)
     put(exports, "t+0+5.json")
     assert names(plan_batch(lake, made)) == ["t+0+5.json", "t+0+5.keys.json"]
@@ -280,7 +280,7 @@ def test_objects_that_cannot_be_read_under_their_names_are_told_and_the_rest_is_
     assert isinstance(plan, ObjectsPlan)
     assert names(plan) == ["a.jsonl", "good.jsonl"]
     assert plan.ignored == [r"odd\udcff.txt"]
-    told, other_names = plan.notes
+    left_out, other_names = plan.notes
     assert other_names == r"1 object is not named as layout kcat has them and left out: odd\udcff.txt"
     for name, why in (
         (r"b\\c.jsonl", "holds? a backslash"),
@@ -289,7 +289,7 @@ def test_objects_that_cannot_be_read_under_their_names_are_told_and_the_rest_is_
         ("loop.jsonl", "a link to nothing"),
         ("/slash.jsonl", "begins with a slash"),
     ):
-        assert re.search(re.escape(f"'{name}' (") + f"[^)]*{why}", told), told
+        assert re.search(re.escape(f"'{name}' (") + f"[^)]*{why}", left_out), left_out
     assert [one.name for one in land_batch(lake, dataset(), plan.batch).objects] == names(plan)
     for name in names(plan):
         (exports / name).unlink()

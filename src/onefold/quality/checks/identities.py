@@ -61,7 +61,7 @@ def late_repeats(facts: BranchFacts) -> Measurement | None:
         0,
         first=facts.first_late_repeats,
         way_out=(
-            "a client sends a message again within minutes. What comes again after more than a day is often another "
+            "a client sends a message again within minutes. What is sent again after more than a day is often another "
             "message under an identity that is none: a number that began again, a constant, a digest of the content, "
             f"a business key that leaves the occasion out. Declare {_wider(dataset)}, and run onefold rebuild "
             f"{dataset.name}. If the topic was filled again, or a backlog was sent again, nothing is wrong"
