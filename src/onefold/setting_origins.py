@@ -22,8 +22,11 @@ OTHER_VARIABLES = {
 """Variables that are read elsewhere than in the settings."""
 _TESTS = "ONEFOLD_TEST_"
 _HIDDEN = "(hidden)"
-_SECRET = re.compile(r"key|secret|passw|token|credential|jaas|user\.info", re.IGNORECASE)
+_SECRET_NAMES = r"key|secret|passw|token|credential|jaas|user\.info|authorization|(^|\.)header\."
+_SECRET = re.compile(_SECRET_NAMES, re.IGNORECASE)
 _IN_URI = re.compile(r"(://[^:/@\s]*):\S*@")
+REDACTED = f"(?i:{_SECRET_NAMES})|{_IN_URI.pattern}"
+"""What Spark redacts in its event log and on its pages: `spark.redaction.regex`, of names and values."""
 _IN_WORDS = re.compile(r"((?:passw\w*|secret\w*|token)\s*=\s*)[^\s&;]+", re.IGNORECASE)
 
 
@@ -95,6 +98,11 @@ def unknown_variables(environ: Iterable[str], settings: Mapping[str, bool]) -> l
 def speaks_of_secret(name: str) -> bool:
     """Whether what has this name is kept from every output."""
     return _SECRET.search(name) is not None
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Whether a setting is secret: by its name, or by a password in its value."""
+    return bool(without_secrets(name, value) != value)
 
 
 def without_secrets(name: str, value: Any) -> Any:

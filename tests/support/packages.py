@@ -45,7 +45,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "catalog": (
         "unit/test_catalogs.py", "unit/test_lease.py", "integration/test_catalog.py", "integration/test_claims.py",
-        "integration/test_where_it_runs.py", "process/test_contention.py",
+        "integration/test_where_it_runs.py", "process/test_contention.py", "process/test_secrets.py",
     ),
     "cli": (
         *_COMMANDS, "unit/test_intervals.py", "unit/test_looking.py", "unit/test_config.py", "process/test_init.py",
@@ -131,8 +131,11 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "offsets": ("unit/test_offsets.py", "unit/test_replay.py", "unit/test_account.py"),
     "orchestration": ("dags/*.py", "unit/test_approval.py", "unit/test_requests.py", "unit/test_connections.py"),
-    "setting_origins": ("unit/test_settings.py", "unit/test_config.py"),
-    "processes": ("unit/test_cli.py", "unit/test_driver.py", "spark/test_session.py", "dags/test_submission.py"),
+    "setting_origins": ("unit/test_settings.py", "unit/test_config.py", "process/test_secrets.py"),
+    "processes": (
+        "unit/test_cli.py", "unit/test_driver.py", "spark/test_session.py", "process/test_secrets.py",
+        "dags/test_submission.py", "dags/test_secrets.py",
+    ),
     "proof": (
         "spark/test_proof.py", "spark/test_proof_omitted.py", "process/test_prove.py", "spark/test_histories.py",
         "spark/test_masks.py",
@@ -161,6 +164,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_driver.py", "spark/test_session.py", "spark/test_small.py", "spark/test_plans.py",
         "integration/test_lost_executors.py", "integration/test_where_it_runs.py", "dags/test_submission.py",
         "integration/test_stack.py", "unit/test_stack.py", "unit/test_compose.py", "unit/test_audit.py",
+        "process/test_secrets.py",
     ),
     "storage": ("unit/test_storage.py", "process/test_full_disks.py", *_S3),
     "ui": ("unit/test_quality_pages.py", "unit/test_history.py", "dags/test_report_pages.py", "dags/test_services.py"),

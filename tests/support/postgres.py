@@ -55,11 +55,17 @@ class Postgres:
         """A database is lost, whoever has it open."""
         self._do("DROP DATABASE {} WITH (FORCE)", name)
 
-    def _do(self, statement: str, name: str) -> None:
+    def database_of(self, user: str, password: str, name: str) -> str:
+        """A new database that belongs to a new user; its URI, without the password."""
+        self._do("CREATE ROLE {} LOGIN PASSWORD {}", user, sql.Literal(password))
+        self._do("CREATE DATABASE {} OWNER {}", name, sql.Identifier(user))
+        return f"postgresql+psycopg2://{user}@{HOST}:{self.port}/{name}"
+
+    def _do(self, statement: str, name: str, *more: sql.Composable) -> None:
         with_server = self._connect()
         with_server.autocommit = True
         with with_server.cursor() as cursor:
-            cursor.execute(sql.SQL(statement).format(sql.Identifier(name)))
+            cursor.execute(sql.SQL(statement).format(sql.Identifier(name), *more))
         with_server.close()
 
     def _connect(self) -> psycopg2.extensions.connection:

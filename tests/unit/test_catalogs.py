@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from collections.abc import Callable
 from inspect import isabstract
 from pathlib import Path
@@ -103,18 +104,69 @@ def test_no_secret_stands_in_what_starts_a_session(monkeypatch: pytest.MonkeyPat
     assert secret_settings(lake) == {f"{NAME}.jdbc.password": "s3cr3t"}
 
 
-def test_a_secret_among_the_user_s_settings_of_hadoop_waits_for_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s4_what_is_secret_behind_the_address_of_a_database_is_a_property_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = "postgresql://me@db.example/catalog?sslmode=require&sslpassword=s3cr3t"
+    lake = remote(monkeypatch, address)
+    assert session_settings(lake)[f"{NAME}.uri"] == "jdbc:postgresql://db.example/catalog?sslmode=require"
+    assert secret_settings(lake) == {f"{NAME}.jdbc.sslpassword": "s3cr3t"}
+    assert str(lake.catalog) == address.replace("s3cr3t", "(hidden)")
+    with pytest.raises(UsageError, match=r"host and database must be named") as raised:
+        _ = str(remote(monkeypatch, "postgresql://me@db.example?sslpassword=s3cr3t").catalog)
+    assert "s3cr3t" not in str(raised.value)
+    with pytest.raises(UsageError, match="not a database that is supported") as raised:
+        catalog_at("mysql://me:s3cr3t@db/catalog?ssl_password=s3cr3t", {})
+    assert "s3cr3t" not in str(raised.value)
+
+
+def test_s4_the_address_of_a_rest_catalog_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = remote(monkeypatch, "https://me:s3cr3t@catalog.example/api")
+    for clients in (lake.catalog.spark_properties, lake.catalog.pyiceberg_properties):
+        with pytest.raises(UsageError, match=r"as credential, token or header\.Authorization") as raised:
+            clients("w")
+        assert "s3cr3t" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "public"),
+    [
+        ("spark.ssl.keyPassword", "a", False),
+        ("spark.ssl.ui.keyStorePassword", "a", False),
+        ("spark.authenticate.secret", "a", False),
+        ("spark.sql.catalog.other.header.X-Gateway", "a", False),
+        ("spark.sql.catalog.other.uri", "jdbc:postgresql://db/a?user=b&password=c", False),
+        ("spark.sql.catalog.other.uri", "jdbc:postgresql://b:c@db/a", False),
+        ("spark.executor.memory", "1g", True),
+        ("spark.kubernetes.driver.secretKeyRef.ONEFOLD_KAFKA", "name:key", True),
+        ("spark.hadoop.hadoop.security.credential.provider.path", "jceks://file/etc/a.jceks", True),
+        ("spark.kerberos.keytab", "/etc/a.keytab", True),
+    ],
+)
+def test_s4_a_secret_that_a_user_gives_to_spark_is_in_no_command_line_and_redacted(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, public: bool
+) -> None:
+    lake = remote(monkeypatch)
+    lake = Lake(lake.settings.model_copy(update={"spark_conf": {name: value, "spark.redaction.regex": "mine"}}))
+    started = session_settings(lake)
+    assert (name in started, name in secret_settings(lake)) == (public, not public)
+    redacted = re.compile(started["spark.redaction.regex"])
+    assert redacted.search("is.mine")
+    assert public or redacted.search(name) or redacted.search(value)
+
+
+def test_a_secret_among_the_user_s_settings_of_hadoop_is_in_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     conf = {"spark.hadoop.fs.s3a.secret.key": "s3cr3t", "spark.hadoop.fs.s3a.connection.maximum": "9"}
     lake = remote(monkeypatch)
     lake = Lake(lake.settings.model_copy(update={"spark_conf": conf}))
     started = session_settings(lake)
     assert [name for name, value in started.items() if "s3cr3t" in value] == []
     assert started["spark.hadoop.fs.s3a.connection.maximum"] == "9"
-    assert secret_settings(lake)["fs.s3a.secret.key"] == "s3cr3t"
+    assert secret_settings(lake)["spark.hadoop.fs.s3a.secret.key"] == "s3cr3t"
 
 
 @pytest.mark.parametrize("token", [None, "s3cr3t-token"])
-def test_a_login_waits_for_the_session_and_goes_before_what_a_machine_has(
+def test_a_login_is_in_no_command_line_and_goes_before_what_a_machine_has(
     monkeypatch: pytest.MonkeyPatch, token: str | None
 ) -> None:
     keys = {"aws_access_key_id": "s3cr3t-user", "aws_secret_access_key": "s3cr3t-key"}
@@ -128,8 +180,8 @@ def test_a_login_waits_for_the_session_and_goes_before_what_a_machine_has(
     assert started["spark.hadoop.fs.s3a.endpoint.region"] == "eu-north-1"
     provider = started["spark.hadoop.fs.s3a.aws.credentials.provider"]
     assert provider.rpartition(".")[2] == f"{'Temporary' if token else 'Simple'}AWSCredentialsProvider"
-    own = {"fs.s3a.access.key": "s3cr3t-user", "fs.s3a.secret.key": "s3cr3t-key"}
-    own |= {"fs.s3a.session.token": token} if token else {}
+    own = {"access.key": "s3cr3t-user", "secret.key": "s3cr3t-key"} | ({"session.token": token} if token else {})
+    own = {f"spark.hadoop.fs.s3a.{name}": value for name, value in own.items()}
     assert own.items() <= secret_settings(lake).items()
     assert "s3cr3t" not in f"{lake.access!r} {lake.settings!r}"
 
@@ -213,7 +265,7 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(
     monkeypatch: pytest.MonkeyPatch, dataset: Callable[..., Dataset]
 ) -> None:
     lake = remote(monkeypatch, "postgresql://me:s3cr3t@127.0.0.1:9/catalog")
-    with pytest.raises(LakeUnavailableError, match=r"postgresql://me:\*\*\*@127.0.0.1:9/catalog") as raised:
+    with pytest.raises(LakeUnavailableError, match=r"postgresql://me:\(hidden\)@127.0.0.1:9/catalog") as raised:
         find_state(lake, dataset())
     assert "s3cr3t" not in str(raised.value)
 

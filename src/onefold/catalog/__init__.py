@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from onefold.catalog.database import shown
 from onefold.catalog.kind import CatalogKind, Claims, JarSet
 from onefold.catalog.postgres import PostgresCatalog
 from onefold.catalog.rest import RestCatalog
@@ -54,10 +55,10 @@ def _unsupported(uri: str) -> str:
 
     accepted = examples(CATALOGS.values())
     try:
-        shown = make_url(uri).render_as_string(hide_password=True)
+        address = shown(make_url(uri))
     except ArgumentError:
         return f"ONEFOLD_CATALOG is no URI of a database; it takes {accepted}"
-    return f"ONEFOLD_CATALOG={shown}: not a database that is supported; it takes {accepted}"
+    return f"ONEFOLD_CATALOG={address}: not a database that is supported; it takes {accepted}"
 
 
 def examples(kinds: Iterable[type[CatalogKind]]) -> str:

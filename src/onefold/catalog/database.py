@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from onefold.catalog.kind import CatalogKind, Claims
 from onefold.errors import UsageError
+from onefold.setting_origins import without_secrets
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
@@ -73,4 +74,9 @@ class DatabaseCatalog(CatalogKind):
         return DatabaseClaims(self)
 
     def __str__(self) -> str:
-        return self.url.render_as_string(hide_password=True)
+        return shown(self.url)
+
+
+def shown(url: URL) -> str:
+    """A URI for messages: without its password, and without those after the `?`."""
+    return str(without_secrets("", url.render_as_string(hide_password=True)))

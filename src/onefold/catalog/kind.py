@@ -87,7 +87,7 @@ class CatalogKind(ABC):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """Spark's properties that no list of processes may show."""
+        """Spark's properties that no list of processes and no output may show."""
         return {}
 
     def adjust_client(self, catalog: Any) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlencode
 
-from onefold.catalog.database import DatabaseCatalog
+from onefold.catalog.database import DatabaseCatalog, shown
 from onefold.catalog.kind import JarSet, Release
 from onefold.errors import UsageError
+from onefold.setting_origins import speaks_of_secret
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -38,9 +39,8 @@ class PostgresCatalog(DatabaseCatalog):
         Raises:
             UsageError: the URI holds a password.
         """
-        shown = url.render_as_string(hide_password=True)
         if not (url.host and url.username and url.database):
-            raise UsageError(f"ONEFOLD_CATALOG={shown}: user, host and database must be named: {self.address}")
+            raise UsageError(f"ONEFOLD_CATALOG={shown(url)}: user, host and database must be named: {self.address}")
         if "password" in url.query:
             raise UsageError(
                 "ONEFOLD_CATALOG: the password belongs before the host, not after the ?: "
@@ -54,12 +54,13 @@ class PostgresCatalog(DatabaseCatalog):
 
     @property
     def jdbc(self) -> str:
-        """The URI as Spark opens it, without user and password."""
+        """The URI as Spark opens it, without user and password, and without secrets after the `?`."""
         from sqlalchemy.engine import URL
 
         url = self.url
         server = URL.create("postgresql", host=url.host, port=url.port, database=url.database)
-        options = urlencode(sorted(url.query.items()), doseq=True)
+        public = sorted((name, value) for name, value in url.query.items() if not speaks_of_secret(name))
+        options = urlencode(public, doseq=True)
         return f"jdbc:{server.render_as_string()}" + (f"?{options}" if options else "")
 
     def spark_properties(self, warehouse: str) -> dict[str, str]:
@@ -68,8 +69,10 @@ class PostgresCatalog(DatabaseCatalog):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """The password, where the URI holds a password."""
-        return {"jdbc.password": str(self.url.password)} if self.url.password else {}
+        """The password, and what else is secret in the URI, such as `sslpassword`."""
+        given = {name: value for name, value in self.url.query.items() if speaks_of_secret(name)}
+        password = {"password": str(self.url.password)} if self.url.password else {}
+        return {f"jdbc.{name}": str(value) for name, value in {**given, **password}.items()}
 
     def adjust_client(self, catalog: Any) -> None:
         """Keep no connection open: each handle's own pool would keep one for as long as the handle lives."""

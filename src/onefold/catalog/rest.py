@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from onefold.catalog.kind import CatalogKind, Release
-from onefold.setting_origins import speaks_of_secret
+from onefold.errors import UsageError
+from onefold.setting_origins import holds_secret, without_secrets
 
 
 class RestCatalog(CatalogKind):
@@ -25,7 +26,7 @@ class RestCatalog(CatalogKind):
     def pyiceberg_properties(self, warehouse: str) -> dict[str, str]:
         """pyiceberg's properties. Each table names its own location; `warehouse` is a word of the server's."""
         del warehouse
-        return {**self.properties, "type": "rest", "uri": self.uri}
+        return {**self.properties, "type": "rest", "uri": self._address()}
 
     def spark_properties(self, warehouse: str) -> dict[str, str]:
         """Spark's properties, without the secrets."""
@@ -36,13 +37,27 @@ class RestCatalog(CatalogKind):
             "rest-metrics-reporting-enabled": "false",
             **{name: value for name, value in self.properties.items() if name not in self.secrets},
             "catalog-impl": "org.apache.iceberg.rest.RESTCatalog",
-            "uri": self.uri,
+            "uri": self._address(),
         }
+
+    def _address(self) -> str:
+        """The URI, which command lines and errors show.
+
+        Raises:
+            UsageError: it holds a secret.
+        """
+        if str(self) != self.uri:
+            raise UsageError(
+                f"ONEFOLD_CATALOG={self}: a password does not belong into the address of a REST catalog, which errors "
+                "and lists of processes show. Give it in ONEFOLD_CATALOG_PROPERTIES, as credential, token or "
+                "header.Authorization. Nothing was run."
+            )
+        return self.uri
 
     @property
     def secrets(self) -> dict[str, str]:
-        """The properties that no list of processes may show."""
-        return {name: value for name, value in self.properties.items() if speaks_of_secret(name)}
+        """The properties that no output may show: `credential`, `token`, every `header.*` and the like."""
+        return {name: value for name, value in self.properties.items() if holds_secret(name, value)}
 
     def take_lease(self, name: str, wait: float, folder: Path) -> Release | None:
         """A lock on a file of this host: the protocol has none, so drivers of several hosts do not see each other."""
@@ -52,4 +67,4 @@ class RestCatalog(CatalogKind):
         return take_file_lock(folder / "catalog", name, wait)
 
     def __str__(self) -> str:
-        return self.uri
+        return str(without_secrets("", self.uri))

@@ -77,5 +77,6 @@ def secrets_of(lake: Lake) -> list[str]:
     """The settings' values that neither a log nor an error may repeat."""
     clusters = [pair for given in lake.settings.kafka.values() for pair in given.items()]
     named = [value for name, value in clusters if isinstance(value, str) and speaks_of_secret(name)]
+    of_spark = secret_settings(lake).items()
     # An access key names a user: masked, its word would be gone from every log.
-    return [*named, *(value for name, value in secret_settings(lake).items() if name != "fs.s3a.access.key")]
+    return [*named, *(value for name, value in of_spark if not name.endswith("fs.s3a.access.key"))]

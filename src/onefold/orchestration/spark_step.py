@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from onefold.lake import Lake, new_attempt
 from onefold.landing.plan import find_plan
 from onefold.orchestration.connections import open_dataset, secret_variables, secrets_of
 from onefold.orchestration.links import ReportLink, SparkLink
-from onefold.processes import in_environment
+from onefold.processes import environment_of_spark
 from onefold.settings import Settings
 from onefold.spark.result import application_in, result_key, result_of
 from onefold.spark.settings import class_path, session_settings
@@ -73,6 +74,7 @@ class SparkLauncher(SparkSubmitOperator):
         self.dataset, self.batch, self.attempt = dataset, batch, attempt
         self.given_conf = dict(self.conf or {})
         self.spark_id: str | None = None
+        self._environment: dict[str, str] = {}
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
 
     def launch(self, context: Context, lake: Lake, step: str, batch: str, attempt: str, *more: str) -> dict[str, Any]:
@@ -91,16 +93,15 @@ class SparkLauncher(SparkSubmitOperator):
         self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
         self.conf = {**session_settings(lake, self._small(lake, step, batch)), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
-        environment = driver_environment(connection, lake, self.given_conf) | secret_environment(
-            connection, lake.settings
+        # Not as `env_vars`: on YARN and Kubernetes the provider writes these into the command line.
+        self._environment = environment_of_spark(
+            driver_environment(connection, lake, self.given_conf) | secret_environment(connection, lake.settings)
         )
         for secret in secrets_of(lake):
             mask_secret(secret)
         self._hook = None  # one hook a submission: it keeps what on_kill must end
         try:
-            # Not as `env_vars`: on YARN and Kubernetes the provider writes these into the command line.
-            with in_environment(environment):
-                super().execute(context)
+            super().execute(context)
         except FileNotFoundError as error:  # of a program, before it runs
             raise UsageError(
                 f"the Airflow connection {self._conn_id!r}: there is no program {error.filename} on this machine's "
@@ -119,7 +120,7 @@ class SparkLauncher(SparkSubmitOperator):
         return code is not None and not 0 <= code <= 128
 
     def _get_hook(self) -> SparkSubmitHook:
-        """The provider's, of whose process the last lines are kept as it reads them.
+        """The provider's, whose process has an environment of Spark's own, and its last lines kept as they are read.
 
         Airflow's loggers are no place to listen: in a task they write to its log themselves, past any handler.
 
@@ -136,8 +137,9 @@ class SparkLauncher(SparkSubmitOperator):
                 f"the Airflow connection {self._conn_id!r} says deploy-mode cluster, which Spark does not have for "
                 f"programs in Python on {master}. Nothing was started. Use deploy-mode client."
             )
-        read = hook._process_spark_submit_log
+        submit, read = hook.submit, hook._process_spark_submit_log
         self._last.clear()
+        setattr(hook, submit.__name__, partial(submit, env=self._environment))
         setattr(hook, read.__name__, lambda lines: read(self._noted(lines)))
         return hook
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from onefold.lake import Lake
-from onefold.setting_origins import speaks_of_secret
+from onefold.setting_origins import REDACTED, holds_secret
 from onefold.spark.jars import jar_home, jars
 from onefold.tables.names import CATALOG
 
@@ -44,15 +45,18 @@ SETTINGS = {
     # Kafka by its second reader: the first, Spark's default, makes each record a Row and takes it apart again.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.ui.showConsoleProgress": "false",
+    "spark.redaction.regex": REDACTED,
 }
 _CLASS_PATH = "SPARK_DIST_CLASSPATH"
-_HADOOP = "spark.hadoop."
+_NO_SECRET = re.compile(r"provider|secretKeyRef|\.secrets\.|keytab|JavaOptions$")
+"""User settings that are no secrets, whatever their names say, or that have to be in the command line of a JVM."""
 PLACE = "tables-below"
 """The catalog's property that says where tables lie; ours, and ignored by Iceberg."""
 
 
 def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
-    """Every setting that a Spark step needs, for a session in this process and for spark-submit alike.
+    """Every setting that a Spark step needs and a command line may show, for a session in this process and for
+    spark-submit alike.
 
     `small`: what the driver is started for is over before a JVM's second compiler pays (`onefold.operations.job_size`).
     """
@@ -67,8 +71,15 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
         f"{name}.cache-enabled": "false",
         **lake.storage.spark_settings,
         **_trust(lake),
-        **{key: value for key, value in lake.settings.spark_conf.items() if not _late(key)},
+        **{key: value for key, value in lake.settings.spark_conf.items() if not _secret(key, value)},
+        **_redaction(lake),
     }
+
+
+def _redaction(lake: Lake) -> dict[str, str]:
+    """What the user wants to be redacted is added to what is redacted anyway."""
+    given = lake.settings.spark_conf.get("spark.redaction.regex")
+    return {"spark.redaction.regex": f"{REDACTED}|(?:{given})"} if given else {}
 
 
 def class_path(lake: Lake, more: Iterable[str] = ()) -> dict[str, str]:
@@ -103,19 +114,18 @@ def _driver_options(classes: Path, small: bool) -> str:
 
 
 def secret_settings(lake: Lake) -> dict[str, str]:
-    """What a session gets only once it runs: the command line of a JVM is in the list of processes."""
+    """The secret settings of a Spark step. The driver gives them to the JVM that runs, before it makes its context.
+
+    They are in no command line, which every user of the machine reads. As settings of the context, and not of a
+    session, Spark redacts them in its event log, and its executors get them with the others.
+    """
     of_catalog = {f"spark.sql.catalog.{CATALOG}.{name}": value for name, value in lake.catalog.secrets.items()}
-    given = lake.settings.spark_conf.items()
-    return (
-        of_catalog
-        | lake.storage.spark_secrets
-        | {key.removeprefix(_HADOOP): value for key, value in given if _late(key)}
-    )
+    given = {key: value for key, value in lake.settings.spark_conf.items() if _secret(key, value)}
+    return of_catalog | lake.storage.spark_secrets | given
 
 
-def _late(key: str) -> bool:
-    """Whether a setting of the user is secret, and of no use before a file is opened."""
-    return key.startswith(_HADOOP) and speaks_of_secret(key) and "provider" not in key
+def _secret(key: str, value: str) -> bool:
+    return holds_secret(key, value) and not _NO_SECRET.search(key)
 
 
 def jar_sets(lake: Lake) -> list[str]:

@@ -1,7 +1,7 @@
 """How Spark reaches a bucket: as boto3 does, which found its endpoint and region.
 
-Credentials are passed on only where the settings hold them, and late: else Spark looks for them where it runs, in
-environment, profile, web identity or the machine's role.
+Credentials are passed on only where the settings hold them, and in no command line: else Spark looks for them where it
+runs, in environment, profile, web identity or the machine's role.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from onefold.storage.access import S3Access
 
 _CREDENTIALS = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _KEYS = {
-    "aws_access_key_id": "fs.s3a.access.key",
-    "aws_secret_access_key": "fs.s3a.secret.key",
-    "aws_session_token": "fs.s3a.session.token",
+    "aws_access_key_id": "spark.hadoop.fs.s3a.access.key",
+    "aws_secret_access_key": "spark.hadoop.fs.s3a.secret.key",
+    "aws_session_token": "spark.hadoop.fs.s3a.session.token",
 }
-"""boto3's names in s3a's."""
+"""boto3's names in Spark's for s3a."""
 _ALGORITHMS = {"AES256": "AES256", "aws:kms": "SSE-KMS"}
 """S3's words in s3a's."""
 
@@ -42,7 +42,7 @@ def spark_settings(access: S3Access, endpoint: str | None, region: str) -> dict[
 
 
 def spark_secrets(access: S3Access) -> dict[str, str]:
-    """Hadoop's settings that no command line may show: the keys, where a login has them."""
+    """Spark's settings that no command line may show: the keys, where a login has them."""
     return {_KEYS[name]: value for name, value in access.login.items() if name in _KEYS}
 
 

@@ -77,7 +77,7 @@ class Storage(Protocol):
 
     @property
     def spark_secrets(self) -> dict[str, str]:
-        """Hadoop's settings that no command line may show: its keys, where a login has them."""
+        """Spark's settings that no command line may show: its keys, where a login has them."""
         ...
 
     def path_or_uri(self, key: str) -> str:
