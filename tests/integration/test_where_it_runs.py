@@ -132,7 +132,8 @@ def check(ran: Ran) -> None:
 
 def arrived(home: Path, folder: Path, words: list[str]) -> Ran:
     """What a laptop makes of exports: a folder, SQLite, one process (this one)."""
-    lake = Lake(Settings(home=home, lake=str(folder / "lake"), catalog=f"sqlite:///{folder}/catalog.db"))
+    catalog = f"sqlite:///{folder}/catalog.db"
+    lake = Lake(Settings(home=home, lake=str(folder / "lake"), catalog=catalog, exports_below=EXPORTS_BELOW))
     return Ran(list(arrive(lake, OnSharedSession(lake), words)), lake)
 
 

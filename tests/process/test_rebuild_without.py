@@ -159,7 +159,7 @@ def test_a_rebuild_that_was_killed_before_the_swap_can_be_given_up(
     assert project.process(*words, fault="before_swap").code == -signal.SIGKILL
     assert rebuild(lake, project.dataset(), launcher).changed == ()
     assert state_of(project, wrong)["published"]
-    project.write_dataset("things", THINGS.replace("holes: none", "holes: compacted"))
+    project.write_dataset("things", THINGS.replace("holes: none", "holes: transactional"))
     assert rebuild(lake, project.dataset(), launcher).swapped
     assert view(session) == [("a", 0), ("b", 0), ("c", 0), ("d", 4)]
     assert [one.kind for one in log_of(lake, "things", wrong)] == ["discard", "again"]

@@ -22,7 +22,7 @@ from tests.support.launchers import small_session_on
 from tests.support.odd_streams import KINDS, Export, generate
 from tests.support.oracle import Decoded, Rules, Verdict
 from tests.support.pipeline import run
-from tests.support.plain_decoder import Decoder, read_connect, read_kcat, read_parquet
+from tests.support.plain_decoder import Decoder, Raw, read_connect, read_kcat, read_parquet
 
 Place = tuple[int, int]
 """Partition and offset; -1 of a line that is no record."""
@@ -79,18 +79,24 @@ class Recount:
         exact = self.layout != "connect"
         self.rules = Rules("upsert" if upsert else "append", deciding, narrow=narrow, exact=exact)
         self.records: list[Decoded] = []
+        self.quarantined: set[tuple[Place, bytes | None, bytes | None]] = set()
+        """What was rejected, by place, key and value."""
 
     def add(self, files: dict[str, bytes]) -> Account:
         """The verdicts of the next batch."""
-        batch = [self.decoder.decode(raw) for name, data in files.items() for raw in self._read(name, data)]
+        raws = [raw for name, data in files.items() for raw in self._read(name, data)]
+        batch = [self.decoder.decode(raw) for raw in raws]
         covered = {record.position for record in self.records if record.rejected is None}
         table = oracle.rows(self.records, self.rules)
         verdicts = []
-        for record, said in zip(batch, oracle.verdicts(batch, self.rules), strict=True):
+        for raw, record, said in zip(raws, batch, oracle.verdicts(batch, self.rules), strict=True):
             read_before = record.usable and record.position in covered
+            read_before |= self.rules.exact and sent_as(raw) in self.quarantined
             told = ("duplicate", "position") if read_before else self._against(table.get(record.key), record, said)
             verdicts.append((record.position[3:], *told))
         self.records += batch
+        at_a_place = [(raw, record) for raw, record in zip(raws, batch, strict=True) if raw.offset >= 0]
+        self.quarantined |= {sent_as(raw) for raw, record in at_a_place if record.rejected}
         return account(verdicts)
 
     def _read(self, name: str, data: bytes) -> Iterable[Any]:
@@ -146,6 +152,10 @@ def account(verdicts: Iterable[tuple[Place, str | None, str | None]]) -> Account
 
 def place(row: dict[str, Any]) -> Place:
     return (-1, -1) if row["offset"] is None else (row["partition"], row["offset"])
+
+
+def sent_as(raw: Raw) -> tuple[Place, bytes | None, bytes | None]:
+    return (raw.partition, raw.offset), raw.key, raw.value
 
 
 def multiset(rows: Iterable[dict[str, Any]]) -> Counter[str]:

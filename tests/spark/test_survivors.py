@@ -18,7 +18,7 @@ from onefold.records import envelope as E
 from onefold.tables import staging as C
 from tests.support.fold import CASE, CONTENT, identified, order_of
 from tests.support.generate import KINDS
-from tests.support.literal import append, rec, upsert
+from tests.support.literal import PRODUCER, append, rec, upsert
 from tests.support.oracle import Decoded
 
 MakeDataset = Callable[..., Dataset]
@@ -228,14 +228,18 @@ def test_slots_do_not_change_a_verdict(session: SparkSession, dataset: MakeDatas
         assert sorted(choose_survivors(rows, made, slots).select(*columns).collect(), key=repr) == expected
 
 
-@pytest.mark.parametrize("kind", ["append by business_key", "upsert, tie conflict"])
+@pytest.mark.parametrize("kind", ["append by business_key", "upsert, tie conflict", "upsert by a version of the value"])
 def test_L8_every_identity_level_is_judged_behind_the_one_exchange_by_one_sort_each(
     session: SparkSession, dataset: MakeDataset, kind: str
 ) -> None:
-    made = dataset(**KINDS[kind])
+    made = dataset(**KINDS[kind]) if kind in KINDS else upsert(dataset, producer=PRODUCER)
     assert set(made.narrow) >= {"producer", "message_id"}
     rows = identified(session, [("", rec(1, version=1), False)], made).withColumn(E.LINE, F.lit(None).cast("int"))
     plan = choose_survivors(rows, made)._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange shufflepartitionidpassthrough") == plan.count("Exchange") == 1, plan
     in_log_order = 1 if made.apply.version else 0  # by it versions that go backwards are found
-    assert plan.count("Sort [") == 1 + len(made.narrow) + in_log_order, plan
+    deliveries = (
+        2 if kind == "upsert, tie conflict" else 0
+    )  # its version is in a header: whose copy, and what was between
+    assert made.versions_by_delivery is bool(deliveries)
+    assert plan.count("Sort [") == 1 + len(made.narrow) + in_log_order + deliveries, plan

@@ -23,7 +23,12 @@ def append(dataset: Callable[..., Dataset], **levels: Any) -> Dataset:
 
 
 def upsert(dataset: Callable[..., Dataset], tie: str = "conflict", **levels: Any) -> Dataset:
-    """The newest version a key."""
-    version = {"from": "long(header.v)", "tie": tie}
-    apply = {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "tombstone"}
-    return dataset(key={"format": "json"}, value={"fields": {"v": "string?"}}, identity=IDENTITY | levels, apply=apply)
+    """The newest version a key: one of the value, so that a message that is sent again has its own."""
+    version = {"from": "value.v", "tie": tie}
+    apply = {"mode": "upsert", "key": ["key.id"], "version": version, "delete_when": "value.gone"}
+    return dataset(
+        key={"format": "json"},
+        value={"fields": {"v": "long", "gone": "boolean?"}},
+        identity=IDENTITY | levels,
+        apply=apply,
+    )

@@ -8,7 +8,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.lake import Lake
 from onefold.landing.cuts import cut_of
-from onefold.landing.plan import ObjectsPlan, Plan
+from onefold.landing.plan import Plan
 from onefold.offsets import Coverage
 
 
@@ -19,7 +19,7 @@ def edge_of(lake: Lake, dataset: Dataset, plan: Plan) -> datetime | None:
         return None
     if plan.interval:
         return plan.interval.end
-    if isinstance(plan, ObjectsPlan) and plan.place != lake.export(dataset).uri:
+    if plan.folder is not None and plan.folder != lake.export(dataset).uri:
         return None
     landed = lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
     return landed.modified if landed else datetime.now(UTC)

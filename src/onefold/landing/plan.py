@@ -99,6 +99,11 @@ class _Plan(BaseModel):
         return []
 
     @property
+    def folder(self) -> str | None:
+        """The folder whose objects it reads; None: it reads no folder."""
+        return None
+
+    @property
     def of_topics(self) -> list[str]:
         """The live topics whose records it is about."""
         return self.topics
@@ -223,6 +228,11 @@ class ObjectsPlan(_SourcePlan):
     objects: list[PinnedObject]
     ignored: list[str] = Field(default_factory=list, description="Objects that are not of the layout")
     notes: list[str] = Field(default_factory=list, description="What to know: objects that cannot be read")
+
+    @property
+    def folder(self) -> str:
+        """Where its objects lie."""
+        return self.place
 
     @property
     def digest(self) -> str:

@@ -42,6 +42,8 @@ class Known:
     """The batch itself covers them, and has a copy there that is rejected."""
     objects: dict[str, list[Range]] = field(default_factory=dict)
     """Inexact layouts: objects that the table has processed, by name, all but these lines, which are in quarantine."""
+    lines_again: dict[str, list[Range]] = field(default_factory=dict)
+    """Of these objects, the lines in quarantine where a record that is rejected is so again."""
 
 
 def overlaps(staged: Staged, before: Coverage) -> tuple[Ranges, Ranges]:
@@ -76,7 +78,7 @@ def mark_known(rows: DataFrame, known: Known) -> DataFrame:
         marked = marked.withColumn(U.COVERED, F.col(U.COVERED) | F.coalesce(copy, F.lit(False))).drop(_DAMAGED)
     marked = mark_positions(marked, U.DIFFERS, listed(known.differing), C.ORDER)
     if known.objects:
-        return mark_lines(marked, U.AGAIN, {name: lines for name, lines in known.objects.items() if lines})
+        return mark_lines(marked, U.AGAIN, known.lines_again)
     return mark_positions(marked, U.AGAIN, listed(known.rejected_again), C.ORDER)
 
 

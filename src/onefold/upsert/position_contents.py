@@ -13,7 +13,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged
 from onefold.lake import Lake
 from onefold.landing.manifest import Manifest
-from onefold.offsets import Coverage, Present, TopicPartition, meet, merged, minus
+from onefold.offsets import Coverage, Present, Range, TopicPartition, meet, merged, minus
 from onefold.records.covered import at_positions_of, mark_positions
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.offset_ranges import ranges_by
@@ -43,12 +43,15 @@ def known_positions(
     """What the base, whose `record` and `snapshot` these are, knows of the positions of a staged batch."""
     before = record.coverage if record else Coverage()
     covered, quarantined = overlaps(staged, before)
+    objects = covered_objects(staged, manifest, before)
     compared: dict[int, Ranges] = {}
     again: Ranges = {}
+    lines_again: dict[str, list[Range]] = {}
     if record and covered:
         compared = _compare(session, dataset, staged, covered, covering_attempts(lake, dataset, record, covered))
-    if quarantined and manifest.replays is None:  # what a replay rejects again has its first entry
-        again = _rejected_again(session, dataset, staged, quarantined, snapshot)
+    if manifest.replays is None:  # what a replay rejects again is its result, and has its first entry
+        again = _rejected_again(session, dataset, staged, quarantined, snapshot) if quarantined else {}
+        lines_again = {name: lines for name, lines in objects.items() if lines}
     apart, unknown = compared.get(_APART, {}), compared.get(_NOT_COMPARED, {})
     return Known(
         covered=covered,
@@ -57,7 +60,8 @@ def known_positions(
         not_compared=unknown,
         rejected_again=again,
         damaged=damaged_copies(staged),
-        objects=covered_objects(staged, manifest, before),
+        objects=objects,
+        lines_again=lines_again,
     )
 
 
