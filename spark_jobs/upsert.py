@@ -20,7 +20,7 @@ from onefold.landing.land import manifest_of
 from onefold.spark.flat_structs import read_flat
 from onefold.spark.job import main_of
 from onefold.upsert.apply import Attempt, apply_batch
-from onefold.upsert.commit_record import CommitRecord, find_record
+from onefold.upsert.commit_record import find_record, read_record
 from onefold.upsert.decisions_in_force import Obeyed, taken_out_of
 from onefold.upsert.documents import Upserted
 from onefold.upsert.forgotten_keys import find_mark
@@ -35,6 +35,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
 
     Raises:
         RolledBackError: the batch waits for an operator.
+        ChangedDocumentError: the commit record of `main` is not what its snapshot names.
     """
     check_generation(lake, dataset, rebuilding=True)
     claim_target(lake, dataset)
@@ -49,7 +50,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     ensure_state(session, lake, dataset, read_flat(session, staged.table))
     table = StateTable(lake, dataset)
     base = table.main
-    record = lake.get(lake_keys.record(dataset, base.record), CommitRecord)
+    record = read_record(lake, dataset, base.record, base.digest)
     manifest = manifest_of(lake, dataset, batch)
     marks = record.forgotten if record else {}
     forgotten = marks_in_force(lake, dataset.name, marks)

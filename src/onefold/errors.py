@@ -583,6 +583,24 @@ class StaleError(TerminalError):
 
 
 @dataclass(eq=False)
+class ChangedDocumentError(TerminalError):
+    """A document that published rows rest on is not what it was when they were published, or is gone."""
+
+    exit_code: ClassVar[int] = 3
+    dataset: str
+    documents: tuple[str, ...]
+
+    def sentence(self) -> str:
+        shown = "; ".join(self.documents[:5])
+        more = f" (and {len(self.documents) - 5} more)" if len(self.documents) > 5 else ""
+        return (
+            f"{self.dataset}: {shown}{more}. Onefold never changes such a document, so someone else did. Nothing was "
+            f"published. Restore it from a backup or an earlier version of the object; `onefold prove {self.dataset} "
+            "--chain` looks at all of them."
+        )
+
+
+@dataclass(eq=False)
 class NotProvedError(TerminalError):
     """The published rows are not those of the landed bytes."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from dataclasses import dataclass
@@ -23,6 +24,11 @@ Document = TypeVar("Document", bound=BaseModel)
 def new_attempt() -> str:
     """A random id for one try at a step, so that two drivers never share an output."""
     return secrets.token_hex(6)
+
+
+def as_bytes(document: BaseModel) -> bytes:
+    """A document as it lies in the lake."""
+    return document.model_dump_json(indent=1, by_alias=True).encode()
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,11 @@ class Lake:
 
     # Documents: immutable JSON objects, by model.
 
+    def digest(self, key: str) -> str | None:
+        """The SHA-256 of a document's bytes, in hex; None: there is no document."""
+        data = self.storage.read(key)
+        return None if data is None else hashlib.sha256(data).hexdigest()
+
     def get(self, key: str, model: type[Document]) -> Document | None:
         """A document, or None where there is none."""
         data = self.storage.read(key)
@@ -101,7 +112,7 @@ class Lake:
 
     def put_first(self, key: str, document: Document) -> Document:
         """Put a document where there is none; the document that is there afterwards."""
-        data = document.model_dump_json(indent=1, by_alias=True).encode()
+        data = as_bytes(document)
         if self.storage.put_if_absent(key, data):
             return document
         stored = self.get(key, type(document))
@@ -110,7 +121,7 @@ class Lake:
 
     def put(self, key: str, document: BaseModel) -> None:
         """Put a document over what was there."""
-        self.storage.write(key, document.model_dump_json(indent=1, by_alias=True).encode())
+        self.storage.write(key, as_bytes(document))
 
     def owners(self) -> set[str]:
         """The datasets that have a target table."""

@@ -3,6 +3,7 @@
 sources/<source>/cuts|plans|manifests/…       what was planned and landed (a source is shared by datasets)
 sources/<source>/looks/…                      what runs have seen of a live source
 sources/<source>/erased/<batch>/…             which landed objects took the place of which, by a person's word
+sources/<source>/rewritten/<batch>/…          which manifests name these objects since
 sources/<source>/segments/<topic>-<n>/…       what the batch headers of landed log segments say
 clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged but for what was erased
@@ -103,6 +104,11 @@ def erased(source: str) -> str:
     return f"sources/{source}/erased/"
 
 
+def rewritten(source: str, batch: str, digest: str) -> str:
+    """The key of the document that says what became of a manifest, whose SHA-256 is given, by an erasure."""
+    return f"sources/{source}/rewritten/{batch}/{digest}.json"
+
+
 def landed(source: str, batch: str, attempt: str, name: str) -> str:
     """The key of a landed object."""
     return f"sources/{source}/landed/{batch}/{attempt}/{name}"
@@ -161,6 +167,11 @@ def proof(dataset: str, name: str) -> str:
 def decision(dataset: Dataset, name: str) -> str:
     """The key of a decision that a person took on the table."""
     return f"{decisions(dataset.name)}{name}.json"
+
+
+def decision_of(dataset: str, batch: str, number: int, ending: str = ".json") -> str:
+    """The key of the n-th decision on a batch."""
+    return f"{decisions(dataset)}{batch}/{number:04d}{ending}"
 
 
 def run(dataset: str, run: str) -> str:

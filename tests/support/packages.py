@@ -137,8 +137,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "dags/test_submission.py", "dags/test_secrets.py",
     ),
     "proof": (
-        "spark/test_proof.py", "spark/test_proof_omitted.py", "process/test_prove.py", "spark/test_histories.py",
-        "spark/test_masks.py",
+        "spark/test_proof.py", "spark/test_proof_omitted.py", "process/test_prove.py", "process/test_proof_chain.py",
+        "spark/test_histories.py", "spark/test_masks.py",
     ),
     "publish": (
         "process/test_crashes.py", "process/test_contention.py", "process/test_runs.py", "unit/test_lease.py",

@@ -13,8 +13,8 @@ from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_ou
 from onefold.cli.batches import ended, note_other_topics, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_line, print_rows
 from onefold.cli.decide_commands import Who, user
-from onefold.dataset import dataset_files
-from onefold.errors import NotProvedError, NotRecoveredError, OnefoldError, UsageError
+from onefold.dataset import Dataset, dataset_files
+from onefold.errors import ChangedDocumentError, NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.operations.launcher import Say
 from onefold.settings import load_settings
@@ -29,12 +29,19 @@ def prove(
     share: Annotated[
         float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Compare this share of the keys: 0.01 is 1 %")
     ] = 1.0,
+    of_chain: Annotated[
+        bool,
+        typer.Option("--chain", help="Compare commit records, manifests and decisions with their SHA-256; read no row"),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fold the landed bytes of all published batches again, in another way, and compare the table row by row."""
     from onefold.proof.documents import KINDS
 
     lake, dataset = open_dataset(name)
+    if of_chain:
+        _prove_chain(lake, dataset, as_json)
+        return
     if not share:
         raise UsageError("--share 0 compares nothing: say 0.01 for one key of a hundred")
     with launching(lake) as spark, NOTES.status(f"{name}: proof") as status:
@@ -51,6 +58,23 @@ def prove(
         said = ", ".join(f"{count} {kind}" for kind, count in found.differences.items())
         document = lake.where(lake_keys.proof(name, found.name))
         raise NotProvedError(name, dataset.target.table, f"{said}, of {found.rows} rows", document)
+
+
+def _prove_chain(lake: Lake, dataset: Dataset, as_json: bool) -> None:
+    from onefold.proof.chain import verify_chain
+
+    found = verify_chain(lake, dataset)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        if found.unlinked:
+            note(f"{dataset.name}: {found.unlinked} commit records of an earlier release name no digests")
+        for key in found.erased:
+            note(f"{dataset.name}: {key}: an erasure has changed which objects it names")
+        right = "" if found.problems else ": each is what it was when it was published"
+        print_line(f"{dataset.name}: {found.records} commit records, {found.documents} documents with a digest{right}")
+    if found.problems:
+        raise ChangedDocumentError(dataset.name, tuple(found.problems))
 
 
 @app.command()

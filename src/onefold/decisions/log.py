@@ -21,7 +21,7 @@ _PINNED = ".skipped.json"
 def log_of(lake: Lake, dataset: str, batch: str) -> list[Decision]:
     """The decisions on a batch, oldest first."""
     found: list[Decision] = []
-    while data := lake.storage.read(_key(dataset, batch, len(found) + 1)):
+    while data := lake.storage.read(lake_keys.decision_of(dataset, batch, len(found) + 1)):
         found.append(DECISION.validate_json(data))
     return found
 
@@ -56,7 +56,7 @@ def record(lake: Lake, decision: Decision) -> None:
         DecidedMeanwhileError: another one has that number.
     """
     fault_point("before_decision")
-    key = _key(decision.dataset, decision.batch, decision.number)
+    key = lake_keys.decision_of(decision.dataset, decision.batch, decision.number)
     data = decision.model_dump_json(indent=1).encode()
     if not lake.storage.put_if_absent(key, data) and lake.storage.read(key) != data:
         raise DecidedMeanwhileError(decision.dataset, decision.batch)
@@ -76,7 +76,7 @@ def pin_skips(lake: Lake, dataset: str, skipped: Mapping[str, Coverage]) -> None
     for batch, covered in skipped.items():
         number = len(log_of(lake, dataset, batch))
         if number:
-            key = _key(dataset, batch, number, _PINNED)
+            key = lake_keys.decision_of(dataset, batch, number, _PINNED)
             lake.put_first(key, Pinned(batch=batch, number=number, covered=covered))
 
 
@@ -92,10 +92,6 @@ def pinned_skips(lake: Lake, dataset: str) -> dict[str, Coverage]:
         ):
             found[pinned.batch] = pinned.covered
     return found
-
-
-def _key(dataset: str, batch: str, number: int, ending: str = ".json") -> str:
-    return f"{lake_keys.decisions(dataset)}{batch}/{number:04d}{ending}"
 
 
 def erasures_of(lake: Lake, dataset: str) -> list[Erasure]:

@@ -30,6 +30,8 @@ COMMIT_TRIES = 20
 """How often a commit is tried while its requirements hold; other branches of the table move meanwhile."""
 RECORD_PROPERTY = "onefold.record"
 """The summary property that names a snapshot's commit record."""
+DIGEST_PROPERTY = "onefold.record-sha256"
+"""The summary property with the SHA-256 of that record, in hex."""
 ROOT = "root"
 """The record name of a table's empty first snapshot."""
 
@@ -40,6 +42,13 @@ class Head:
 
     snapshot: int
     record: str
+    digest: str = ""
+    """The record's SHA-256; empty: an earlier release wrote the snapshot."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the summary of a snapshot says that names the same record."""
+        return naming(self.record, self.digest)
 
 
 class MainMovedError(Exception):
@@ -76,7 +85,7 @@ class BranchedTable:
             snapshot = self.table.snapshot_by_id(snapshot.parent_snapshot_id or 0)
         if snapshot is None or record is None:
             raise ForeignCommitError(".".join(self.identifier), ref.snapshot_id, name)
-        return Head(ref.snapshot_id, record)
+        return Head(ref.snapshot_id, record, digest_of(snapshot))
 
     @property
     def carried(self) -> bool:
@@ -112,7 +121,7 @@ class BranchedTable:
         no_rows = self.table.schema().as_arrow().empty_table()
         with as_unavailable(self.identifier):
             try:
-                self.table.append(no_rows, snapshot_properties={RECORD_PROPERTY: to.record}, branch=branch)
+                self.table.append(no_rows, snapshot_properties=to.properties, branch=branch)
             except CommitFailedException as error:  # another process carries from the same base
                 raise MainMovedError(str(error)) from error
             self.table = self._catalog.load_table(self.identifier)
@@ -194,6 +203,16 @@ class BranchedTable:
 def record_of(snapshot: Snapshot) -> str | None:
     """The commit record that a snapshot's summary names."""
     return snapshot.summary.additional_properties.get(RECORD_PROPERTY) if snapshot.summary else None
+
+
+def digest_of(snapshot: Snapshot) -> str:
+    """The SHA-256 of that record, as the snapshot's summary has it; empty: it has none."""
+    return (snapshot.summary.additional_properties.get(DIGEST_PROPERTY) if snapshot.summary else None) or ""
+
+
+def naming(record: str, digest: str) -> dict[str, str]:
+    """The summary properties of a snapshot that names a commit record, and its SHA-256 where that is known."""
+    return {RECORD_PROPERTY: record} | ({DIGEST_PROPERTY: digest} if digest else {})
 
 
 def _is_compaction(snapshot: Snapshot) -> bool:

@@ -14,7 +14,7 @@ from pyiceberg.table import DataScan
 from onefold.dataset import Dataset
 from onefold.dataset.types import FieldType
 from onefold.errors import LakeUnavailableError
-from onefold.iceberg.commits import COMMIT_TRIES, BranchedTable, record_of
+from onefold.iceberg.commits import COMMIT_TRIES, BranchedTable, Head, digest_of, record_of
 from onefold.iceberg.connection import as_unavailable, open_catalog
 from onefold.iceberg.scan import EQUAL_TO, IN, rows_at, scan
 from onefold.iceberg.schema_changes import field_changes
@@ -59,10 +59,15 @@ class StateTable(BranchedTable):
         return snapshot is not None and snapshot.schema_id == self.table.metadata.current_schema_id
 
     def snapshot_of(self, record: str) -> int | None:
-        """The snapshot that a commit record names, while the table still has it."""
+        """The snapshot that names a commit record, while the table still has it."""
+        head = self.head_of(record)
+        return head.snapshot if head else None
+
+    def head_of(self, record: str) -> Head | None:
+        """The same with what its summary says of the record."""
         for snapshot in self.table.snapshots():
             if record_of(snapshot) == record:
-                return snapshot.snapshot_id
+                return Head(snapshot.snapshot_id, record, digest_of(snapshot))
         return None
 
     def reach(self, states: int) -> int:

@@ -9,6 +9,7 @@ object is removed last. What was interrupted goes on from what is recorded.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from onefold import lake_keys
 from onefold.dataset.layouts import LAYOUTS
 from onefold.errors import UsageError
 from onefold.faults import fault_point
-from onefold.lake import Lake
+from onefold.lake import Lake, as_bytes
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.landing.rewrite import REWRITERS, Positions
 from onefold.offsets import meet
@@ -49,6 +50,16 @@ class Erased(BaseModel):
     dataset: str
     erasure: str = Field(description="The decision, among those of the dataset")
     objects: list[Rewritten]
+    at: datetime
+
+
+class RewrittenManifest(BaseModel):
+    """A manifest names other objects than before, by an erasure. Its key has the digest of the manifest before."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str = Field(description="Whose landing it is")
+    after: str = Field(description="SHA-256 of the manifest since then")
     at: datetime
 
 
@@ -130,11 +141,21 @@ def _settle(lake: Lake, source: str) -> None:
     for manifest in _manifests(lake, source):
         objects = [_newest(object_, swaps) for object_ in manifest.objects]
         if objects != manifest.objects:
-            lake.put(lake_keys.manifest(source, manifest.batch), manifest.model_copy(update={"objects": objects}))
+            _put_manifest(lake, manifest.model_copy(update={"objects": objects}))
         named |= {object_.key for object_ in objects}
     fault_point("before_old_objects")
     for key in swaps.keys() - named:
         lake.storage.remove(key)
+
+
+def _put_manifest(lake: Lake, manifest: Manifest) -> None:
+    """Put a manifest over the one before, once it is recorded that an erasure did it."""
+    key = lake_keys.manifest(manifest.source, manifest.batch)
+    before, after = lake.digest(key), hashlib.sha256(as_bytes(manifest)).hexdigest()
+    assert before, "a manifest is never removed"
+    rewritten = RewrittenManifest(batch=manifest.batch, after=after, at=datetime.now(UTC))
+    lake.put_first(lake_keys.rewritten(manifest.source, manifest.batch, before), rewritten)
+    lake.put(key, manifest)
 
 
 def _newest(object_: LandedObject, swaps: Mapping[str, LandedObject]) -> LandedObject:

@@ -122,7 +122,7 @@ def _empty_quarantine(session: SparkSession, lake: Lake, dataset: Dataset) -> No
     table.cut_branch(branch, main.snapshot)
     held = " OR ".join(f"t.{S.QUARANTINE}.{part} IS NOT NULL" for part in _OF_QUARANTINE)
     empty = ", ".join(f"t.{S.QUARANTINE}.{part} = NULL" for part in _OF_QUARANTINE)
-    with commits_name(session, main.record):
+    with commits_name(session, main.properties):
         session.sql(
             f"MERGE INTO {branch_table(dataset, branch)} t USING {_VIEW} s ON t._key IS NULL "
             f"AND t.{S.STATE} = '{RowState.QUARANTINED}' AND {_same('t._order_')} AND ({held}) "

@@ -36,8 +36,8 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
     place = next((number for number, record in enumerate(records) if record.batch == batch), None)
     if table is None or place is None:
         raise UsageError(f"{dataset.name}: batch {batch} is not published (see `onefold batches {dataset.name}`)")
-    snapshot = table.snapshot_of(records[place].name)
-    if snapshot is None:
+    to = table.head_of(records[place].name)
+    if to is None:
         raise UsageError(f"{dataset.name}: the snapshot of batch {batch} has expired: roll back to a later one")
     for record in records[:place]:
         plan = find_plan(lake, dataset, record.batch)
@@ -46,24 +46,24 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
         dataset=dataset.name,
         to=batch,
         undone=[record.batch for record in records[:place]],
-        snapshot=snapshot,
+        snapshot=to.snapshot,
         by=by,
         reason=reason,
         at=datetime.now(UTC),
     )
     if decision.undone and not dry_run:
         pin_marks(lake, dataset.name, records[0].forgotten)
-        _move(lake, dataset, table, decision, records[place].name)
+        _move(lake, dataset, table, decision, to)
     return decision
 
 
-def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack, record: str) -> None:
+def _move(lake: Lake, dataset: Dataset, table: StateTable, decision: RolledBack, to: Head) -> None:
     key = lake_keys.decision(dataset, f"{decision.at:%Y%m%dT%H%M%SZ}-rollback-{new_attempt()}")
     lake.put(key, decision)  # first: what an operator decided is on record, whatever happens next
     overrule_decisions(lake, decision)
     fault_point("before_rollback")
     try:
-        table.roll_back(Head(decision.snapshot, record), table.main.snapshot)
+        table.roll_back(to, table.main.snapshot)
     except MainMovedError:
         lake.put(key, decision.model_copy(update={"undone": []}))
         restore_decisions(lake, dataset, published_chain(lake, dataset))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.iceberg.commits import RECORD_PROPERTY
 from onefold.spark.flat_structs import laid_flat
 from onefold.spark.settings import PLACE
 from onefold.tables.names import CATALOG, STAGING
@@ -82,12 +81,14 @@ def view_of(rows: DataFrame, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def commits_name(session: SparkSession, record: str) -> Iterator[None]:
-    """Statements in SQL whose snapshots name a commit record. What another thread writes meanwhile may name it, too;
-    only of the state table anybody asks."""
-    setting = f"spark.sql.iceberg.snapshot-property.{RECORD_PROPERTY}"
-    session.conf.set(setting, record)
+def commits_name(session: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Statements in SQL whose snapshots have summary properties that name a commit record. What another thread writes
+    meanwhile may have them, too; only of the state table anybody asks."""
+    settings = {f"spark.sql.iceberg.snapshot-property.{name}": value for name, value in properties.items()}
+    for name, value in settings.items():
+        session.conf.set(name, value)
     try:
         yield
     finally:
-        session.conf.unset(setting)  # or it would name this record in every other table the session writes
+        for name in settings:  # or they would name this record in every other table the session writes
+            session.conf.unset(name)

@@ -257,7 +257,21 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
         left_out=left_out + (at.record.left_out if at.record else 0),
         decision=at.obeyed.decision,
         skipped=skipped,
+        links=_links(at),
         written=datetime.now(UTC),
     )
-    at.lake.put_first(lake_keys.record(at.dataset, at.name), made)
-    return upserted
+    key = lake_keys.record(at.dataset, at.name)
+    at.lake.put_first(key, made)
+    return upserted.model_copy(update={"record_digest": at.lake.digest(key)})
+
+
+def _links(at: Attempt) -> dict[str, str]:
+    """The digests of the documents that the attempt's commit record rests on, by key."""
+    manifest = at.manifest
+    keys = [lake_keys.manifest(manifest.source, manifest.batch)]
+    keys += [lake_keys.decision_of(at.dataset.name, manifest.batch, 1 + n) for n in range(at.obeyed.decided)]
+    found = {key: at.lake.digest(key) for key in keys}
+    # Of the parent what its own snapshot says: what became of the document since does not count.
+    parent = lake_keys.record(at.dataset, at.table.main.record)
+    found[parent] = at.table.main.digest or at.lake.digest(parent)
+    return {key: digest for key, digest in found.items() if digest}

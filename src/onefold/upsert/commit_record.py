@@ -1,11 +1,13 @@
 """Commit records: what each published batch did, as a chain of immutable documents that `main` points to.
 
-A snapshot's summary holds only the record's name (`onefold.record`). An attempt is published if its record is
-in the chain from `main`'s.
+A snapshot's summary holds only the record's name (`onefold.record`) and its SHA-256. An attempt is published if its
+record is in the chain from `main`'s. Each record has the digests of its parent and of what the batch was made of, so
+that a document that was changed behind Onefold's back is found (`onefold.proof.chain`).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -15,7 +17,7 @@ from pydantic import Field
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Standing
-from onefold.errors import LandedBytesMissingError
+from onefold.errors import ChangedDocumentError, LandedBytesMissingError
 from onefold.generation import Generation
 from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import find_state
@@ -24,6 +26,8 @@ from onefold.landing.plan import Interval
 from onefold.offsets import Coverage
 from onefold.upsert.completeness import RunStamps
 from onefold.upsert.documents import Attempted, Highest, Upserted
+
+LOOP = "its parents lead back to it: a parent was changed"
 
 
 class CommitRecord(Attempted):
@@ -49,6 +53,11 @@ class CommitRecord(Attempted):
     )
     decision: Standing | None = Field(default=None, description="Of a person: why it is published")
     skipped: dict[str, Coverage] = Field(default={}, description="What skipped batches took out of the table so far")
+    links: dict[str, str] = Field(
+        default={},
+        description="SHA-256 of the documents that it rests on, by key: its parent, the batch's manifest and "
+        "decisions. None: an earlier release wrote it",
+    )
     written: datetime
 
     @classmethod
@@ -74,15 +83,42 @@ def chain(lake: Lake, dataset: Dataset, head: str, generation: str | None = None
 
     Raises:
         LandedBytesMissingError: a record of the chain is gone from the lake.
+        ChangedDocumentError: one is not what its child names, or they go in a circle.
     """
-    name = head
+    name, wanted, seen = head, "", set[str]()
     while name != ROOT:
         key = lake_keys.record(dataset, name, generation)
-        record = lake.get(key, CommitRecord)
+        if name in seen:
+            raise ChangedDocumentError(dataset.name, (f"{key}: {LOOP}",))
+        record = read_record(lake, dataset, name, wanted, generation)
         if record is None:
             raise LandedBytesMissingError(name, key, "the commit record is gone")
         yield record
+        seen.add(name)
         name = record.parent
+        wanted = record.links.get(lake_keys.record(dataset, name, generation), "")
+
+
+def read_record(
+    lake: Lake, dataset: Dataset, name: str, digest: str = "", generation: str | None = None
+) -> CommitRecord | None:
+    """A commit record; None: there is none. `digest`: its SHA-256, as what is behind it names it; empty: unknown.
+
+    Raises:
+        ChangedDocumentError: it has another digest.
+    """
+    key = lake_keys.record(dataset, name, generation)
+    data = lake.storage.read(key)
+    if data is None:
+        return None
+    if digest and (found := hashlib.sha256(data).hexdigest()) != digest:
+        raise ChangedDocumentError(dataset.name, (f"{key}: {changed(digest, found)}",))
+    return CommitRecord.model_validate_json(data)
+
+
+def changed(digest: str, found: str | None) -> str:
+    """What is wrong with a document."""
+    return f"it was changed (SHA-256 {digest[:12]}…, now {found[:12]}…)" if found else "it is gone"
 
 
 def published_chain(lake: Lake, dataset: Dataset) -> Iterator[CommitRecord]:

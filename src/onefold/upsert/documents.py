@@ -100,6 +100,7 @@ class Upserted(Attempted):
     published: bool = Field(default=False, description="The batch is in main already; nothing was done")
     base: int = 0
     base_record: str = ROOT
+    record_digest: str = Field(default="", description="SHA-256 of its commit record, as its snapshot names it")
     branch: str = ""
     head: int = 0
     code: str = ""

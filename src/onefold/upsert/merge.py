@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.faults import fault_point
 from onefold.folding.strategy import folding_of
-from onefold.iceberg.commits import RECORD_PROPERTY
+from onefold.iceberg.commits import naming
 from onefold.spark.flat_structs import laid_flat, read_flat
 from onefold.spark.iceberg_tables import commits_name, view_of
 from onefold.spark.key_filter import is_among
@@ -41,6 +41,7 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     displace no row, and what a replay rejects again is there.
     """
     target = branch_table(dataset, upserted.branch)
+    named = naming(upserted.attempt, upserted.record_digest)
     leave_table(session, dataset, upserted.branch, list(gone))
     leave_quarantine(session, dataset, upserted)
     actions = read_flat(session, upserted.actions)
@@ -54,7 +55,7 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     columns = session.table(target).columns
     same_key = [_same_key(dataset), *_where(dataset, upserted)]
     if statement := folding.merge_statement(target, _ACTIONS, same_key, columns, upserted.changes):
-        with view_of(rows, _ACTIONS), commits_name(session, upserted.attempt):
+        with view_of(rows, _ACTIONS), commits_name(session, named):
             session.sql(statement)
         return
     if upserted.changes.keys() & set(_DISPLACE):
@@ -63,7 +64,8 @@ def merge(session: SparkSession, dataset: Dataset, upserted: Upserted, gone: Seq
     if Action.UNPLACE in upserted.changes:
         _unplace(session, dataset, upserted, actions.where(F.col(U.ACTION) == Action.UNPLACE))
     new = rows.where(F.coalesce(~F.col(U.ACTION).isin(*_ADDS_NONE), F.lit(True))).select(*columns)
-    new.writeTo(target).option(f"snapshot-property.{RECORD_PROPERTY}", upserted.attempt).append()
+    options = {f"snapshot-property.{name}": value for name, value in named.items()}
+    new.writeTo(target).options(**options).append()
 
 
 def _displace(session: SparkSession, dataset: Dataset, upserted: Upserted, leaving: DataFrame) -> None:
