@@ -81,7 +81,7 @@ def onefold(folder: Path, servers: str) -> dict[str, float]:
         plan = plan_batch(lake, dataset)
         manifest = land_batch(lake, dataset, plan.batch, None, partial(write_topics, session))
         seconds = time.perf_counter() - begin
-        uris = [lake.storage.uri_of(one.key) for one in manifest.objects]
+        uris = [lake.storage.uri_of(object_.key) for object_ in manifest.objects]
         return {"seconds": seconds, "peak_mb": jvm_peak(session), "records": session.read.parquet(*uris).count()}
 
 
@@ -97,10 +97,10 @@ def kafka_python(folder: Path, servers: str) -> dict[str, float]:
         reader.assign(topic)
         reader.seek_to_beginning(*topic)
         ends = reader.end_offsets(topic)
-        while any(reader.position(one) < ends[one] for one in topic):
+        while any(reader.position(partition) < ends[partition] for partition in topic):
             for messages in reader.poll(1000).values():
-                for one in messages:
-                    write(one.partition, one.offset, one.timestamp, one.key, one.value)
+                for message in messages:
+                    write(message.partition, message.offset, message.timestamp, message.key, message.value)
         took = write.end()
         reader.close()
     return took

@@ -142,7 +142,7 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     staged = dedup.run(session, lake, dataset, plan.batch)
     ensure_state(session, lake, dataset, read_flat(session, staged.table))
     # What a first batch of so many records leaves, without waiting for it.
-    given = {one: F.lit(None) for one in E.ENVELOPE} | {
+    given = {column: F.lit(None) for column in E.ENVELOPE} | {
         E.TIMESTAMP: F.lit(0).cast("bigint"), E.CLUSTER: F.lit("bench"), E.TOPIC: F.lit("bench"),
         E.INCARNATION: F.lit(1), E.PARTITION: F.lit(1), E.OFFSET: F.monotonically_increasing_id(),
         E.FATE: F.lit(None).cast("string"),
@@ -153,8 +153,11 @@ def onefold(folder: Path, table: int, batch: int, again: bool, name: str = "benc
     for start in range(0, table, AT_ONCE):
         some = standing(session, start, min(table, start + AT_ONCE), batch).withColumns(given)
         rows = laid_flat(in_slots(identify(some, dataset), dataset, 1))
-        known = (F.col(one.name) if one.name in rows.columns else F.lit(None).cast(one.dataType) for one in columns)
-        written = rows.select(*(of.alias(one.name) for of, one in zip(known, columns, strict=True)))
+        known = (
+            F.col(column.name) if column.name in rows.columns else F.lit(None).cast(column.dataType)
+            for column in columns
+        )
+        written = rows.select(*(of.alias(column.name) for of, column in zip(known, columns, strict=True)))
         written.writeTo(state_table(dataset)).option(f"snapshot-property.{RECORD_PROPERTY}", ROOT).append()
     done, measured = watched(folder / EVENTS, lambda: upsert.run(session, lake, dataset, plan.batch))
     seconds = [measured["seconds"]]

@@ -41,8 +41,8 @@ def main() -> None:
 def write_datasets(home: Path, number: int) -> None:
     given = (PROJECT / "datasets" / "accounts.yaml").read_text()
     (home / "datasets").mkdir()
-    for one in range(number):
-        name = f"accounts_{one}"
+    for number_ in range(number):
+        name = f"accounts_{number_}"
         text = given.replace("name: accounts", f"name: {name}").replace("payments.accounts", f"payments.{name}")
         (home / "datasets" / f"{name}.yaml").write_text(text)
 

@@ -77,10 +77,10 @@ def write_segment(given: tuple[Path, int, int, int]) -> int:
         for base in range(start, end, BATCH):
             made = DefaultRecordBatchBuilder(2, LZ4, False, -1, -1, -1, 1 << 30)
             for number in range(base, min(end, base + BATCH)):
-                one = int(said[number - start])
+                id_ = int(said[number - start])
                 value = (
-                    f'{{"id":"m-{one:010d}","account":"a-{keys[number - start]}","seq":{one},'
-                    f'"amount":"{one % 10007}.{one % 100:02d}","at":"2026-01-01T{one % 24:02d}:{one % 60:02d}:00Z"}}'
+                    f'{{"id":"m-{id_:010d}","account":"a-{keys[number - start]}","seq":{id_},'
+                    f'"amount":"{id_ % 10007}.{id_ % 100:02d}","at":"2026-01-01T{id_ % 24:02d}:{id_ % 60:02d}:00Z"}}'
                 )
                 made.append(number - base, 1_772_000_000_000 + number, None, value.encode(), [])
             file.write(base.to_bytes(8, "big") + made.build()[8:])

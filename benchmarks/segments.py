@@ -70,7 +70,7 @@ def scan(folder: Path) -> dict[str, float]:
     store = open_storage(str(folder))
     begin = time.perf_counter()
     found = scan_headers(lambda start, end: store.read_range(NAME, start, end), (folder / NAME).stat().st_size, 0)
-    records = sum(one.records for one in found.chunks)
+    records = sum(chunk.records for chunk in found.chunks)
     return {"seconds": time.perf_counter() - begin, "peak_mb": peak_of(), "records": records}
 
 
@@ -87,7 +87,7 @@ def parse(folder: Path) -> dict[str, float]:
 
     chunks = scan_headers(read, (folder / NAME).stat().st_size, 0).chunks
     begin = time.perf_counter()
-    records = sum(part.num_rows for one in chunks for part in parse_batches(read(one.start, one.end)))
+    records = sum(part.num_rows for chunk in chunks for part in parse_batches(read(chunk.start, chunk.end)))
     return {"seconds": time.perf_counter() - begin, "peak_mb": peak_of(), "records": records}
 
 

@@ -90,13 +90,13 @@ def watched(log: Path, step: Callable[[], T]) -> tuple[T, dict[str, float]]:
     newest = max(log.iterdir(), key=lambda file: file.stat().st_mtime)
     with newest.open() as lines:
         ended = [json.loads(line) for line in lines if line.startswith('{"Event":"SparkListenerTaskEnd"')]
-    metrics = [one["Task Metrics"] for one in ended if one["Task Info"]["Launch Time"] >= at * 1000 - 1]
+    metrics = [task["Task Metrics"] for task in ended if task["Task Info"]["Launch Time"] >= at * 1000 - 1]
     return done, {
         "seconds": seconds,
         "tasks": len(metrics),
-        "shuffled": sum(one["Shuffle Write Metrics"]["Shuffle Bytes Written"] for one in metrics),
-        "task_mb": max(one["Peak Execution Memory"] for one in metrics) / 1e6,
-        "spilled_mb": sum(one["Disk Bytes Spilled"] for one in metrics) / 1e6,
+        "shuffled": sum(metric["Shuffle Write Metrics"]["Shuffle Bytes Written"] for metric in metrics),
+        "task_mb": max(metric["Peak Execution Memory"] for metric in metrics) / 1e6,
+        "spilled_mb": sum(metric["Disk Bytes Spilled"] for metric in metrics) / 1e6,
     }
 
 

@@ -67,7 +67,7 @@ def _length(bootstrap: str, topic: str) -> int:
     consumer = Consumer({**QUIET, "bootstrap.servers": bootstrap, "group.id": "sample", "enable.auto.commit": False})
     try:
         places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        return sum(high for _, high in (consumer.get_watermark_offsets(one, timeout=SECONDS) for one in places))
+        return sum(high for _, high in (consumer.get_watermark_offsets(place, timeout=SECONDS) for place in places))
     finally:
         consumer.close()
 

@@ -137,7 +137,7 @@ def _counted(report: Report, rows: int, exit_code: int) -> Counted:
         for kind, count in account.explained.items():
             holes[kind] = holes.get(kind, 0) + count
     missing = sum(end - start for account in report.accounts for start, end in account.unexplained)
-    return Counted(dict(sorted(named)), holes, missing, [one.cause.name for one in report.causes], rows, exit_code)
+    return Counted(dict(sorted(named)), holes, missing, [cause.cause.name for cause in report.causes], rows, exit_code)
 
 
 def _record(message: Message) -> kcat.Record:

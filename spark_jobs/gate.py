@@ -50,7 +50,7 @@ def _stands(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upser
     """Whether what was judged of an attempt is there: its tables, the table before and after it, its landed bytes."""
     tables = all(session.catalog.tableExists(name) for name in (upserted.staging, upserted.actions) if name)
     table = StateTable(lake, dataset).table
-    if not tables or any(table.snapshot_by_id(one) is None for one in (upserted.base, upserted.head)):
+    if not tables or any(table.snapshot_by_id(snapshot) is None for snapshot in (upserted.base, upserted.head)):
         return False
     try:
         check_bytes(lake, manifest_of(lake, dataset, upserted.batch))

@@ -30,7 +30,7 @@ def views_by_user() -> None:
         found = changes_of(*open_dataset(DATASET), since=Variable.get(READ, default=None))
         if found.until is None or not found.rows:
             raise AirflowSkipException("nothing new")
-        views = Counter(str(one["row"]["user_id"]) for one in found.rows if one["change"] == "inserted")
+        views = Counter(str(change["row"]["user_id"]) for change in found.rows if change["change"] == "inserted")
         # Here the rows would go where they are wanted. Behind that, and only then:
         Variable.set(READ, str(found.until.snapshot))
         events = get_current_context()["triggering_asset_events"]

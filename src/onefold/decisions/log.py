@@ -97,4 +97,4 @@ def pinned_skips(lake: Lake, dataset: str) -> dict[str, Coverage]:
 def erasures_of(lake: Lake, dataset: str) -> list[Erasure]:
     """The decisions to erase keys of a dataset, oldest first."""
     found = (lake.get(info.key, Erasure) for info in lake.storage.list(lake_keys.erasures(dataset)))
-    return sorted((one for one in found if one), key=lambda one: one.at)
+    return sorted((erasure for erasure in found if erasure), key=lambda erasure: erasure.at)

@@ -34,7 +34,7 @@ def take_out(records: DataFrame, taken: TakenOut) -> DataFrame:
 
 
 def _ranges(partitions: dict[str, list[Range]]) -> list[tuple[TopicPartition, Range]]:
-    return [(TopicPartition.of(key), one) for key, some in partitions.items() for one in some]
+    return [(TopicPartition.of(key), range_) for key, some in partitions.items() for range_ in some]
 
 
 def _fated(records: DataFrame, taken: Column, fate: str = E.SKIPPED) -> DataFrame:

@@ -35,7 +35,7 @@ def reused_identities(staged: DataFrame, dataset: Dataset, in_periods: Column | 
     candidates = [row.identity for row in found.collect()]
     if not candidates:
         return []
-    suspect = staged.sparkSession.createDataFrame([(one,) for one in candidates], "suspect bigint")
+    suspect = staged.sparkSession.createDataFrame([(candidate,) for candidate in candidates], "suspect bigint")
     rows = counted.join(F.broadcast(suspect), _digest() == F.col("suspect"), "left_semi")
     place = F.struct(*([C.WITHIN] if dataset.within else []), C.ORDER)
     exact = rows.groupBy("level", "text").agg(
@@ -57,7 +57,7 @@ def reused_identities(staged: DataFrame, dataset: Dataset, in_periods: Column | 
         )
         for row in exact.where(_is_reused(dataset)).collect()
     ]
-    return sorted(reused, key=lambda one: (levels.index(one.level), one.identity))
+    return sorted(reused, key=lambda identity: (levels.index(identity.level), identity.identity))
 
 
 def _identities(staged: DataFrame, dataset: Dataset, in_periods: Column) -> DataFrame:

@@ -46,7 +46,7 @@ def lies_behind(other: Column, dataset: Dataset) -> Column:
     if not dataset.source.exact:
         return F.lit(False)
     order = F.col(C.ORDER)
-    mine, theirs = (F.struct(*_place_in_partition(one)) for one in (order, other))
+    mine, theirs = (F.struct(*_place_in_partition(of)) for of in (order, other))
     return F.coalesce((partition_of(order) == partition_of(other)) & (mine > theirs), F.lit(False))
 
 

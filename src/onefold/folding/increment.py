@@ -112,8 +112,10 @@ class Fold(append.Fold):
         rows = sums.withColumns(_moved(dataset)).withColumn(C.HASH, content_hash(_content(dataset), F.lit(False)))
         rows.select(
             *(
-                F.col(one.name) if one.name in _written(dataset) else F.lit(None).cast(one.dataType).alias(one.name)
-                for one in columns
+                F.col(column.name)
+                if column.name in _written(dataset)
+                else F.lit(None).cast(column.dataType).alias(column.name)
+                for column in columns
             )
         ).writeTo(actions).append()
         drop(session, table)
@@ -138,7 +140,7 @@ class Fold(append.Fold):
         for some, sign in rows:
             sums = some.where(F.col(S.STATE) == RowState.LIVE)
             moved += [moves_of(self.kept(some), dataset, sign), moves_behind(sums, dataset, -sign)]
-        balance = reduce(DataFrame.unionByName, (one.drop(*dataset.row_key_names) for one in moved))
+        balance = reduce(DataFrame.unionByName, (change.drop(*dataset.row_key_names) for change in moved))
         sides = [name for name in balance.columns if name != C.KEY]
         summed = balance.groupBy(C.KEY).agg(*(F.try_sum(name).alias(name) for name in sides))
         still = reduce(Column.__and__, (F.coalesce(F.col(name) == 0, F.lit(False)) for name in sides))

@@ -88,8 +88,8 @@ def judge_by(
     lost, keyed = ~F.col(C.SURVIVOR), F.col(C.KEY).isNotNull()
     covered = F.col(U.COVERED) & keyed  # its position has its verdict, and it changes nothing
     columns = {}
-    for one in fields(Judged):
-        columns[_COLUMNS[one.name]] = F.when(lost, getattr(left, one.name)).otherwise(getattr(won, one.name))
+    for part in fields(Judged):
+        columns[_COLUMNS[part.name]] = F.when(lost, getattr(left, part.name)).otherwise(getattr(won, part.name))
     # A covered survivor may have copies in the batch that are not covered, and in other partitions.
     acts = ~covered | (columns[U.ACTION] == Action.UNPLACE)
     columns[U.ACTION] = F.when(keyed & ~lost & acts, columns[U.ACTION])

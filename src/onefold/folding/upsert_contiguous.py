@@ -307,7 +307,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     met = [rows[name] == known_rows[name] for name in by]
     found = rows.join(known_rows, met, "left").select(*(rows[name] for name in rows.columns), _ROWS)
     # A loser of the batch answers to the row that the table has of its version, where the batch's winner does.
-    twin = F.get(F.filter(_ROWS, lambda one: one["version"] == F.col(C.VERSION)), F.lit(0))
+    twin = F.get(F.filter(_ROWS, lambda row: row["version"] == F.col(C.VERSION)), F.lit(0))
     tie = version_in(dataset).tie
     answers = F.coalesce(is_before_winner(twin["order"], tie), F.lit(False))
     verdict, reason = answered(_same_content(dataset, twin), tie, Reason.KEY_VERSION)
@@ -320,7 +320,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     apart = F.coalesce(apart, F.lit(False)) & ~settled
     answers &= ~settled
     # Or to the head, where that is a newer version and lies before it in its partition.
-    head = F.get(F.filter(_ROWS, lambda one: one["state"].isin(*HEADS)), F.lit(0))
+    head = F.get(F.filter(_ROWS, lambda row: row["state"].isin(*HEADS)), F.lit(0))
     newer = F.coalesce(head["version"] > F.col(C.VERSION), F.lit(False))
     backwards = newer & (F.col(C.REASON) == Reason.SAME_VERSION) & lies_behind(head["order"], dataset)
     backwards = F.coalesce(backwards, F.lit(False))
@@ -366,7 +366,7 @@ def _finding(dataset: Dataset, head: Column, rows: DataFrame) -> Column:
 
 def _keys_of(session: SparkSession, links: Sequence[Link], like: DataFrame) -> DataFrame:
     """The keys (and periods) of links, with the types that another frame has."""
-    rows = session.createDataFrame([(one.key, one.period) for one in links], f"{C.KEY} binary, {C.WITHIN} string")
+    rows = session.createDataFrame([(link.key, link.period) for link in links], f"{C.KEY} binary, {C.WITHIN} string")
     if C.WITHIN not in like.columns:
         return rows.select(C.KEY)
     return rows.withColumn(C.WITHIN, F.col(C.WITHIN).cast(like.schema[C.WITHIN].dataType))
@@ -380,7 +380,7 @@ def mark_links(rows: DataFrame, name: str, links: Sequence[Link]) -> DataFrame:
     if not links:
         return rows.withColumn(name, F.lit(False))
     shape = f"{_LINK} binary, {_LINKS_TO} bigint"
-    known = rows.sparkSession.createDataFrame([(one.key, one.version) for one in links], shape)
+    known = rows.sparkSession.createDataFrame([(link.key, link.version) for link in links], shape)
     same = (rows[C.KEY] == F.col(_LINK)) & (rows[C.VERSION] == F.col(_LINKS_TO))
     marked = rows.join(F.broadcast(known.distinct()), same, "left")
     return marked.withColumn(name, F.col(_LINK).isNotNull()).drop(_LINK, _LINKS_TO)

@@ -190,12 +190,12 @@ def _drop(lake: Lake, dataset: Dataset, batch: str) -> None:
     """Branches and tables first, the documents that name them last: interrupted, the next call goes on."""
     folder = f"{lake_keys.of_batch(dataset, batch)}/"
     attempts, tables = [], []
-    for one in _documents(lake, folder):
-        if isinstance(one, Upserted):
-            attempts.append(one.branch)
-            tables += [one.actions, one.staging]
+    for document in _documents(lake, folder):
+        if isinstance(document, Upserted):
+            attempts.append(document.branch)
+            tables += [document.actions, document.staging]
         else:
-            tables.append(one.table)
+            tables.append(document.table)
     if table := find_state(lake, dataset):
         for branch in dict.fromkeys(attempts):
             table.drop_branch(branch)

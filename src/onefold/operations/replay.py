@@ -59,28 +59,28 @@ def plan_replay(
     check_generation(lake, dataset)
     table = find_state(lake, dataset)
     records = list(chain(lake, dataset, table.main.record)) if table else []
-    if table is None or batch not in {one.batch for one in records}:
+    if table is None or batch not in {record.batch for record in records}:
         raise UsageError(f"{dataset.name}: batch {batch} is not published (see `onefold batches {dataset.name}`)")
     origin, exact = find_plan(lake, dataset, batch), dataset.source.exact
     check_not_cleared(lake, origin.source, origin.landing)
     there = table.quarantined("_order", *(f"_quarantine.{name}" for name in _KEPT))
-    entries = [(_place(one, exact), one) for one in there if one["_quarantine"]["batch"] == batch]
+    entries = [(_place(row, exact), row) for row in there if row["_quarantine"]["batch"] == batch]
     wanted = _wanted(key, positions)
-    chosen = {place for place, one in entries if wanted(one)}
+    chosen = {place for place, row in entries if wanted(row)}
     tried = _tried(lake, dataset, records, batch) & chosen
     left = chosen - tried
-    named = [one for place, one in entries if place and place in left]
+    named = [row for place, row in entries if place and place in left]
     plan = ReplayPlan(
         source=origin.source,
         origin=batch,
-        objects=sorted({one["_quarantine"]["object"] for one in named}),
-        ranges=_ranges(_place(one, exact) for one in named) if exact else [],
-        lines={} if exact else _lines(_place(one, exact) for one in named),
+        objects=sorted({row["_quarantine"]["object"] for row in named}),
+        ranges=_ranges(_place(row, exact) for row in named) if exact else [],
+        lines={} if exact else _lines(_place(row, exact) for row in named),
         records=len(named),
         code=judged_by(dataset),
     )
-    reasons = Counter(one["_quarantine"]["reason"] for one in named)
-    unplaced = sum(1 for place, one in entries if place is None and wanted(one))
+    reasons = Counter(row["_quarantine"]["reason"] for row in named)
+    unplaced = sum(1 for place, row in entries if place is None and wanted(row))
     return Replayable(plan, dict(sorted(reasons.items())), len(tried), unplaced)
 
 
@@ -114,7 +114,7 @@ def _wanted(key: str | None, positions: Collection[Position]) -> Callable[[dict[
 
     def wanted(entry: dict[str, Any]) -> bool:
         order, own = entry["_order"], entry["_quarantine"]["key"]
-        if positions and not any(one.names(order) for one in positions):
+        if positions and not any(position.names(order) for position in positions):
             return False
         return asked is None or asked in (([None],) if own is None else (_json(own), _text(own)))
 
@@ -139,15 +139,15 @@ def _text(data: bytes) -> list[Any] | None:
 
 def _tried(lake: Lake, dataset: Dataset, records: list[CommitRecord], batch: str) -> set[Place]:
     """Where the records lie that published replays of a batch have named for the code that is installed now."""
-    plans = (find_plan(lake, dataset, one.batch) for one in records if one.replays == batch)
+    plans = (find_plan(lake, dataset, record.batch) for record in records if record.replays == batch)
     code = judged_by(dataset)
     return {place for plan in of_kind(plans, ReplayPlan) if plan.code == code for place in _places(plan)}
 
 
 def _places(plan: ReplayPlan) -> Iterator[Place]:
-    for one in plan.ranges:
-        where = one.topic_partition
-        for offset in range(one.start, one.end):
+    for range_ in plan.ranges:
+        where = range_.topic_partition
+        for offset in range(range_.start, range_.end):
             yield where.cluster, where.topic, where.incarnation, where.partition, offset
     for name, lines in plan.lines.items():
         yield from ((name, line) for start, end in lines for line in range(start, end))

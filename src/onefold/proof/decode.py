@@ -99,13 +99,15 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     wrong = [
         F.col(E.UNREADABLE).isNotNull(),
         F.lit(uses_key(dataset)) & any_of([_KEY]),
-        *(one.isNotNull() for one in headers),
+        *(header.isNotNull() for header in headers),
         filtered_of(dataset).failed,
         F.when(F.col(TOMBSTONE), of_null).otherwise(
             any_of([_VALUE, *of_filter]) | left_out | (~F.col(FILTERED) & wanted)
         ),
     ]
-    is_wrong = F.coalesce(reduce(Column.__or__, (F.coalesce(one, F.lit(False)) for one in wrong)), F.lit(False))
+    is_wrong = F.coalesce(
+        reduce(Column.__or__, (F.coalesce(condition, F.lit(False)) for condition in wrong)), F.lit(False)
+    )
     return F.when(F.col(E.FATE).isNull() & is_wrong, rejected(Reason.UNDECODABLE, "decoded again, it cannot be used"))
 
 
@@ -237,7 +239,7 @@ def fields_of(
         return {}, [_VALUE]
     row, faults = {}, [] if known is None or known.issuperset(value) else [_UNKNOWN]
     for name, kind in fields.items():
-        given = next((one for place in places[name] if (one := _at(value, place)) is not _ABSENT), _ABSENT)
+        given = next((found for place in places[name] if (found := _at(value, place)) is not _ABSENT), _ABSENT)
         try:
             row[name] = _typed(given, kind)
         except LeftOutError:
@@ -260,7 +262,7 @@ def _typed(value: Any, kind: FieldType) -> Any:
     match kind.name:
         case "list":
             assert kind.item
-            return [_typed(one, kind.item) for one in _of(value, list)]
+            return [_typed(item, kind.item) for item in _of(value, list)]
         case "struct":
             given = _of(value, dict)
             return {name: _typed(given.get(name, _ABSENT), of) for name, of in kind.fields}
@@ -374,7 +376,7 @@ def _since_1970(count: int, kind: FieldType) -> date | datetime:
     micros, left = divmod(count * 1_000_000, per_second)
     if left:
         raise WrongError
-    return _instant(lambda one: _EPOCH + timedelta(microseconds=one), micros)
+    return _instant(lambda count: _EPOCH + timedelta(microseconds=count), micros)
 
 
 def _instant(made: Callable[[_Given], _Made], given: _Given) -> _Made:

@@ -75,8 +75,10 @@ def _digest(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upser
     if behind == Behind.DAMAGED:
         return _short(sorted(damage.model_dump_json() for damage in manifest.damage))
     if behind == Behind.LOST:
-        lost = [(one.topic_partition.key, one.start, one.end, one.kind) for one in manifest.holes if one.kind in LOST]
-        cut = [(one.topic_partition.key, one.start, one.end, "replaced") for one in manifest.replaced]
+        lost = [
+            (hole.topic_partition.key, hole.start, hole.end, hole.kind) for hole in manifest.holes if hole.kind in LOST
+        ]
+        cut = [(range_.topic_partition.key, range_.start, range_.end, "replaced") for range_ in manifest.replaced]
         return _short(sorted([*lost, *cut]))
     actions, is_held = read_flat(session, upserted.actions), F.col(S.STATE) == RowState.HELD
     made_of: dict[Behind, Callable[[], list[DataFrame]]] = {
@@ -90,7 +92,7 @@ def _digest(session: SparkSession, lake: Lake, dataset: Dataset, upserted: Upser
         Behind.NULL_KEYS: lambda: [_null_keys(session, dataset, upserted)],
     }
     found = [digest_of_rows(rows) for rows in made_of[behind]()]
-    named = [(one.level, one.identity) for one in upserted.reused] if behind == Behind.CONFLICTS else []
+    named = [(identity.level, identity.identity) for identity in upserted.reused] if behind == Behind.CONFLICTS else []
     return _short([*found, *sorted(named)])
 
 

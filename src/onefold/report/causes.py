@@ -57,13 +57,13 @@ class Explained:
     @property
     def records(self) -> int:
         """How many records it explains."""
-        return sum(one.records for one in self.groups)
+        return sum(group.records for group in self.groups)
 
     @property
     def seconds(self) -> tuple[float, float] | None:
         """The least and the most time between such a record and its survivor."""
-        spans = [one.seconds for one in self.groups if one.seconds]
-        return (min(one[0] for one in spans), max(one[2] for one in spans)) if spans else None
+        spans = [group.seconds for group in self.groups if group.seconds]
+        return (min(span[0] for span in spans), max(span[2] for span in spans)) if spans else None
 
     @property
     def example(self) -> Duplicates:
@@ -183,20 +183,20 @@ SAME_VERSION = Cause(
 )
 
 _RULES: tuple[tuple[Cause, Callable[[Duplicates], bool]], ...] = (
-    (CAME_TWICE, lambda one: one.reason == Reason.POSITION and one.object == UNKNOWN),
-    (READ_AGAIN, lambda one: one.reason == Reason.POSITION and one.object == "earlier_batch"),
-    (WRITTEN_TWICE, lambda one: one.place == "same_position" and one.object == "same_object"),
-    (EXPORTED_TWICE, lambda one: one.reason == Reason.POSITION),
-    (APPLICATION, lambda one: one.reason == Reason.BUSINESS_KEY),
-    (SAME_VERSION, lambda one: one.reason == Reason.KEY_VERSION),
-    (MIRRORED, lambda one: one.place == "other_cluster"),
-    (RECREATED, lambda one: one.place == "other_incarnation"),
-    (OTHER_PLACE, lambda one: one.place in ("other_partition", "other_topic")),
-    (BROKER_FORGOT, lambda one: one.reason == Reason.PRODUCER and one.session == "same_session"),
-    (BROKER_FORGOT_NAME, lambda one: one.reason == Reason.PRODUCER and one.session == "same_name_again"),
-    (LOST_ACKNOWLEDGEMENT, lambda one: one.reason == Reason.PRODUCER),
-    (SENT_AGAIN, lambda one: one.session in ("same_session", "same_name", "same_name_again")),
-    (RESTARTED, lambda one: one.session in ("other_epoch", "other_producer")),
+    (CAME_TWICE, lambda group: group.reason == Reason.POSITION and group.object == UNKNOWN),
+    (READ_AGAIN, lambda group: group.reason == Reason.POSITION and group.object == "earlier_batch"),
+    (WRITTEN_TWICE, lambda group: group.place == "same_position" and group.object == "same_object"),
+    (EXPORTED_TWICE, lambda group: group.reason == Reason.POSITION),
+    (APPLICATION, lambda group: group.reason == Reason.BUSINESS_KEY),
+    (SAME_VERSION, lambda group: group.reason == Reason.KEY_VERSION),
+    (MIRRORED, lambda group: group.place == "other_cluster"),
+    (RECREATED, lambda group: group.place == "other_incarnation"),
+    (OTHER_PLACE, lambda group: group.place in ("other_partition", "other_topic")),
+    (BROKER_FORGOT, lambda group: group.reason == Reason.PRODUCER and group.session == "same_session"),
+    (BROKER_FORGOT_NAME, lambda group: group.reason == Reason.PRODUCER and group.session == "same_name_again"),
+    (LOST_ACKNOWLEDGEMENT, lambda group: group.reason == Reason.PRODUCER),
+    (SENT_AGAIN, lambda group: group.session in ("same_session", "same_name", "same_name_again")),
+    (RESTARTED, lambda group: group.session in ("other_epoch", "other_producer")),
 )
 """The first that applies; what none explains was sent by somebody whom the source does not show."""
 
@@ -209,17 +209,17 @@ def cause_of(duplicates: Duplicates) -> Cause:
 def causes_of(groups: list[Duplicates]) -> list[Explained]:
     """The causes of a batch's duplicates, the most frequent first; their groups the same way."""
     found: dict[str, Explained] = {}
-    for one in sorted(groups, key=lambda group: -group.records):
-        cause = cause_of(one)
-        found.setdefault(cause.name, Explained(cause)).groups.append(one)
-    return sorted(found.values(), key=lambda one: (-one.records, one.cause.name))
+    for group in sorted(groups, key=lambda group: -group.records):
+        cause = cause_of(group)
+        found.setdefault(cause.name, Explained(cause)).groups.append(group)
+    return sorted(found.values(), key=lambda explained: (-explained.records, explained.cause.name))
 
 
 def untold(counts: Mapping[str, int], known: Iterable[Duplicates]) -> list[Duplicates]:
     """Duplicates counted by reason of which the kinds tell nothing: of these only the reason is known."""
     left = dict(counts)
-    for one in known:
-        left[one.reason] = left.get(one.reason, 0) - one.records
+    for group in known:
+        left[group.reason] = left.get(group.reason, 0) - group.records
     unknown = {"scope": UNKNOWN, "place": UNKNOWN, "session": UNKNOWN, "object": UNKNOWN, "record": "", "survivor": ""}
     return [
         Duplicates(reason=reason, records=count, seconds=None, **unknown) for reason, count in left.items() if count > 0

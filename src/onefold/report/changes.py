@@ -118,7 +118,7 @@ def _as_row(change: str, row: dict[str, Any]) -> dict[str, Any]:
 
 def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:
     """Where `since` is in the history of `main`."""
-    record = next((one for one in records if one.batch == since), None)
+    record = next((candidate for candidate in records if candidate.batch == since), None)
     if record:
         _check_batch(lake, dataset, record)
         snapshot = table.snapshot_of(record.name)
@@ -141,12 +141,12 @@ def _check_batch(lake: Lake, dataset: Dataset, record: CommitRecord) -> None:
     """Refuse a batch that readers may have seen in another history: published again, it is next to other rows."""
     listed = lake.storage.list(f"datasets/{dataset.name}/retired")
     retired = (lake.get(info.key, Retired) for info in listed)
-    if any(one and one.at >= record.written for one in retired):
+    if any(retirement and retirement.at >= record.written for retirement in retired):
         problem = "the table was rebuilt since, and every row may be another"
         raise ChangesUnknownError(dataset.name, record.batch, problem)
     listed = lake.storage.list(f"datasets/{dataset.name}/decisions")
     undone = (lake.get(info.key, RolledBack) for info in listed if "-rollback-" in info.key)
-    if any(one and record.batch in one.undone for one in undone):
+    if any(rollback and record.batch in rollback.undone for rollback in undone):
         problem = "it was rolled back and published again; a snapshot tells which one was read (`until` names it)"
         raise ChangesUnknownError(dataset.name, record.batch, problem)
 
@@ -169,8 +169,8 @@ def _differences(table: StateTable, names: list[str], start: int | None, end: in
     before, after = _files(table, start) if start else {}, _files(table, end)
     unchanged = {path for path in before.keys() & after.keys() if _deletes(before[path]) == _deletes(after[path])}
     old, new = (_by_partition(files, unchanged) for files in (before, after))
-    for one in sorted(old.keys() | new.keys()):
-        yield from _in_partition(table, start, end, old.get(one, {}), new.get(one, {}), names)
+    for key in sorted(old.keys() | new.keys()):
+        yield from _in_partition(table, start, end, old.get(key, {}), new.get(key, {}), names)
 
 
 def _in_partition(
@@ -199,7 +199,7 @@ def _files(table: StateTable, snapshot: int) -> Tasks:
 
 
 def _deletes(task: FileScanTask) -> frozenset[str]:
-    return frozenset(one.file_path for one in task.delete_files)
+    return frozenset(file.file_path for file in task.delete_files)
 
 
 def _by_partition(files: Tasks, unchanged: set[str]) -> dict[tuple[Any, ...], Tasks]:
@@ -218,7 +218,7 @@ def _read(table: StateTable, snapshot: int | None, tasks: Tasks, names: list[str
     scan = table.scan(_LIVE, wanted, snapshot or table.main.snapshot)
     reader = ArrowScan(table.table.metadata, table.table.io, scan.projection(), _LIVE)
     found = reader.to_table(tasks.values()).select(list(wanted))
-    return found.cast(pa.schema([pa.field(one.name, _small(one.type)) for one in found.schema]))
+    return found.cast(pa.schema([pa.field(field.name, _small(field.type)) for field in found.schema]))
 
 
 def _small(kind: pa.DataType) -> pa.DataType:

@@ -45,22 +45,24 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     """
     table = find_state(lake, dataset)
     records = list(chain(lake, dataset, table.main.record)) if table else []
-    published = {(one.batch, one.decision.number) for one in records if one.decision}
-    there = {one.batch for one in records}
+    published = {(record.batch, record.decision.number) for record in records if record.decision}
+    there = {record.batch for record in records}
     made = list(every_decision(lake, dataset.name))
-    last = {one.batch: one.number for one in made}
+    last = {decision.batch: decision.number for decision in made}
     rows = []
-    for one in made:
-        newest = one.number == last[one.batch]
-        if isinstance(one, Undone):
-            state = "done" if not newest else ("overruled" if one.batch in there else "waiting")
-        elif (one.batch, one.number) in published or (one.batch in there and _brought(one, newest=newest)):
+    for decision in made:
+        newest = decision.number == last[decision.batch]
+        if isinstance(decision, Undone):
+            state = "done" if not newest else ("overruled" if decision.batch in there else "waiting")
+        elif (decision.batch, decision.number) in published or (
+            decision.batch in there and _brought(decision, newest=newest)
+        ):
             state = "published"
-        elif not newest and not isinstance(one, OWN_BATCH):
-            state = "done" if isinstance(one, Again) else "overruled"
+        elif not newest and not isinstance(decision, OWN_BATCH):
+            state = "done" if isinstance(decision, Again) else "overruled"
         else:
-            state = "done" if isinstance(one, Discard | Again) else "waiting"
-        rows.append(row_of(one, state))
+            state = "done" if isinstance(decision, Discard | Again) else "waiting"
+        rows.append(row_of(decision, state))
     return sorted([*rows, *_rollbacks(lake, dataset), *_erasures(lake, dataset)], key=lambda row: str(row["at"]))
 
 
@@ -69,52 +71,52 @@ def _brought(decision: Decision, *, newest: bool) -> bool:
     return isinstance(decision, OWN_BATCH) or (newest and isinstance(decision, Release | Skip))
 
 
-def row_of(one: Decision, state: str) -> dict[str, Any]:
+def row_of(decision: Decision, state: str) -> dict[str, Any]:
     """A decision as a row."""
-    own, carried = (one.waivers, one.carried) if isinstance(one, Release) else ([], [])
+    own, carried = (decision.waivers, decision.carried) if isinstance(decision, Release) else ([], [])
     waived = [(by_id(waiver), False) for waiver in own] + [(by_id(waiver), True) for waiver in carried]
     return {
-        "dataset": one.dataset,
-        "batch": one.batch,
-        "decision": one.kind,
-        "by": one.by,
-        "reason": one.reason,
-        "at": one.at.isoformat(),
+        "dataset": decision.dataset,
+        "batch": decision.batch,
+        "decision": decision.kind,
+        "by": decision.by,
+        "reason": decision.reason,
+        "at": decision.at.isoformat(),
         "waived": [waiver.model_dump(exclude={"digest"}) | {"carried": kept} for waiver, kept in waived],
         "state": state,
-    } | ({"accepts": {"key": one.key, "version": one.version}} if isinstance(one, AcceptGap) else {})
+    } | ({"accepts": {"key": decision.key, "version": decision.version}} if isinstance(decision, AcceptGap) else {})
 
 
 def _rollbacks(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     prefix = lake_keys.decisions(dataset.name)
     keys = [info.key for info in lake.storage.list(prefix) if "/" not in info.key.removeprefix(prefix)]
-    found = [one for key in keys if (one := lake.get(key, RolledBack))]
+    found = [rollback for key in keys if (rollback := lake.get(key, RolledBack))]
     return [
         {
-            "dataset": one.dataset,
-            "batch": one.to,
-            "decision": one.kind,
-            "by": one.by,
-            "reason": one.reason,
-            "at": one.at.isoformat(),
+            "dataset": rollback.dataset,
+            "batch": rollback.to,
+            "decision": rollback.kind,
+            "by": rollback.by,
+            "reason": rollback.reason,
+            "at": rollback.at.isoformat(),
             "waived": [],
-            "state": "done" if one.undone else "overruled",
+            "state": "done" if rollback.undone else "overruled",
         }
-        for one in found
+        for rollback in found
     ]
 
 
 def _erasures(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     return [
         {
-            "dataset": one.dataset,
-            "batch": one.name,
+            "dataset": erasure.dataset,
+            "batch": erasure.name,
             "decision": "erase",
-            "by": one.by,
-            "reason": one.reason,
-            "at": one.at.isoformat(),
+            "by": erasure.by,
+            "reason": erasure.reason,
+            "at": erasure.at.isoformat(),
             "waived": [],
-            "state": "done" if one.ended else "waiting",
+            "state": "done" if erasure.ended else "waiting",
         }
-        for one in erasures_of(lake, dataset.name)
+        for erasure in erasures_of(lake, dataset.name)
     ]

@@ -153,8 +153,8 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         held=gate.facts.get("held") if gate else None,
         covered=sum(upserted.known.values()) if upserted else 0,
         objects=[
-            LandedLine(name=one.name, size=one.size, records=records.get(one.name, 0) if staged else None)
-            for one in (manifest.of_role("values") if manifest else [])
+            LandedLine(name=object_.name, size=object_.size, records=records.get(object_.name, 0) if staged else None)
+            for object_ in (manifest.of_role("values") if manifest else [])
         ],
         ignored=plan.ignored,
         counts=upserted.counts if upserted else {},
@@ -176,9 +176,11 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     )
 
 
-def _shown(dataset: Dataset, one: _Kept) -> _Kept:
+def _shown(dataset: Dataset, kept: _Kept) -> _Kept:
     """A decision as a report shows it: the key of an accepted gap may be masked."""
-    return one.model_copy(update={"key": masked(dataset, one.key)}) if isinstance(one, Accepted | AcceptGap) else one
+    return (
+        kept.model_copy(update={"key": masked(dataset, kept.key)}) if isinstance(kept, Accepted | AcceptGap) else kept
+    )
 
 
 def _of_rebuild(lake: Lake, dataset: Dataset) -> list[str]:

@@ -118,7 +118,7 @@ def explain_sum(
     for name, value in values_of_sum(dataset, key).items():
         wanted = And(wanted, equal(name, value))
     digests = set()
-    for snapshot in (table.main.snapshot, *(one.attempt.head for one in red if one.kept)):
+    for snapshot in (table.main.snapshot, *(batch.attempt.head for batch in red if batch.kept)):
         entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=snapshot)
         digests |= set(entries.to_arrow()["_key"].to_pylist())
     messages = one_of("key", sorted(digests)) if digests else AlwaysFalse()
@@ -146,12 +146,12 @@ Attempt = CommitRecord | Upserted
 def _attempts(lake: Lake, dataset: Dataset, red: Sequence[RedBatch]) -> list[Attempt]:
     """The published attempts, oldest first, then those of red batches."""
     published: list[Attempt] = list(records_of(lake, dataset))
-    return [*reversed(published), *(one.attempt for one in red if one.kept)]
+    return [*reversed(published), *(batch.attempt for batch in red if batch.kept)]
 
 
 def _shared_periods(attempts: Sequence[Attempt], batches: set[str]) -> list[str] | None:
     """The periods that a key can lie in which these batches have; None: any."""
-    periods = [set(one.within) for one in attempts if one.batch in batches and one.within is not None]
+    periods = [set(attempt.within) for attempt in attempts if attempt.batch in batches and attempt.within is not None]
     return sorted(set.intersection(*periods)) if periods else None
 
 
@@ -169,7 +169,9 @@ def _touching(
     if periods is None:
         rows = _judged(lake, dataset, attempts, Or(wanted, taken_out))
     else:
-        of_periods = [one for one in attempts if one.within is None or not set(periods).isdisjoint(one.within)]
+        of_periods = [
+            attempt for attempt in attempts if attempt.within is None or not set(periods).isdisjoint(attempt.within)
+        ]
         rows = _judged(lake, dataset, of_periods, wanted) + _judged(lake, dataset, attempts, taken_out)
         rows = _in_order(rows, attempts)
     standing = _rows_of_keys(lake, dataset, {row["key"] for row in rows if row["key"]}, periods)
@@ -200,8 +202,8 @@ def _judged(
         "batch",
         "key",
     )
-    published = {one.attempt for one in attempts if isinstance(one, CommitRecord)}
-    of_attempts = one_of("attempt", [one.attempt for one in attempts])
+    published = {attempt.attempt for attempt in attempts if isinstance(attempt, CommitRecord)}
+    of_attempts = one_of("attempt", [attempt.attempt for attempt in attempts])
     rows = verdict_rows(lake, dataset, And(wanted, of_attempts), (*names, "readable_key", "attempt"))
     found = [
         {**{name: row[name] for name in names}, "published": row["attempt"] in published}
@@ -213,7 +215,7 @@ def _judged(
 
 def _in_order(rows: list[dict[str, Any]], attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Verdicts in the total order of their records, and of a record in the order of the attempts."""
-    places = {one.batch: number for number, one in enumerate(attempts)}
+    places = {attempt.batch: number for number, attempt in enumerate(attempts)}
     return sorted(rows, key=lambda row: (str(row["timestamp"] or ""), *position(row, POSITION), places[row["batch"]]))
 
 
@@ -226,7 +228,7 @@ def _rows_of_keys(
         return {}
     wanted = one_of("_key", [bytes.fromhex(key) for key in keys])
     if periods is not None:
-        wanted = And(wanted, one_of("_within", [_begins(one) for one in periods]))
+        wanted = And(wanted, one_of("_within", [_begins(period) for period in periods]))
     found = {}
     there = table.scan(wanted, ("*",), table.main.snapshot).to_arrow()
     names = [name for name in there.column_names if not is_own(name) or name == S.STATE]

@@ -161,7 +161,7 @@ def keep_history(lake: Lake, dataset: Dataset) -> None:
         known = read_history(lake, dataset.name)
         entries, batches = gather(lake, dataset.name, known.entries if known else (), KEPT)
         lake.put(key, _history(lake, dataset, entries, batches))
-        read = {one.batch: one.etag for one in entries}
+        read = {entry.batch: entry.etag for entry in entries}
         now = _newest(listed(lake, dataset.name), KEPT)
         if all(read.get(batch) == (info.etag if info else "") for batch, (info, _) in now.items()):
             return
@@ -184,17 +184,17 @@ def gather(
     """
     found = listed(lake, dataset)
     fresh: Mapping[str, Entry] = {
-        one.batch: one.model_copy(update={"page": found[one.batch][1] is not None})
-        for one in known
-        if _tag(found.get(one.batch)) == one.etag
+        entry.batch: entry.model_copy(update={"page": found[entry.batch][1] is not None})
+        for entry in known
+        if _tag(found.get(entry.batch)) == entry.etag
     }
     wanted = _newest(found, most)
-    wanted |= {one.batch: found[one.batch] for one in fresh.values() if one.status == "red"}
+    wanted |= {entry.batch: found[entry.batch] for entry in fresh.values() if entry.status == "red"}
     new = {batch: pair for batch, pair in wanted.items() if batch not in fresh}
     with ThreadPoolExecutor(readers) as pool:
-        read = pool.map(lambda one: _entry(lake, dataset, one[0], *one[1]), new.items())
-        entries = [*(one for one in read if one), *(fresh[batch] for batch in wanted if batch in fresh)]
-    return sorted(entries, key=lambda one: (one.at, one.batch), reverse=True), len(found)
+        read = pool.map(lambda item: _entry(lake, dataset, item[0], *item[1]), new.items())
+        entries = [*(entry for entry in read if entry), *(fresh[batch] for batch in wanted if batch in fresh)]
+    return sorted(entries, key=lambda entry: (entry.at, entry.batch), reverse=True), len(found)
 
 
 Listed = dict[str, tuple[ObjectInfo | None, ObjectInfo | None]]
@@ -225,7 +225,10 @@ def strip_of(partition: str, offsets: Present) -> Strip:
         holes[kind] = holes.get(kind, 0) + high - low
     left = minus([(start, end)], covered)
     width = max(1, -(-(end - start) // CELLS))
-    layers = [("open", left), *((kind, _of(offsets, kind)) for kind in sorted(holes, key=lambda one: one not in LOST))]
+    layers = [
+        ("open", left),
+        *((kind, _of(offsets, kind)) for kind in sorted(holes, key=lambda kind: kind not in LOST)),
+    ]
     parts: list[tuple[int, int, str]] = []
     places = [0] * len(layers)
     for low in range(start, end, width):
@@ -313,7 +316,7 @@ def _summary(bare: Entry, report: ReportSummary) -> Entry:
         for kind, count in account.explained.items():
             if kind not in NOT_HOLES:
                 holes[kind] = holes.get(kind, 0) + count
-    missing = [(one.partition, start, end) for one in report.accounts for start, end in one.unexplained]
+    missing = [(account.partition, start, end) for account in report.accounts for start, end in account.unexplained]
     return Entry(
         batch=report.batch,
         etag=bare.etag,
@@ -370,8 +373,8 @@ def _coverage(lake: Lake, dataset: Dataset) -> Coverage:
 
 def _strips(coverage: Coverage) -> list[Strip] | None:
     strips = [strip_of(key, offsets) for key, offsets in coverage.partitions.items() if offsets.covered]
-    by_partition = {one.partition: TopicPartition.of(one.partition) for one in strips}
-    strips.sort(key=lambda one: _order(by_partition[one.partition]))
+    by_partition = {strip.partition: TopicPartition.of(strip.partition) for strip in strips}
+    strips.sort(key=lambda strip: _order(by_partition[strip.partition]))
     return strips or None
 
 

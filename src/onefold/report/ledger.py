@@ -64,7 +64,9 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
 
 
 def _snapshot_at(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> int:
-    record = next((one for one in chain(lake, dataset, table.main.record) if one.batch == batch), None)
+    record = next(
+        (candidate for candidate in chain(lake, dataset, table.main.record) if candidate.batch == batch), None
+    )
     if record is None:
         raise _not_published(dataset, batch)
     snapshot = table.snapshot_of(record.name)
@@ -158,7 +160,7 @@ def each_verdict(
     """
     from onefold.report.order import in_order, stream  # with it comes pandas, which most questions do without
 
-    record = next((one for one in records_of(lake, dataset) if one.batch == batch), None)
+    record = next((candidate for candidate in records_of(lake, dataset) if candidate.batch == batch), None)
     latest = lake.get(lake_keys.latest(dataset, batch), Upserted)
     attempt = record.attempt if record else (latest.attempt if latest else None)
     if attempt is None:
@@ -184,7 +186,7 @@ def offsets_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         rows.append(
             TopicPartition.of(key).model_dump()
             | {
-                "covered": [list(one) for one in offsets.covered],
+                "covered": [list(range_) for range_ in offsets.covered],
                 "holes": [{"start": start, "end": end, "kind": kind} for start, end, kind in offsets.holes],
                 "quarantined": quarantined.get(key, []),
             }
@@ -204,7 +206,7 @@ def _quarantined(table: StateTable | None) -> tuple[dict[str, list[list[int]]], 
         if at["offset"] is not None:
             where = TopicPartition(**{part: at[part] for part in TopicPartition.model_fields})
             found.setdefault(where.key, []).append((at["offset"], at["offset"] + 1))
-    return {where: [list(one) for one in merged(ranges)] for where, ranges in found.items()}, count
+    return {where: [list(range_) for range_ in merged(ranges)] for where, ranges in found.items()}, count
 
 
 def verdict_rows(
@@ -283,6 +285,6 @@ def _value(value: Any) -> Any:
         case dict():
             return plain(value)
         case list():
-            return [_value(one) for one in value]
+            return [_value(item) for item in value]
         case _:
             return value

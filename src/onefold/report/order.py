@@ -61,9 +61,9 @@ def _first(found: Iterable[pa.Table], by: Sequence[str], limit: int) -> pa.Table
 def _runs(found: Iterable[pa.Table], by: Sequence[str]) -> Iterator[pa.Table]:
     some: list[pa.Table] = []
     rows = size = 0
-    for one in found:
-        some.append(one)
-        rows, size = rows + one.num_rows, size + one.nbytes
+    for moved in found:
+        some.append(moved)
+        rows, size = rows + moved.num_rows, size + moved.nbytes
         if rows >= _RUN_ROWS or size >= _RUN_BYTES:
             yield _sorted(some, by)
             some, rows, size = [], 0, 0

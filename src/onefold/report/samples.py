@@ -66,7 +66,7 @@ def _without(document: _Document) -> _Document:
         case Staged() | Upserted():
             less = {"reused": []}
         case GateResult() | Report():
-            less = {"examples": {}, "checks": [_bare(one) for one in document.checks]}
+            less = {"examples": {}, "checks": [_bare(check) for check in document.checks]}
             if isinstance(document, Report):
                 less["why"] = []  # the red checks as sentences, with what they show; no batch waits by now
     return document.model_copy(update=less)

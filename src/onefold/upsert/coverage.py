@@ -70,13 +70,13 @@ def account_for(
     declared = _Declared(dataset.source.holes, dataset.source.longest_hole)
     remainder = _Declared(_remainder(manifest), None) if manifest.ranges else declared
     named: dict[str, list[Hole]] = {}
-    for one in manifest.holes:
-        named.setdefault(one.topic_partition.key, []).append((one.start, one.end, one.kind))
+    for hole in manifest.holes:
+        named.setdefault(hole.topic_partition.key, []).append((hole.start, hole.end, hole.kind))
     partitions, accounts = {}, []
     for key, spans in _spans(staged, manifest).items():
         offsets = staged.partitions.get(key, StagedPartition(present=[], quarantined=[]))
         known = Present() if manifest.ranges else before.partitions.get(key, Present())
-        damaged = [(one.start, one.end) for one in manifest.damaged if one.topic_partition.key == key]
+        damaged = [(range_.start, range_.end) for range_ in manifest.damaged if range_.topic_partition.key == key]
         parts = [_account(key, span, offsets, named.get(key, []), known, remainder, damaged) for span in spans]
         holes = [hole for own, _ in parts for hole in own]
         uncovered = merged([*offsets.quarantined, *offsets.undecided])
@@ -86,7 +86,7 @@ def account_for(
             for holes, account in parts
         ]
         own = [_whole(own)] if manifest.replays else own
-        cut = size((one.start, one.end) for one in manifest.replaced if one.topic_partition.key == key)
+        cut = size((range_.start, range_.end) for range_ in manifest.replaced if range_.topic_partition.key == key)
         accounts += [own[0].model_copy(update={"replaced": cut}), *own[1:]]
     return Coverage(partitions=partitions), accounts
 
@@ -106,7 +106,7 @@ def _compacted(
     if dataset.apply.delete_when in (None, "never"):
         return {}
     if manifest.ranges:
-        aged = [(one.start, one.end) for one in manifest.aged if one.topic_partition.key == key]
+        aged = [(range_.start, range_.end) for range_ in manifest.aged if range_.topic_partition.key == key]
         by_tombstone = dataset.apply.delete_when == "tombstone"
         return {"needed" if by_tombstone else "maybe_deletes": meet(compacted, aged)}
     # Of an export nothing tells when it was made: holes of this batch after what the table has, and earlier holes after
@@ -127,9 +127,9 @@ def _of_kind(holes: list[Hole], kind: HoleKind) -> list[Range]:
 def name_unexplained(accounts: list[PartitionAccount], most: int) -> list[str]:
     """Unexplained ranges as `topic, partition N: [start, end)`: the first ones, and how many more there are."""
     named = [
-        f"{one.topic_partition.topic}, partition {one.topic_partition.partition}: [{start}, {end})"
-        for one in accounts
-        for start, end in one.unexplained
+        f"{account.topic_partition.topic}, partition {account.topic_partition.partition}: [{start}, {end})"
+        for account in accounts
+        for start, end in account.unexplained
     ]
     return [*named[:most], *([f"and {len(named) - most} more"] if len(named) > most else [])]
 
@@ -148,21 +148,21 @@ def _not_used(manifest: Manifest, staged: Staged, name: str) -> list[Range]:
 
 def _whole(accounts: list[PartitionAccount]) -> PartitionAccount:
     """One account of the ranges that a replay names of a partition; what lies between them is of no concern to it."""
-    start, end = min(one.start for one in accounts), max(one.end for one in accounts)
+    start, end = min(account.start for account in accounts), max(account.end for account in accounts)
     explained: dict[str, int] = {}
-    for one in accounts:
-        for kind, count in one.explained.items():
+    for account in accounts:
+        for kind, count in account.explained.items():
             explained[kind] = explained.get(kind, 0) + count
-    between = end - start - sum(one.end - one.start for one in accounts)
+    between = end - start - sum(account.end - account.start for account in accounts)
     return PartitionAccount(
         partition=accounts[0].partition,
         start=start,
         end=end,
-        distinct=sum(one.distinct for one in accounts),
-        quarantined=sum(one.quarantined for one in accounts),
-        undecided=sum(one.undecided for one in accounts),
+        distinct=sum(account.distinct for account in accounts),
+        quarantined=sum(account.quarantined for account in accounts),
+        undecided=sum(account.undecided for account in accounts),
         explained=explained | ({"not replayed": between} if between else {}),
-        unexplained=[hole for one in accounts for hole in one.unexplained],
+        unexplained=[hole for account in accounts for hole in account.unexplained],
     )
 
 
@@ -209,7 +209,7 @@ def _account(
     unexplained = declared.leaves(missing, damaged)
     holes: list[Hole] = []
     for named in sorted({named for _, _, named in seen}):
-        explained = meet([span], [(start, end) for start, end, one in seen if one == named])
+        explained = meet([span], [(start, end) for start, end, kind in seen if kind == named])
         holes += [(low, high, named) for low, high in minus(explained, landed)]
     holes += [(*range_, declared.kind) for range_ in minus(missing, unexplained) if declared.kind]
     counts = {f"{how} by another batch": size(ranges) for how, ranges in elsewhere.items()}
@@ -231,16 +231,16 @@ def _account(
 def _spans(staged: Staged, manifest: Manifest) -> dict[str, list[Range]]:
     """The offsets that the batch answers for, by partition: a live topic's as planned, an export's as found."""
     spans: dict[str, list[Range]] = {}
-    for one in manifest.ranges:
-        spans.setdefault(one.topic_partition.key, []).append((one.start, one.end))
+    for range_ in manifest.ranges:
+        spans.setdefault(range_.topic_partition.key, []).append((range_.start, range_.end))
     if spans:
         return {key: merged(ranges) for key, ranges in spans.items()}
     for key, offsets in staged.partitions.items():
         landed = merged([*offsets.present, *offsets.quarantined, *offsets.undecided])
         spans[key] = [(landed[0][0], landed[-1][1])]
-    for one in manifest.damaged:
-        key = one.topic_partition.key
-        whole = merged([*spans.get(key, []), (one.start, one.end)])
+    for range_ in manifest.damaged:
+        key = range_.topic_partition.key
+        whole = merged([*spans.get(key, []), (range_.start, range_.end)])
         spans[key] = [(whole[0][0], whole[-1][1])]
     return spans
 
@@ -249,7 +249,8 @@ def freed_by(own: Coverage, before: Coverage) -> dict[str, list[Range]]:
     """The offsets that a batch covers and that a table has landed without covering them: their records leave the
     quarantine. By TopicPartition.key; a batch's `own` coverage."""
     met = {
-        key: meet(one.present, before.partitions.get(key, Present()).uncovered) for key, one in own.partitions.items()
+        key: meet(offsets.present, before.partitions.get(key, Present()).uncovered)
+        for key, offsets in own.partitions.items()
     }
     return {key: ranges for key, ranges in met.items() if ranges}
 

@@ -67,10 +67,10 @@ _AGAIN = "_again"
 
 def _mark_again(actions: DataFrame, again: list[CameAgain]) -> DataFrame:
     """Say of each record whether a named producer sent it again: behind what was seen of it, and not above."""
-    named = {(one.session.partition, one.session.producer): one for one in again if one.session.epoch < 0}
+    named = {(came.session.partition, came.session.producer): came for came in again if came.session.epoch < 0}
     if not named:
         return actions.withColumn(_AGAIN, F.lit(False))
-    rows = [(*of, one.session.start, one.highest.sequence) for of, one in named.items()]
+    rows = [(*of, came.session.start, came.highest.sequence) for of, came in named.items()]
     shape = "_log string, _name string, _start bigint, _top bigint"
     seen = F.broadcast(actions.sparkSession.createDataFrame(rows, shape))
     mine, order = F.col(C.PRODUCER), F.col(C.ORDER)

@@ -53,8 +53,10 @@ def settle_nulls(
     settled = judge_nulls(nulls, before, there, dataset).persist()
     try:
         columns = [
-            (F.col(one.name) if one.name in settled.columns else F.lit(None)).cast(one.dataType).alias(one.name)
-            for one in before.schema
+            (F.col(column.name) if column.name in settled.columns else F.lit(None))
+            .cast(column.dataType)
+            .alias(column.name)
+            for column in before.schema
         ]
         laid_flat(settled.select(*columns)).writeTo(actions).append()
         return _covering(staged, settled, dataset)
@@ -113,7 +115,7 @@ def _made_later(order: Column, dataset: Dataset) -> Column:
     if not dataset.source.exact:
         return F.lit(False)
     own = F.col(C.ORDER)
-    at, before = (F.struct(one["incarnation"], one["offset"]) for one in (order, own))
+    at, before = (F.struct(place["incarnation"], place["offset"]) for place in (order, own))
     return (partition_of(order) == partition_of(own)) & (at > before)
 
 

@@ -13,12 +13,12 @@ def highest_after(producers: Producers | None, before: list[Highest]) -> tuple[l
     """What the table has seen after a batch, and how many sessions it forgets: those that are not listed or kept."""
     sessions = producers.listed if producers else []
     unlisted = producers.sessions - len(sessions) if producers else 0
-    standing = {_key(one): one for one in before}
+    standing = {_key(highest): highest for highest in before}
     found = {}
     for session in sessions:
         known = standing.get(_key(session))
         found[_key(session)] = _after(session, known)
-    seen = [*found.values(), *(one for key, one in standing.items() if key not in found)]
+    seen = [*found.values(), *(highest for key, highest in standing.items() if key not in found)]
     return seen[:KEPT], unlisted + len(seen[KEPT:])
 
 
@@ -44,17 +44,17 @@ def _counted(session: Session) -> Counted | None:
     return Counted(start=session.start, first=session.first, end=session.end, last=session.last)
 
 
-def _joined(one: Counted | None, other: Counted | None) -> Counted | None:
+def _joined(first: Counted | None, other: Counted | None) -> Counted | None:
     """Of both together: the order of batches does not matter."""
-    if one is None or other is None:
-        return one or other
-    early, late = min(one, other, key=lambda of: of.start), max(one, other, key=lambda of: of.end)
+    if first is None or other is None:
+        return first or other
+    early, late = min(first, other, key=lambda of: of.start), max(first, other, key=lambda of: of.end)
     return Counted(start=early.start, first=early.first, end=late.end, last=late.last)
 
 
 def restarted(sessions: list[Session], before: list[Highest]) -> list[Restart]:
     """Named producers that begin again with a batch, after all that the table has seen of them (`dedup.restarts`)."""
-    standing = {_key(one): one for one in before}
+    standing = {_key(highest): highest for highest in before}
     met = [(session, _counted(session), standing[_key(session)]) for session in sessions if _key(session) in standing]
     return [
         Restart(
@@ -79,7 +79,7 @@ def come_again(sessions: list[Session], before: list[Highest]) -> list[tuple[Ses
 
     A broker refuses that: it had lost what it knew of the producer (an old snapshot), or a name was given twice.
     """
-    standing = {_key(one): one for one in before}
+    standing = {_key(highest): highest for highest in before}
     met = [(session, standing[_key(session)]) for session in sessions if _key(session) in standing]
     return [
         (session, known)
@@ -88,8 +88,8 @@ def come_again(sessions: list[Session], before: list[Highest]) -> list[tuple[Ses
     ]
 
 
-def _key(one: Session | Highest) -> tuple[str, str, int]:
-    return one.partition, one.producer, one.epoch
+def _key(session: Session | Highest) -> tuple[str, str, int]:
+    return session.partition, session.producer, session.epoch
 
 
 def _ahead(sequence: int, known: Highest) -> int:

@@ -37,14 +37,14 @@ def found_reused(session: SparkSession, actions: DataFrame, reused: list[Reused]
         named = F.broadcast(_named(session, reused, level))
         met = identities.join(named, _REUSED + level, "left_semi").distinct()
         found |= {(level, row[0]) for row in met.collect()}
-    return [one for one in reused if (one.level, one.identity) in found]
+    return [identity for identity in reused if (identity.level, identity.identity) in found]
 
 
 def _levels(reused: list[Reused]) -> list[str]:
-    return list(dict.fromkeys(one.level for one in reused))
+    return list(dict.fromkeys(identity.level for identity in reused))
 
 
 def _named(session: SparkSession, reused: list[Reused], level: str) -> DataFrame:
     """Identities of a level, as the column `_reused_<level>`."""
-    rows = [(one.identity,) for one in reused if one.level == level]
+    rows = [(identity.identity,) for identity in reused if identity.level == level]
     return session.createDataFrame(rows, f"{_REUSED}{level} string")

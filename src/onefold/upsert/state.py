@@ -110,7 +110,7 @@ def swap_views(session: SparkSession, dataset: Dataset) -> None:
 def _views(dataset: Dataset) -> dict[str, str]:
     """The query of each view, by its name; that of the rows first."""
     state, name = state_table(dataset), f"{CATALOG}.{dataset.target.table}"
-    names = ", ".join(f"`{one}`" for one in dataset.published_columns)
+    names = ", ".join(f"`{column}`" for column in dataset.published_columns)
     return {
         name: f"SELECT {names} FROM {state} WHERE {S.STATE} = '{RowState.LIVE}'",
         f"{name}{S.QUARANTINE_VIEW}": quarantine_query(state),
@@ -146,9 +146,9 @@ def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:
     kinds, named = dict(rows.dtypes), dataset.value.former_columns
     columns: dict[str, Column] = {}
     for name, kind in dataset.fields.items():
-        stood = next((one for one in (name, *named.get(name, ())) if one in kinds), None)
+        stood = next((candidate for candidate in (name, *named.get(name, ())) if candidate in kinds), None)
         columns[name] = (F.col(stood) if stood else F.lit(None)).cast(kind.sql)
-    fields = {*dataset.fields, *(one for former in named.values() for one in former)}
+    fields = {*dataset.fields, *(column for former in named.values() for column in former)}
     others = [name for name in rows.columns if name not in fields]
     return rows.select(*others, *(column.alias(name) for name, column in columns.items()))
 
@@ -163,14 +163,16 @@ def in_periods(dataset: Dataset, periods: list[str], table: str = "") -> str:
     kind = dataset.type_of(dataset.within)
     assert kind
     column = f"{table}.{C.WITHIN}" if table else C.WITHIN
-    values = [f"{kind.name.upper()} '{one}'" for one in periods]
+    values = [f"{kind.name.upper()} '{period}'" for period in periods]
     # Of one that is named, Spark would put the literal in the column's place, and a join lose a key that it has by it.
     if len(values) == 1:
         return f"{column} BETWEEN {values[0]} AND {values[0]}"
     if len(values) > _NAMED:  # by their texts, which a year of more than four digits begins with a sign
-        plain = [value for one, value in zip(periods, values, strict=True) if one[0].isdigit()]
+        plain = [value for period, value in zip(periods, values, strict=True) if period[0].isdigit()]
         bounded = [f"{column} BETWEEN {min(plain)} AND {max(plain)}"] if plain else []
-        signed = [f"{column} = {value}" for one, value in zip(periods, values, strict=True) if not one[0].isdigit()]
+        signed = [
+            f"{column} = {value}" for period, value in zip(periods, values, strict=True) if not period[0].isdigit()
+        ]
         return f"({' OR '.join([*bounded, *signed])})"
     return f"{column} IN ({', '.join(values)})" if values else "false"
 

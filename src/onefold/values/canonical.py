@@ -29,11 +29,13 @@ def content_hash(fields: Mapping[str, Origin], deleted: Column) -> Column:
     SHA-256 of the fields that the generation began with. Where some were added since, four bytes follow that tell
     which, and the SHA-256 of those: what was folded without them can still be compared (`same_content`).
     """
-    began = _rows_digest({name: one for name, one in fields.items() if not one.added}, deleted)
+    began = _rows_digest({name: field for name, field in fields.items() if not field.added}, deleted)
     mark = mark_of(fields)
     if not mark:
         return began
-    return F.concat(began, F.lit(mark), _rows_digest({name: one for name, one in fields.items() if one.added}, deleted))
+    return F.concat(
+        began, F.lit(mark), _rows_digest({name: field for name, field in fields.items() if field.added}, deleted)
+    )
 
 
 def with_parts(content: Column, parts: Sequence[Column]) -> Column:
@@ -45,11 +47,11 @@ def with_parts(content: Column, parts: Sequence[Column]) -> Column:
     return F.concat(began, F.substring(content, _DIGEST + 1, 1 << 20))
 
 
-def same_content(one: Column, other: Column) -> Column:
+def same_content(left: Column, other: Column) -> Column:
     """Whether two content hashes say the same, as far as both know: of what was folded with other fields, only those
     that the generation began with are compared."""
-    known_to_both = _mark(one) == _mark(other)
-    return F.when(known_to_both, one == other).otherwise(_began(one) == _began(other))
+    known_to_both = _mark(left) == _mark(other)
+    return F.when(known_to_both, left == other).otherwise(_began(left) == _began(other))
 
 
 def content_as_of(stood: Column, content: Column) -> Column:
@@ -68,7 +70,7 @@ def _mark(content: Column) -> Column:
 def _rows_digest(fields: Mapping[str, Origin], deleted: Column) -> Column:
     state = F.when(deleted, F.lit("deleted")).otherwise(F.lit("row"))
     named = sorted(fields.items(), key=lambda pair: pair[1].name)
-    parts = (_part(one.name, one.kind, F.col(column)) for column, one in named)
+    parts = (_part(field.name, field.kind, F.col(column)) for column, field in named)
     return _digest([F.lit(f"v{HASH_VERSION}:"), state, *parts])
 
 
@@ -114,7 +116,7 @@ def _text(kind: FieldType, column: Column) -> Column:
             item = kind.item
             assert item is not None
             return F.array_join(
-                F.transform(column, lambda one: F.coalesce(_measured(_text(item, one)), F.lit("~"))), ""
+                F.transform(column, lambda element: F.coalesce(_measured(_text(item, element)), F.lit("~"))), ""
             )
         case "struct":
             return F.when(column.isNotNull(), F.concat(F.lit(""), *_parts(kind.fields, column.getField)))

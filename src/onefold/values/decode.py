@@ -74,7 +74,7 @@ def _mismatch(dataset: Dataset) -> list[Column]:
         said, kind, given = compile_expression(tree).value, dataset.fields[name], F.col(_GIVEN.format(name))
         detail = F.concat(F.lit(f"{name}: wanted {kind}, found in the key "), F.substring(said, 1, 80))
         found.append(F.when(said.isNotNull() & F.col(name).isNull(), rejected(Reason.WRONG_TYPE, detail)))
-        shown = [F.substring(one.cast("string"), 1, 80) for one in (F.col(name), given)]
+        shown = [F.substring(part.cast("string"), 1, 80) for part in (F.col(name), given)]
         both = F.concat(F.lit(f"{name}: the key has "), shown[0], F.lit(", the value "), shown[1])
         found.append(F.when(given != F.col(name), rejected(Reason.KEY_MISMATCH, both)))
     return found

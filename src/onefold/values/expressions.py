@@ -59,8 +59,8 @@ def compile_expression(expression: Expression) -> Compiled:
             failed = reduce(Column.__or__, (term.failed for term in tried))
             return Compiled(F.coalesce(*(term.value for term in tried)), failed)
         case Compare(operator, left, right):
-            one, other = compile_expression(left), compile_expression(right)
-            return Compiled(_compare(operator, one.value, other.value), one.failed | other.failed)
+            mine, other = compile_expression(left), compile_expression(right)
+            return Compiled(_compare(operator, mine.value, other.value), mine.failed | other.failed)
         case Junction(operator, terms):
             given = [compile_expression(term) for term in terms]
             # What one term decides needs no other: `header.kind = 'entry' and long(header.v) > 3` of another kind.

@@ -79,7 +79,7 @@ def since_1970(count: Column, kind: FieldType) -> Column:
     if kind.name == "date":
         return F.date_from_unix_date(F.when(count.between(*_DAYS), count).cast("int"))
     of_second = _PER_SECOND[kind.unit]
-    first, last = (max(-(2**63), min(2**63 - 1, one * of_second // 1000)) for one in (FIRST, LAST))
+    first, last = (max(-(2**63), min(2**63 - 1, instant * of_second // 1000)) for instant in (FIRST, LAST))
     count = F.when(count.between(first, last), count)
     if kind.unit == "nanos":
         count = F.call_function("div", F.when(count % 1000 == 0, count), F.lit(1000))

@@ -154,7 +154,9 @@ def _read(json: Column, kind: FieldType) -> Column:
 
             def scalar(at: Column) -> Column:
                 seen = _Seen(at["found"], at["text"])
-                return _let(_scalar(json, seen, kind), lambda one: _pair(one, _scalar_problem(json, seen, one, kind)))
+                return _let(
+                    _scalar(json, seen, kind), lambda value: _pair(value, _scalar_problem(json, seen, value, kind))
+                )
 
             return _let(looked, scalar)
 
@@ -162,15 +164,15 @@ def _read(json: Column, kind: FieldType) -> Column:
 def _items(json: Column, kind: FieldType) -> Column:
     assert kind.item is not None
     item = kind.item
-    return F.transform(F.try_variant_get(json, "$", "array<variant>"), lambda one: _read(one, item))
+    return F.transform(F.try_variant_get(json, "$", "array<variant>"), lambda element: _read(element, item))
 
 
 def _list(json: Column, items: Column, kind: FieldType) -> Column:
-    def placed(one: Column, index: Column) -> Column:
-        return of_part(F.concat(F.lit("["), index.cast("string"), F.lit("]")), one["problem"])
+    def placed(pair: Column, index: Column) -> Column:
+        return of_part(F.concat(F.lit("["), index.cast("string"), F.lit("]")), pair["problem"])
 
     first = F.get(F.filter(F.transform(items, placed), lambda problem: problem.isNotNull()), 0)
-    return _whole(json, kind, F.transform(items, lambda one: one["value"]), items.isNotNull(), first)
+    return _whole(json, kind, F.transform(items, lambda pair: pair["value"]), items.isNotNull(), first)
 
 
 def _parts(json: Column, kind: FieldType) -> Column:
@@ -190,7 +192,7 @@ def _whole(json: Column, kind: FieldType, value: Column, fits: Column, first: Co
     found, text = F.schema_of_variant(json), F.try_variant_get(json, "$", "string")
     other = F.when(json.isNotNull() & (found != "VOID"), _wrong_type(_Seen(found, text), kind))
     problem = F.coalesce(_absent(json, kind), F.when(fits, first).otherwise(other))
-    return _let(problem, lambda one: _pair(F.when(fits & one.isNull(), value), one))
+    return _let(problem, lambda found: _pair(F.when(fits & found.isNull(), value), found))
 
 
 def _pair(value: Column, problem: Column) -> Column:

@@ -54,6 +54,6 @@ class Rows(upsert.Rows):
 
 def _with_accepted(winners: DataFrame, links: Sequence[Link]) -> DataFrame:
     """With `_accepted`: whether a gap below the version was accepted."""
-    pairs = sorted({f"{one.key.hex()} {one.version}" for one in links})
+    pairs = sorted({f"{link.key.hex()} {link.version}" for link in links})
     of_row = F.concat_ws(" ", F.lower(F.hex(C.KEY)), F.col(C.VERSION).cast("string"))
     return winners.withColumn(_ACCEPTED, of_row.isin(pairs) if pairs else F.lit(False))

@@ -65,7 +65,7 @@ def lost_offsets(facts: BranchFacts) -> Measurement:
     """Offsets that were gone before they were landed: a warning where the dataset tolerates loss."""
     refused = facts.dataset.quality.loss == "refused"
     accounts = facts.upserted.accounts
-    needed = [f"{name_range(account.partition, one)} compacted" for account in accounts for one in account.needed]
+    needed = [f"{name_range(account.partition, range_)} compacted" for account in accounts for range_ in account.needed]
     return Measurement(
         sum(account.lost for account in accounts),
         0,

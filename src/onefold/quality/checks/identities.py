@@ -36,7 +36,10 @@ def restarts(facts: BranchFacts) -> Measurement | None:
     if named is None:
         return None
     found = facts.upserted.restarts
-    shown = [f"producer {one.producer}: {one.sequence} at {_place(one)}, after {one.highest}" for one in found[:NAMED]]
+    shown = [
+        f"producer {restart.producer}: {restart.sequence} at {_place(restart)}, after {restart.highest}"
+        for restart in found[:NAMED]
+    ]
     return Measurement(
         len(found),
         0,
