@@ -91,7 +91,8 @@ def known_to_the_history_server(events: Path) -> set[str]:
     command = [Path(sys.executable).with_name("spark-class"), "org.apache.spark.deploy.history.HistoryServer"]
     with subprocess.Popen(command, env=environ) as server:
         try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=httpx.HTTPTransport(retries=8)) as client:
+            retrying = httpx.HTTPTransport(retries=8)
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=retrying, timeout=60) as client:
                 found = {one["id"] for one in client.get("/api/v1/applications").json()}
                 assert all(client.get(f"/history/{one}/", follow_redirects=True).is_success for one in found)
                 return found

@@ -1,12 +1,13 @@
 """Drawn histories of a live topic on a real broker: whatever happens to it, each offset is landed once or is a hole.
 
-The model knows what producers were told (offset and id of each record, how each transaction ended) and where the logs
-began and ended; it asks nothing of Onefold. What any run has seen and is gone
-has to be named. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn (a night: 500).
+The model knows what producers were told (offset and id of each record, how each transaction ended), where the logs
+began and ended, and what their cleaner took; it asks nothing of Onefold. What any run has seen and is gone has to be
+named. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn (a night: 500).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import uuid
@@ -19,6 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from hypothesis import Verbosity, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -44,6 +46,10 @@ pytestmark = pytest.mark.kafka
 HISTORIES = int(os.environ.get("ONEFOLD_TEST_HISTORIES", "6"))
 HOURS = 5
 TOMORROW = timedelta(days=1)
+ROLLS = 100
+"""In place of an hour: a stamp that is later than all before."""
+CLEANED = {"cleanup.policy": "compact,delete", "segment.ms": "1", "min.cleanable.dirty.ratio": "0.0"}
+NEVER = str(10**12)
 Where = tuple[int, int]
 """(incarnation, partition)"""
 
@@ -57,11 +63,12 @@ class Log:
     records: dict[int, str] = field(default_factory=dict, hash=False)
     open: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
+    compacted: set[int] = field(default_factory=set)
 
     def readable(self, ranges: list[Range]) -> dict[int, str]:
         """The committed records that are still there."""
         within = meet(ranges, [(self.start, self.end)])
-        hidden = self.open | self.aborted
+        hidden = self.open | self.aborted | self.compacted
         offsets = (offset for start, end in within for offset in range(start, end))
         return {offset: self.records[offset] for offset in offsets if offset in self.records and offset not in hidden}
 
@@ -69,7 +76,14 @@ class Log:
         """What no reader is shown: the records of aborted transactions, and the markers, which nobody has sent."""
         offsets = [offset for start, end in ranges for offset in range(start, end)]
         markers = {offset: "control" for offset in offsets if offset not in self.records}
-        return markers | {offset: "aborted" for offset in offsets if offset in self.aborted}
+        aborted = {offset: "aborted" for offset in offsets if offset in self.aborted}
+        return markers | aborted | {offset: "compacted" for offset in offsets if offset in self.compacted}
+
+    def superseded(self, before: int) -> set[int]:
+        """The records in front of an offset of whose key a later one is in front of it, too."""
+        there = [offset for offset in self.records if self.start <= offset < before]
+        last = {key_of(self.records[offset]): offset for offset in sorted(there)}
+        return {offset for offset in there if last[key_of(self.records[offset])] != offset}
 
 
 @dataclass
@@ -78,6 +92,11 @@ class Open:
 
     producer: Producer
     sent: list[tuple[Log, int]] = field(default_factory=list)
+
+
+def key_of(value: str) -> str:
+    """The key of a record: one of three."""
+    return str(json.loads(value)["n"] % 3)
 
 
 def _is_in(offset: int, ranges: list[Range]) -> bool:
@@ -111,13 +130,18 @@ class History(RuleBasedStateMachine):
         self.read: dict[str, list[Range]] = {}
         self.notes: list[str] = []
 
-    @initialize(partitions=st.integers(1, 2), stamped=st.sampled_from(["CreateTime", "LogAppendTime"]))
-    def create(self, partitions: int, stamped: str) -> None:
-        self.stamped, self.marks = stamped, [datetime.now(UTC)]
+    @initialize(
+        partitions=st.integers(1, 2), stamped=st.sampled_from(["CreateTime", "LogAppendTime"]), compacts=st.booleans()
+    )
+    def create(self, partitions: int, stamped: str, compacts: bool) -> None:
+        """`compacts`: its cleaner may run, and only when the history says so. Such a topic has no transactions."""
+        self.stamped, self.compacts, self.marks = stamped, compacts, [datetime.now(UTC)]
+        self.rolled = datetime.now(UTC) + 2 * TOMORROW
         self._create(partitions)
 
     def _create(self, partitions: int) -> None:
-        self.t.create(partitions, **{"message.timestamp.type": self.stamped})
+        cleaned = CLEANED | {"min.compaction.lag.ms": NEVER} if self.compacts else {}
+        self.t.create(partitions, **cleaned, **{"message.timestamp.type": self.stamped})
         self.incarnation += 1
         self.lives[str(self.t.described(self.name, partitions).topic_id)] = self.incarnation
         for partition in range(partitions):
@@ -143,7 +167,7 @@ class History(RuleBasedStateMachine):
         producer = Producer({"bootstrap.servers": self.servers, "log_level": 0})
         self._send(producer, hours, partition)
 
-    @precondition(lambda self: len(self.transactions) < 2)
+    @precondition(lambda self: len(self.transactions) < 2 and not self.compacts)
     @rule(hours=st.lists(st.integers(0, HOURS), min_size=1, max_size=3), partition=st.integers(0, 2))
     def begin(self, hours: list[int], partition: int) -> None:
         id_ = {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": 900_000}
@@ -191,10 +215,10 @@ class History(RuleBasedStateMachine):
 
         producer.list_topics(self.name, timeout=30)  # a partition may be newer than its metadata
         for hour in hours:
-            when = datetime.now(UTC) + TOMORROW if hour == 99 else at(hour + 0.5)
-            stamp = int(when.timestamp() * 1000)
+            when = {99: datetime.now(UTC) + TOMORROW, ROLLS: self.rolled}.get(hour) or at(hour + 0.5)
+            value = f'{{"n": {self.sent}}}'
             producer.produce(
-                self.name, f'{{"n": {self.sent}}}', partition=partition, timestamp=stamp, callback=delivered
+                self.name, value, key_of(value), partition, delivered, timestamp=int(when.timestamp() * 1000)
             )
             self.sent += 1
         assert producer.flush(30) == 0
@@ -221,6 +245,38 @@ class History(RuleBasedStateMachine):
             self.t.expire(before, partition)
             self._measure()
             assert log.start == before
+
+    @precondition(lambda self: self.compacts)
+    @rule()
+    def compact(self) -> None:
+        """The cleaner leaves of each log only the last record of a key; behind it is the segment that is written to."""
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0})
+        self.rolled += timedelta(minutes=1)  # a stamp that is later than the segment's first begins another segment
+        for partition, log in self._now.items():
+            self._send(producer, [ROLLS], partition)
+            log.compacted |= log.superseded(log.end - 1)
+        self._clean("0")
+        deadline = time.monotonic() + 120
+        while any(self._there(partition) & log.compacted for partition, log in self._now.items()):
+            assert time.monotonic() < deadline, "the broker has not compacted the log"
+        self._clean(NEVER)
+
+    def _clean(self, lag: str) -> None:
+        """Let the cleaner take what is older than `lag` milliseconds."""
+        entry = ConfigEntry("min.compaction.lag.ms", lag, incremental_operation=AlterConfigOpType.SET)
+        asked = ConfigResource(ConfigResource.Type.TOPIC, self.name, incremental_configs=[entry])
+        self.t.admin.incremental_alter_configs([asked])[asked].result(30)
+
+    def _there(self, partition: int) -> set[int]:
+        """The offsets of the records that a log holds, as an independent consumer sees them."""
+        log, found = self._now[partition], set[int]()
+        config = {"group.id": "cleaning", "enable.partition.eof": True, "log_level": 0}
+        consumer = Consumer({"bootstrap.servers": self.servers} | config)
+        consumer.assign([TopicPartition(self.name, partition, log.start)])
+        while (message := consumer.poll(30)) and message.error() is None:
+            found.add(message.offset() or 0)
+        consumer.close()
+        return found
 
     @precondition(lambda self: len(self._now) < 3)
     @rule()
