@@ -74,10 +74,12 @@ def open_dataset(lake: Lake, name: str) -> Dataset:
 
 
 def settle(lake: Lake, dataset: Dataset) -> Dataset:
-    """A dataset file as the published generation has it, if its fields can be changed in place; else as it is.
+    """A dataset file as the published generation has it, if its fields can be changed in place; else as it is. With the
+    settings' key of its masks.
 
     Whether anything may be run with it says `check_generation`.
     """
+    dataset = dataset.with_mask_key(lake.settings.mask_key_bytes)
     published = lake.get(lake_keys.generation(dataset), Generation)
     if published and (rebuild := to_rebuild(lake, dataset)).generation == begun_rebuild(lake, dataset, published):
         return rebuild

@@ -10,7 +10,7 @@ from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Any, Literal, get_origin
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,11 +21,10 @@ from pydantic_settings import (
 
 from onefold.catalog import CATALOGS, kind_at, listed
 from onefold.errors import UsageError, nearest
-from onefold.formats.expansion import ExpansionLimits
+from onefold.formats.expansion import LIMITS, ExpansionLimits
 from onefold.instants import Duration
 from onefold.setting_origins import origins_in, unknown_variables
 
-LIMITS = ExpansionLimits()
 _LOG = logging.getLogger(__name__)
 S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "endpoint_url", "region_name")
 """What a login to S3 may hold."""
@@ -34,7 +33,9 @@ S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "
 class Settings(BaseSettings):
     """Where things lie and how Spark runs. The defaults need no server."""
 
-    model_config = SettingsConfigDict(env_prefix="ONEFOLD_", env_nested_delimiter="__", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix="ONEFOLD_", env_nested_delimiter="__", frozen=True, extra="forbid", hide_input_in_errors=True
+    )
 
     home: Path = Field(
         default_factory=Path.cwd,
@@ -99,6 +100,11 @@ class Settings(BaseSettings):
         default_factory=dict,
         repr=False,  # it holds passwords
         description="How to reach clusters: connection name to client settings, in librdkafka's names",
+    )
+    mask_key: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="The key of `mask: hmac`, at least 16 letters: the same wherever Onefold runs",
     )
     lease_wait: float = Field(
         default=900,
@@ -188,6 +194,11 @@ class Settings(BaseSettings):
     def path(self, place: str | Path) -> Path:
         """A path of the settings or of a dataset file, made absolute from the project's folder."""
         return (self.home / place).absolute()
+
+    @property
+    def mask_key_bytes(self) -> bytes | None:
+        """The key of `mask: hmac`, if it is set."""
+        return self.mask_key.get_secret_value().encode() if self.mask_key else None
 
     @property
     def expansion_limits(self) -> ExpansionLimits:

@@ -25,6 +25,8 @@ print("0 is too long ago")
 for number in range(1, 20):
     print(f"{{number}} of what it said\\n")
 print("SASL refused", json.loads(os.environ.get("ONEFOLD_KAFKA", "0")), flush=True)
+if "ONEFOLD_MASK_KEY" in os.environ:
+    print("masked by", os.environ["ONEFOLD_MASK_KEY"], flush=True)
 if "RESULT" in os.environ:
     result = pathlib.Path(os.environ["ONEFOLD_LAKE"], "datasets/things/results/all/a_1-maintain.json")
     result.parent.mkdir(parents=True)
@@ -79,6 +81,22 @@ def test_a_driver_on_another_machine_is_told_by_a_secret_of_kubernetes_or_not_st
     assert f"{secret}=onefold-kafka:settings" in started["started"]["arguments"]
     assert PASSWORD not in json.dumps(started["started"])
     assert started["left"] == []
+
+
+def test_s5_the_key_of_masks_is_handed_to_a_driver_by_its_environment_and_shown_nowhere(submit: Any) -> None:
+    key, conf = (
+        "mask-by-these-letters",
+        {"spark.kubernetes.driver.secretKeyRef.ONEFOLD_KAFKA": "onefold-kafka:settings"},
+    )
+
+    [found] = submit({"conn_type": "spark", "host": "local[*]"}, ONEFOLD_MASK_KEY=key)
+    [refused] = submit(CLUSTER, ONEFOLD_MASK_KEY=key, ONEFOLD_SPARK_CONF=json.dumps(conf))
+
+    assert found["started"]["environment"]["ONEFOLD_MASK_KEY"] == key
+    assert found["said"].endswith("masked by ***")
+    assert [text for text in [*found["started"]["arguments"], found["said"], refused["said"]] if key in text] == []
+    assert (refused["error"], refused["started"]) == ("UsageError", None)
+    assert "secretKeyRef.ONEFOLD_MASK_KEY" in refused["said"]
 
 
 def test_a_process_that_leaves_no_result_is_lost_with_its_last_lines_and_without_a_password(submit: Any) -> None:

@@ -1,4 +1,4 @@
-"""`mask: {column: hash}`: no value of a masked column is in what a batch leaves for people."""
+"""`mask: {column: hash | hmac | hide}`: no value of a masked column is in what a batch leaves for people."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, digest
+from onefold.dataset.masks import HIDDEN, Mask, digest, masks_of
 from onefold.decisions import Skip
 from onefold.errors import RepeatedKeysError, SumOverflowError
+from onefold.generation import settle
 from onefold.lake import Lake
 from onefold.maintenance.uniqueness import prove_unique
 from onefold.operations.decision_requests import Request
@@ -140,22 +142,53 @@ def test_a_masked_key_is_in_no_error_of_a_sum_that_does_not_fit(
     assert raised.value.keys == (f'{{"id": "{digest(SECRET)}"}}',)
 
 
-def test_a_masked_identity_that_was_reused_is_shown_by_its_digest(
-    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+SPELLED_SUITE = """\
+expectations:
+  - type: expect_column_values_to_be_in_set
+    kwargs: {column: MESSAGE, value_set: [x]}
+  - type: expect_column_values_to_be_in_set
+    kwargs: {column: id, value_set: [x], row_condition: "message != 'x'"}
+  - type: expect_column_most_common_value_to_be_in_set
+    kwargs: {column: Message, value_set: [x]}
+"""
+
+
+@pytest.mark.parametrize("mask", Mask)
+def test_s5_a_masked_identity_is_in_no_report_check_or_plan_of_spark(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mask: Mask
 ) -> None:
+    lake = Lake(lake.settings.model_copy(update={"mask_key": SecretStr("sixteen letters!")}))
+    lake.settings.expectations_folder.mkdir()
+    (lake.settings.expectations_folder / "spelled.yaml").write_text(SPELLED_SUITE)
+    secret = f"Quux{mask}"
     made = dataset(
         "entries",
         value={"fields": {"id": "string", "message": "string"}},
         identity={"message_id": "message", "business_key": ["id"]},
-        quality={"max_conflicts": 0},
-        mask={"message": "hash"},
+        quality={"max_conflicts": 0, "suite": "spelled.yaml"},
+        mask={"message": mask},
     )
-    log = [Sent(0, n, n, "k", 1, "m", {"id": one, "message": SECRET}) for n, one in enumerate("ab")]
+    log = [Sent(0, n, n, "k", 1, "m", {"id": named, "message": secret}) for n, named in enumerate("ab")]
 
-    done = run(session, lake, made, export(tmp_path / "first", log))
+    done = run(session, lake, settle(lake, made), export(tmp_path / "first", log))
 
     assert done.red
-    report = describe(lake, made, done.batch)
+    report = describe(lake, settle(lake, made), done.batch)
     [shown] = report.examples["reused"]
-    assert (shown["identity"], shown["record"]["fields"]) == (digest(SECRET), {"id": "b", "message": digest(SECRET)})
-    assert [SECRET in text for text in (report.model_dump_json(), render(report))] == [False, False]
+    masks = masks_of(settle(lake, made))
+    masked_secret = masks.show(secret, mask)
+    assert (shown["identity"], shown["record"]["fields"]) == (masked_secret, {"id": "b", "message": masked_secret})
+    of_suite = [check for check in report.checks if check.by == "suite"]
+    assert [(check.observed, check.detail) for check in of_suite] == [
+        ("2 of 2 unexpected", f"{masked_secret}, {masked_secret}"),
+        ("2 of 2 unexpected", ", ".join(masks.show(name, mask) for name in ("a", "b"))),
+        (masks.show([secret], mask), ""),
+    ]
+    texts = [report.model_dump_json(), render(report), *plans_of(session)]
+    assert [text for text in texts if secret in text] == []
+
+
+def plans_of(session: SparkSession) -> list[str]:
+    """The plans of every query so far, as the event log and the UI have them."""
+    queries = session._jsparkSession.sharedState().statusStore().executionsList()  # type: ignore[attr-defined]
+    return [queries.apply(number).physicalPlanDescription() for number in range(queries.size())]

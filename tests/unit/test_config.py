@@ -81,9 +81,10 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "spark_conf": (None, "default"),
         "spark_history": (None, "default"),
         "kafka": (None, "default"),
+        "mask_key": (None, "default"),
         "lease_wait": (900.0, "default"),
         "publish_tries": (5, "default"),
-        "max_object_records": (50_000_000, "default"),
+        "max_object_records": (10_000_000, "default"),
         "max_object_bytes": (16 << 30, "default"),
         "max_block_bytes": (256 << 20, "default"),
         "pool": ("default_pool", "default"),
@@ -98,6 +99,7 @@ def given(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file, and an environment over it."""
     (home / "onefold.toml").write_text(TOML)
     monkeypatch.setenv("ONEFOLD_LAKE", "s3a://bucket/lake")
+    monkeypatch.setenv("ONEFOLD_MASK_KEY", "s3cr3t-m s3cr3t-m")
     monkeypatch.setenv("ONEFOLD_SPARK_CONF", '{"spark.executor.memory": "4g", "spark.my.token": "s3cr3t-g"}')
     monkeypatch.setenv("ONEFOLD_KAFKA__OTHER", '{"ssl.key.password": "s3cr3t-h", "client.id": "onefold"}')
     return home / "onefold.toml"
@@ -107,6 +109,7 @@ def test_each_value_names_its_line_or_its_variable(given: Path, printed: list[st
     rows = {row["setting"]: (row["value"], row["origin"]) for row in json.loads(printed[1])}
     expected = {
         "lake": ("s3a://bucket/lake", "ONEFOLD_LAKE"),
+        "mask_key": ("(hidden)", "ONEFOLD_MASK_KEY"),
         "catalog": ("postgresql+psycopg2://onefold:(hidden)@db:5432/catalog?sslpassword=(hidden)", f"{given}:3"),
         "spark_conf.spark.executor.memory": ("4g", "ONEFOLD_SPARK_CONF"),
         "spark_conf.spark.hadoop.fs.s3a.secret.key": ("(hidden)", f"{given}:7"),
@@ -128,6 +131,7 @@ def test_no_secret_is_printed(given: Path, printed: list[str]) -> None:
 
 def test_no_secret_stands_where_settings_are_shown_as_they_are(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a traceback shows them, or a log."""
+    monkeypatch.setenv("ONEFOLD_MASK_KEY", "s3cr3t-m s3cr3t-m")
     notifier = {"class": "a.B", "smtp_password": "s3cr3t-i"}
     monkeypatch.setenv("ONEFOLD_NOTIFY", json.dumps({"mail": notifier}))
     monkeypatch.setenv("ONEFOLD_CATALOG_PROPERTIES", '{"credential": "s3cr3t-j"}')

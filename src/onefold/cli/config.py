@@ -32,6 +32,7 @@ def rows_of(settings: Settings, origins: Origins) -> Iterator[dict[str, Any]]:
         "expectations": str(settings.expectations_folder),
         "catalog": _catalog(settings),
         "s3_ca_bundle": str(settings.s3_ca_bundle) if settings.s3_ca_bundle else None,
+        "mask_key": "(hidden)" if settings.mask_key else None,
         "task_timeout": str(settings.task_timeout),
     }
     for name, field in Settings.model_fields.items():
@@ -39,7 +40,7 @@ def rows_of(settings: Settings, origins: Origins) -> Iterator[dict[str, Any]]:
         entries = list(_entries((name,), value)) if ENTRIES[name] else [((name,), value)]
         for path, found in entries or [((name,), None)]:
             label = ".".join(path)
-            # A name that speaks of a secret is below a setting; the settings' own names do not.
+            # A name that speaks of a secret is below a setting; of the settings' own names only mask_key does.
             shown = without_secrets(".".join(path[1:]), found)
             yield {"setting": label, "value": shown, "origin": origins.of(*path), "meaning": field.description}
     variable = "ONEFOLD_JARS"

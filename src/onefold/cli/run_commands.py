@@ -22,6 +22,7 @@ from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.cli.decide_commands import user
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.dataset.advice import notes_of
+from onefold.dataset.masks import check_mask_key
 from onefold.dataset.yaml_file import describe_error
 from onefold.errors import BatchesWaitError, OnefoldError, UsageError
 from onefold.lake import Lake, as_json
@@ -50,6 +51,7 @@ def validate(
         problem, notes = "", list[str]()
         try:
             dataset = load_dataset(file) if file.is_file() else find_dataset(folder, file.stem)
+            check_mask_key(dataset.with_mask_key(settings.mask_key_bytes))
             load_suite(settings.expectations_folder, dataset)
             notes = notes_of(dataset)
             facts: dict[str, str | None] = {
@@ -126,6 +128,7 @@ def run(
     if (reason or who) and not again:
         raise UsageError("--reason and --who belong to --again. Nothing was run.")
     check_generation(lake, dataset)
+    check_mask_key(dataset)
     if again:
         _run_again(lake, dataset, again, who or user(), reason, dry_run=dry_run, strict=strict, as_json=as_json)
         return

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from onefold.dataset.base import Model, Name
 from onefold.dataset.evolution import Shape
 from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
+from onefold.dataset.masked_columns import masked_columns
+from onefold.dataset.masks import Mask, strictest
 from onefold.dataset.modes import AnyMode
 from onefold.dataset.modes.version import MAX_AHEAD
 from onefold.dataset.names import Place, with_field_names
@@ -74,8 +76,9 @@ class Declaration(Model):
     apply: AnyMode
     target: Target
     quality: Quality = Quality()
-    mask: dict[Name, Literal["hash"]] = Field(
-        default={}, description="Columns of which reports, checks, errors and logs show digests in place of values"
+    mask: dict[Name, Mask] = Field(
+        default={},
+        description="Columns of which reports, checks, errors and logs show no values, but what the mask says",
     )
 
     @model_validator(mode="before")
@@ -85,14 +88,16 @@ class Declaration(Model):
 
     def masks(self, expression: Expression) -> bool:
         """Whether an expression reads a masked column."""
-        return any(name in self.mask for path in paths(expression) for name in (path.name, path.column))
+        return self.mask_of(expression) is not None
+
+    def mask_of(self, expression: Expression) -> Mask | None:
+        """The strictest mask of the columns that an expression reads."""
+        return strictest(self.masked.get(name) for path in paths(expression) for name in (path.name, path.column))
 
     @cached_property
-    def masked(self) -> frozenset[str]:
-        """The masked columns, those included that are made of a masked column: parts of the key, the period, sums."""
-        made = [*self.key_columns, *([("_within", self.within)] if self.within else [])]
-        sums = {name for name, field in self.apply.made_of(self).items() if field in self.mask}
-        return frozenset({*self.mask, *sums, *(name for name, tree in made if self.masks(tree))})
+    def masked(self) -> dict[str, Mask]:
+        """The masked columns with their masks, and the columns that show the same values (`masked_columns`)."""
+        return masked_columns(self)
 
     def expressions(self) -> list[tuple[str, str]]:
         """Every expression of the file, with the key that holds it."""

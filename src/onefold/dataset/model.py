@@ -36,6 +36,7 @@ class Dataset(Declaration):
     _field_history: FieldHistory | None = PrivateAttr(default=None)
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
+    _mask_key: bytes | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -98,6 +99,17 @@ class Dataset(Declaration):
         made = self.model_copy()
         made._field_history = history
         return made
+
+    def with_mask_key(self, key: bytes | None) -> Dataset:
+        """The dataset with the key of `mask: hmac`, which is a setting."""
+        made = self.model_copy()
+        made._mask_key = key
+        return made
+
+    @property
+    def mask_key(self) -> bytes | None:
+        """The key of `mask: hmac`; None: it is not set."""
+        return self._mask_key
 
     def read_from(self, file: str, lines: dict[str, int]) -> Dataset:
         """The dataset with where it is said: the file, and the lines of its fields."""

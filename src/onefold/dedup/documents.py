@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.masks import bounded, digest
+from onefold.dataset.masks import masked_text, masks_of
 from onefold.dedup.code_digest import judged_by
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
@@ -43,19 +43,20 @@ class Reused(BaseModel):
     last: str
 
     def shown(self, dataset: Dataset) -> Reused:
-        """As people may see it: digests of what is masked, the beginnings of long texts, and the parts of a deciding
+        """As people may see it: what is masked by its mask, of long texts the beginnings, and the parts of a deciding
         identity by their names."""
         if self.level != Finding.PERIOD_MOVED:
-            hidden = any(map(dataset.masks, dataset.level_expressions(self.level)))
-            return self.model_copy(update={"identity": (digest if hidden else bounded)(self.identity)})
+            shown = masked_text(dataset, self.identity, *dataset.level_expressions(self.level))
+            return self.model_copy(update={"identity": shown})
         texts = json.loads(self.identity)
         parts = [
-            (name, digest(text) if dataset.masks(tree) else bounded(text))
+            (name, masked_text(dataset, text, tree))
             for name, tree, text in zip(dataset.key_names, dataset.key_expressions, texts, strict=False)
         ]
         named = dict(parts)
         identity = json.dumps(named if len(named) == len(parts) else [text for _, text in parts], ensure_ascii=False)
-        periods = [digest(period) for period in self.periods] if "_within" in dataset.masked else self.periods
+        masks = masks_of(dataset)
+        periods = [str(masks.show(period, masks.columns.get("_within"))) for period in self.periods]
         return self.model_copy(update={"identity": identity, "periods": periods})
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.masks import check_mask_key
 from onefold.decisions import OWN_BATCH, check_not_rolled_back, every_decision, log_of
 from onefold.errors import GateRedError, OneBatchError, OnefoldError, StepMissingError
 from onefold.faults import fault_point
@@ -134,6 +135,7 @@ def run_batch(
         RolledBackError: the batch waits for an operator.
     """
     check_generation(lake, dataset, rebuilding=rebuilding)
+    check_mask_key(dataset)
     load_suite(lake.settings.expectations_folder, dataset)  # a suite that cannot be read is said first
     batch = plan.batch
     say("land")

@@ -68,9 +68,10 @@ def _with_cluster(settings: Settings, dataset: Dataset) -> Settings:
 
 
 def secret_variables(settings: Settings) -> dict[str, str]:
-    """What connections say, the clusters' and S3's, for a process that is started."""
+    """What connections say, the clusters' and S3's, and the key of masks, for a process that is started."""
     variables = {"ONEFOLD_KAFKA": settings.kafka, "ONEFOLD_S3_LOGIN": settings.s3_login}
-    return {name: json.dumps(given) for name, given in variables.items() if given}
+    key = {"ONEFOLD_MASK_KEY": settings.mask_key.get_secret_value()} if settings.mask_key else {}
+    return {name: json.dumps(given) for name, given in variables.items() if given} | key
 
 
 def secrets_of(lake: Lake) -> list[str]:
@@ -79,4 +80,5 @@ def secrets_of(lake: Lake) -> list[str]:
     named = [value for name, value in clusters if isinstance(value, str) and speaks_of_secret(name)]
     of_spark = secret_settings(lake).items()
     # An access key names a user: masked, its word would be gone from every log.
-    return [*named, *(value for name, value in of_spark if not name.endswith("fs.s3a.access.key"))]
+    key = [lake.settings.mask_key.get_secret_value()] if lake.settings.mask_key else []
+    return [*named, *key, *(value for name, value in of_spark if not name.endswith("fs.s3a.access.key"))]

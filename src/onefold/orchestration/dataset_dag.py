@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException, AirflowTimetableInvalid
 from airflow.timetables.base import Timetable
 
 from onefold.dataset import Dataset, load_dataset
+from onefold.dataset.masks import check_mask_key
 from onefold.errors import InvalidDatasetError
 from onefold.generation import check_generation
 from onefold.lake import Lake
@@ -105,6 +106,7 @@ def plan(name: str) -> str:
     params = context["params"]
     lake, dataset = open_dataset(name)
     check_generation(lake, dataset)
+    check_mask_key(dataset)
     dry_run = bool(params.get("dry_run"))
     run = context["dag_run"]
     named = f"{run.run_id} {run.run_after.isoformat()}"  # a run that was deleted may leave its name to another

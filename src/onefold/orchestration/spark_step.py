@@ -328,8 +328,8 @@ def driver_environment(connection: Connection, lake: Lake, conf: Iterable[str] =
 
 
 def secret_environment(connection: Connection, settings: Settings) -> dict[str, str]:
-    """The variables by which a driver on this machine gets what connections hold. A driver on another machine would get
-    it by the command line, which everybody may read.
+    """The variables by which a driver on this machine gets what connections hold, and the key of masks. A driver on
+    another machine would get it by the command line, which everybody may read.
 
     Raises:
         UsageError: the driver runs on another machine, and no secret of Kubernetes has it.
@@ -340,8 +340,9 @@ def secret_environment(connection: Connection, settings: Settings) -> dict[str, 
         if not all(name in settings.spark_conf for name in variables):
             raise UsageError(
                 f"the Airflow connection {connection.conn_id!r} says deploy-mode cluster: the settings of Kafka and "
-                "S3, passwords too, would be in spark-submit's command line. Nothing was started. Use deploy-mode "
-                f"client, or, on Kubernetes, keep them in a secret and name it in spark_conf: {', '.join(variables)}."
+                "S3 and the key of masks, passwords too, would be in spark-submit's command line. Nothing was "
+                "started. Use deploy-mode client, or, on Kubernetes, keep them in a secret and name it in spark_conf: "
+                f"{', '.join(variables)}."
             )
         return {}
     return given

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.dataset.masks import masked
+from onefold.dataset.masks import masked, masked_key_digest
 from onefold.decisions.accepted_gaps import links_of
 from onefold.errors import UsageError
 from onefold.generation import check_generation
@@ -108,7 +108,7 @@ def _shown(wrong: DataFrame, dataset: Dataset) -> list[Difference]:
     return [
         Difference(
             kind=row[WRONG],
-            key=row[C.KEY].hex(),
+            key=masked_key_digest(dataset, row[C.KEY]),
             columns=masked(dataset, {name: row[name] for name in names}),
             landed=_place(row, C.ORDER),
             stands=_place(row, f"table_{C.ORDER}"),

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
-from onefold.dataset.masks import HIDDEN, digest, masked, masked_json
+from onefold.dataset.masks import HIDDEN, masked, masked_json, masked_text
 from onefold.decisions.accepted_gaps import links_of
 from onefold.dedup.staging import periods_of
 from onefold.folding.strategy import folding_of
@@ -434,11 +434,10 @@ def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[i
 def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: list[str]) -> list[str]:
     """The oldest held records, by key (its columns) and version, as a person reads them."""
     assert dataset.apply.version
-    hidden = any(dataset.masks(parse(text)) for _, text in dataset.apply.version.expressions)
+    parts = [parse(text) for _, text in dataset.apply.version.expressions]
     held = read_state(session, dataset, snapshot).where(F.col(S.STATE) == RowState.HELD)
     oldest = held.orderBy(F.col(C.ORDER), C.VERSION).limit(NAMED)
     rows = oldest.select(F.to_json(F.struct(*keys)).alias("key"), C.VERSION).collect()
     return [
-        f"version {digest(row[C.VERSION]) if hidden else row[C.VERSION]} of {masked_json(dataset, row.key)}"
-        for row in rows
+        f"version {masked_text(dataset, row[C.VERSION], *parts)} of {masked_json(dataset, row.key)}" for row in rows
     ]

@@ -10,7 +10,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, masked
+from onefold.dataset.masks import HIDDEN, bounded, masked
 from onefold.dedup.staging import has_payload
 from onefold.folding.levels import identity_text
 from onefold.records import envelope as E
@@ -51,7 +51,7 @@ def _rejected(session: SparkSession, dataset: Dataset, upserted: Upserted) -> li
         detail = F.when(F.col(C.REASON).isin(*plain), bare)
         value = F.when(value.isNotNull(), F.lit(HIDDEN))
     rejected = rejected.select(*place, detail.alias("detail"), value.alias("value"))
-    return [row.asDict() for row in rejected.collect()]
+    return [{name: bounded(value) for name, value in row.asDict().items()} for row in rejected.collect()]
 
 
 def _conflicts(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list[dict[str, Any]]:
@@ -113,9 +113,12 @@ def _reused(session: SparkSession, dataset: Dataset, upserted: Upserted) -> list
     for level in dict.fromkeys(reused.level for reused in upserted.reused):
         found = {reused.identity: reused for reused in upserted.reused if reused.level == level}
         identity, moved = identity_text(level), level == Finding.PERIOD_MOVED
-        rows = (staged.where(C.SURVIVOR) if moved else staged).where(identity.isin(list(found)))
+        # By a join: values in a condition would be read in Spark's event log and UI.
+        named = session.createDataFrame([(text,) for text in found], "identity string")
+        rows = (staged.where(C.SURVIVOR) if moved else staged).withColumn("identity", identity)
+        rows = rows.join(F.broadcast(named), "identity", "left_semi")
         place = F.struct(*([C.WITHIN] if moved else []), C.ORDER)
-        sides = rows.groupBy(identity.alias("identity")).agg(
+        sides = rows.groupBy("identity").agg(
             F.max_by(record, place).alias("last"), F.min_by(record, place).alias("first")
         )
         examples += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.dataset.masks import HIDDEN, bounded, digest
+from onefold.dataset.masks import HIDDEN, KEY_DIGEST, Mask, Masks, bounded, masks_of, strictest
 from onefold.quality.checks import CHECKS
 from onefold.quality.documents import CheckResult
 from onefold.tables import staging as C
@@ -41,9 +41,9 @@ class Outcome:
 
 
 def expect(
-    frame: DataFrame | pd.DataFrame, wanted: list[tuple[str, dict[str, Any]]], masked: Collection[str] = ()
+    frame: DataFrame | pd.DataFrame, wanted: list[tuple[str, dict[str, Any]]], masks: Masks | None = None
 ) -> list[Outcome]:
-    """Validate `frame` against (type, kwargs) pairs, in order; the values of `masked` columns are shown as digests.
+    """Validate `frame` against (type, kwargs) pairs, in order; values are shown as `masks` has it.
 
     All rows of `frame` meet the `row_condition` of each pair.
 
@@ -62,7 +62,9 @@ def expect(
             places.append(len(places))
         except Exception as error:  # an unknown type or arguments that it does not take
             places.append(Outcome("errored", "", _first_line(error)))
-    results = _validate(context, frame, suite, masked) if any(isinstance(place, int) for place in places) else {}
+    results = (
+        _validate(context, frame, suite, masks or Masks()) if any(isinstance(place, int) for place in places) else {}
+    )
     missing = Outcome("errored", "", "no result")
     return [place if isinstance(place, Outcome) else results.get(place, missing) for place in places]
 
@@ -72,14 +74,14 @@ def check_rows(dataset: Dataset, changed: DataFrame) -> dict[str, list[CheckResu
 
     `changed` is `branch_facts.changed_rows`: of its live rows these checks see the key's columns and digest.
     """
-    digests = F.hex(C.KEY).alias("key_digest")
+    digests = F.hex(C.KEY).alias(KEY_DIGEST)
     rows = changed.where(F.col(S.STATE) == RowState.LIVE).select(digests, *dataset.row_key_columns)
     expected = [
         (check, expectation) for check in CHECKS.values() if check.expect for expectation in check.expect(dataset)
     ]
     pairs = [(expectation.type, expectation.kwargs) for _, expectation in expected]
     results: dict[str, list[CheckResult]] = {}
-    for (check, expectation), outcome in zip(expected, expect(rows, pairs, dataset.masked), strict=True):
+    for (check, expectation), outcome in zip(expected, expect(rows, pairs, masks_of(dataset)), strict=True):
         result = result_of(
             outcome,
             id=check.id_for(expectation.columns),
@@ -98,7 +100,7 @@ def result_of(outcome: Outcome, **check: Any) -> CheckResult:
     return CheckResult(status=outcome.status, observed=outcome.observed, detail=outcome.detail, **check)
 
 
-def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite, masked: Collection[str]) -> dict[int, Outcome]:
+def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite, masks: Masks) -> dict[int, Outcome]:
     if isinstance(frame, DataFrame):
         source = context.data_sources.add_spark("spark", persist=False)
     else:
@@ -108,34 +110,42 @@ def _validate(context: Any, frame: Any, suite: gx.ExpectationSuite, masked: Coll
     try:
         found = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": EXAMPLES})
     except Exception as error:  # the whole run could not be made: every check of it errored
-        said = f"{type(error).__name__}: {HIDDEN}" if masked else _first_line(error)
+        said = f"{type(error).__name__}: {HIDDEN}" if masks.columns else _first_line(error)
         return {number: Outcome("errored", "", said) for number in range(len(suite.expectations))}
-    return {result.expectation_config.meta["n"]: _outcome(result, masked) for result in found.results}
+    return {result.expectation_config.meta["n"]: _outcome(result, masks, frame.columns) for result in found.results}
 
 
-def _hides(result: Any, masked: Collection[str]) -> bool:
-    """Whether what was found may be a value of a masked column: the check names one, or it names no column."""
-    kwargs = result.expectation_config.kwargs
-    if not masked or result.expectation_config.type.startswith("expect_table_"):  # counts, and names of columns
-        return False
-    said = json.dumps([kwargs, result.expectation_config.meta["rows"]], default=str, ensure_ascii=False)
-    named = any(re.search(rf"\b{re.escape(name)}\b", said) for name in masked)
-    return named or not any(name.startswith("column") for name in kwargs)
+def _mask_of(result: Any, masks: Masks, columns: Iterable[str]) -> Mask | None:
+    """The mask of what was found.
+
+    Spark takes a column's name in capital letters and in back-quotes, too. So only a check that names its columns as
+    the table has them, none of them masked, shows values; of any other they may be those of any column.
+    """
+    config = result.expectation_config
+    if not masks.columns or config.type.startswith("expect_table_"):  # counts, and names of columns
+        return None
+    given = [value for name, value in config.kwargs.items() if name.startswith("column")]
+    names = {str(name) for value in given for name in (value if isinstance(value, list) else [value])}
+    if not names or not names <= {*columns}:
+        return masks.strictest
+    said = json.dumps([config.kwargs, config.meta["rows"]], default=str, ensure_ascii=False)
+    named = (name for name in masks.columns if re.search(rf"\b{re.escape(name)}\b", said, re.IGNORECASE))
+    return strictest(masks.columns[name] for name in named)
 
 
-def _outcome(result: Any, masked: Collection[str]) -> Outcome:
-    hidden = _hides(result, masked)
+def _outcome(result: Any, masks: Masks, columns: Iterable[str]) -> Outcome:
+    mask = _mask_of(result, masks, columns)
     raised = _exception(result.exception_info)
     if raised:
-        return Outcome("errored", "", HIDDEN if hidden else raised)
+        return Outcome("errored", "", HIDDEN if mask else raised)
     details = result.result or {}
     observed = details.get("observed_value")
-    if hidden and observed is not None:
-        observed = digest(observed)
+    if observed is not None:
+        observed = masks.show(observed, mask)
     if observed is None and "unexpected_count" in details:
         observed = f"{details['unexpected_count']} of {details.get('element_count', '?')} unexpected"
     examples = details.get("partial_unexpected_list") or []
-    shown = ", ".join(digest(value) if hidden else bounded(str(value)) for value in examples[:EXAMPLES])
+    shown = ", ".join(str(masks.show(value if mask else str(value), mask)) for value in examples[:EXAMPLES])
     return Outcome("passed" if result.success else "failed", "" if observed is None else bounded(str(observed)), shown)
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Expression
+from onefold.dataset.masks import masks_of
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.quality.branch_facts import live_rows, written_rows
@@ -100,7 +101,7 @@ def _look(
             count = those.count()
             outcomes |= {
                 number: (outcome, count)
-                for number, outcome in zip(numbers, expect(those, pairs, dataset.masked), strict=True)
+                for number, outcome in zip(numbers, expect(those, pairs, masks_of(dataset)), strict=True)
             }
     finally:
         rows.unpersist()
