@@ -22,9 +22,11 @@ import zstandard
 
 from onefold.formats.avro import count_avro
 from onefold.formats.connect import keys_of, values_of
-from onefold.formats.expansion import ExpansionLimits
+from onefold.formats.expansion import LONGEST_LINE, ExpansionLimits
 from onefold.formats.structured_json import FormatError
+from onefold.kafka.batch_records import parse
 from onefold.settings import Settings
+from tests.support.batches import batch
 from tests.support.hostile_objects import claiming
 
 FEW = ExpansionLimits(records=1_000, unpacked=100_000, block=50_000)
@@ -73,6 +75,48 @@ def test_s6_an_object_beyond_a_limit_is_refused_by_the_settings_name(case: str) 
             keys_of(name, memoryview(data), FEW)
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (b"x\n" * 1_000, None),
+        (b"x\n" * 999 + b"x", None),
+        (b"\n" * 1_001, "max_object_records"),
+        (b"x\n" * 1_000 + b"x", "max_object_records"),
+        (b"x" * 100_001, "max_object_bytes"),
+    ],
+)
+def test_s6_packed_lines_are_counted_before_anything_holds_one(lines: bytes, said: str | None) -> None:
+    half = len(lines) // 2
+    for packed in (gzip.compress(lines), gzip.compress(lines[:half]) + gzip.compress(lines[half:])):
+        if said:
+            assert FEW.may_be_exceeded(len(packed))
+            with pytest.raises(FormatError, match=said):
+                FEW.check_packed_lines(io.BytesIO(packed))
+        else:
+            FEW.check_packed_lines(io.BytesIO(packed))
+
+
+def test_s6_a_line_of_packed_text_that_is_longer_than_any_record_is_refused() -> None:
+    long = gzip.compress(b"\n" + b"x" * (LONGEST_LINE + 1))
+    with pytest.raises(FormatError, match="a line of more than 67,108,864 bytes"):
+        ExpansionLimits().check_packed_lines(io.BytesIO(long))
+    assert not ExpansionLimits().may_be_exceeded(9_000), "so few bytes unpack to no more than is allowed"
+
+
+def test_packed_lines_that_are_broken_are_the_readers_to_name() -> None:
+    FEW.check_packed_lines(io.BytesIO(gzip.compress(b"x\n" * 900)[:-9]))
+    FEW.check_packed_lines(io.BytesIO(b"no gzip"))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_s6_a_record_batch_of_a_log_unpacks_to_no_more_than_a_block_may(codec: str) -> None:
+    large, small = ([(None, b"x" * size, [])] for size in (60_000, 40_000))
+    [part] = parse(batch(0, small, codec=codec), FEW)
+    assert part.num_rows == 1
+    with pytest.raises(FormatError, match="max_block_bytes"):
+        list(parse(batch(0, large, codec=codec), FEW))
+
+
 @pytest.mark.parametrize("case", WITHIN)
 def test_an_object_within_the_limits_is_read(case: str) -> None:
     name, data = WITHIN[case]
@@ -93,7 +137,7 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
     "zstandard": zstandard.ZstdCompressor().compress,
 }
 _BOMBS = """
-import resource, zlib
+import io, resource, zlib
 from pathlib import Path
 import zstandard
 from onefold.formats.connect import values_of
@@ -113,6 +157,7 @@ resource.setrlimit(resource.RLIMIT_AS, (most, most))
 limits = ExpansionLimits(records=1_000_000, unpacked=512 << 20)
 tries = [lambda: limits.check_block("deflate", deflate), lambda: limits.check_block("zstandard", zstd)]
 objects = (("o.json.gz", lines), ("o.json.gz", line), ("o.avro", claiming(10**18)))
+tries += [lambda data=data: limits.check_packed_lines(io.BytesIO(data)) for data in (lines, line)]
 tries += [lambda pair=pair: values_of(pair[0], memoryview(pair[1]), {}, limits) for pair in objects]
 for attempt in tries:
     try:
@@ -135,12 +180,12 @@ def test_s6_what_unpacks_to_a_gigabyte_takes_no_such_memory() -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (120, 120)),
     )
     said = done.stdout.splitlines()
-    assert len(said) == 5, done.stderr[-2000:]
-    assert ["block unpacks" in text for text in said] == [True, True, False, False, False]
+    assert len(said) == 7, done.stderr[-2000:]
+    assert ["block unpacks" in text for text in said] == [True, True, *[False] * 5]
 
 
 def test_s6_a_file_of_some_bytes_that_claims_records_without_end_is_counted_at_once() -> None:
     data = claiming(2_300_000_000_000_000_000)
     assert len(data) < 100
-    with pytest.raises(FormatError, match="more than 50,000,000 records, which the setting max_object_records allows"):
+    with pytest.raises(FormatError, match="more than 10,000,000 records, which the setting max_object_records allows"):
         count_avro(memoryview(data), ExpansionLimits())

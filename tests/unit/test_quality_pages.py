@@ -28,7 +28,7 @@ from onefold.ui.charts import HIGH, charts_of, lines_of, trend_of
 from onefold.ui.dataset_status import status_of
 from onefold.ui.histories import UNKEPT
 from onefold.ui.overview import ROWS
-from onefold.ui.reports import page_of, reports_app
+from onefold.ui.reports import LARGEST, find_page, reports_app
 from onefold.upsert.coverage import PartitionAccount
 
 NINE = datetime(2026, 3, 9, 9, tzinfo=UTC)
@@ -148,7 +148,29 @@ def test_no_name_of_a_batch_leaves_its_folder(lake: Lake, batch: str) -> None:
     (Path(lake.where("reports/accounts")) / "a").mkdir(parents=True)
     lake.storage.write(lake_keys.report("accounts", batch, "html"), b"<body>a page</body>")
 
-    assert page_of(lake, "accounts", batch) is None
+    assert find_page(lake, "accounts", batch) is None
+
+
+def test_s6_a_report_is_handed_on_in_pieces_and_none_beyond_a_limit_is_read(
+    lake: Lake, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = lake_keys.report("accounts", "export_a", "html")
+    report(lake, "accounts", "export_a")
+    data = b"<head></head><body>" + b"x" * (5 << 20) + b"</body>"
+    lake.storage.write(page, data)
+    with client("accounts").stream("GET", "/reports/accounts/export_a") as answer:
+        pieces = list(answer.iter_raw())
+    assert max(map(len, pieces)) < 2 << 20
+    whole = b"".join(pieces)
+    assert (whole.count(b"<nav"), whole.replace(b"x", b"").endswith(b"</body>")) == (1, True)
+    assert len(whole) > len(data)
+
+    read: list[str] = []
+    monkeypatch.setattr(type(lake.storage), "open", lambda _, key: read.append(key))
+    lake.storage.write(page, b"x" * (LARGEST + 1))
+    refused = client("accounts").get("/reports/accounts/export_a")
+    assert (refused.status_code, read) == (413, [])
+    assert "has 33,554,433 bytes" in words(refused.text)
 
 
 def test_a_batch_of_an_interval_with_a_fraction_of_a_second_is_led_to_and_shown(lake: Lake, client: Client) -> None:

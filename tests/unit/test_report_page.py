@@ -13,6 +13,7 @@ import pytest
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.dataset.masks import masked
 from onefold.decisions import Discard, Release, Waiver
 from onefold.dedup.documents import Anomaly, Producers, Session
 from onefold.lake import Lake
@@ -686,3 +687,32 @@ def test_each_generation_keeps_its_report_and_an_erasure_empties_all(
     assert remove_samples(lake, first) == 3
     assert not [info.key for info in lake.storage.list("") if b"zebra-1" in (lake.storage.read(info.key) or b"")]
     assert [one and one.examples for one in (lake.get(key, Report) for key in keys)] == [{}] * 3
+
+
+def test_s6_a_page_has_no_more_rows_than_a_limit_and_says_so() -> None:
+    accounts = [account(number, 0, 10, 10) for number in range(5_000)]
+    objects = [LandedLine(name=f"o{number}", size=1, records=10) for number in range(100_000)]
+    counts = {f"sample/payments.accounts/1/{number}": {"applied": {"insert": 10}} for number in range(5_000)}
+    html = render(
+        published(accounts=accounts, objects=objects, partitions=counts, ignored=[f"i{n}" for n in range(9_999)])
+    )
+    assert len(html) < 2_000_000
+    assert html.count('<th scope="row">payments.accounts-') == 2_000
+    said = unescape(html).replace("\u202f", "")
+    for what in ("5000 partitions", "100000 objects", "9999 names"):
+        assert f"The first 1000 of {what}: the JSON next to this page has them all." in said
+    assert "5000 partitions</td>" in said, "the sums are those of all"
+
+
+def test_s6_forty_conflicts_of_messages_of_a_megabyte_make_a_small_page_and_document(
+    dataset: Callable[..., Dataset],
+) -> None:
+    fields = {f"f{number}": "string" for number in range(40)}
+    wide = dataset("things", value={"fields": fields})
+    sides = [{"fields": masked(wide, dict.fromkeys(fields, sign * 900_000))} for sign in "<>"]
+    conflicts = [{"reason": "same_version", "record": sides[0], "other": sides[1]} for _ in range(20)]
+    report = published(examples={"conflicts": conflicts, "reused": conflicts})
+    assert len(report.model_dump_json()) < 3_000_000
+    page = render(report)
+    assert len(page) < 16_000_000
+    assert page.count("900,000 letters") == 20 * 2 * 40

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from onefold.dataset.types import FieldType
 from onefold.formats.avro import count_avro, read_avro
-from onefold.formats.expansion import ExpansionLimits
+from onefold.formats.expansion import LIMITS, ExpansionLimits
 from onefold.formats.parquet import read_parquet
 from onefold.formats.structured_json import FormatError, Shape, encoded, writer
 from onefold.formats.text import BOM, Number, bytes_of, header_of, line_of, parse_exactly
@@ -29,9 +29,6 @@ LARGEST = 256 << 20
 """Bytes of an object that is held whole; as it lies there, for it is unpacked as it is read."""
 CHUNK = 1 << 20
 """Bytes that are unpacked at once."""
-LONGEST = 64 << 20
-"""Bytes of a line that is taken up: what is longer is no record that could be read."""
-LIMITS = ExpansionLimits()
 
 
 def values_of(
@@ -166,8 +163,7 @@ def lines_of(name: str, data: memoryview, limits: ExpansionLimits = LIMITS) -> I
         limits.check_unpacked(size)
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
-        if len(rest) > LONGEST:
-            raise FormatError(f"it has a line of more than {LONGEST:,} bytes")
+        limits.check_line(len(rest))
     if rest:
         yield rest
 

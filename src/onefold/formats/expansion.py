@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import lzma
 import zlib
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, BinaryIO
 
+LONGEST_LINE = 64 << 20
+"""Bytes of a line of text that is taken up: what is longer is no record that could be read."""
 _PIECE = 1 << 20
 _DEFLATE_RATIO = 1_032
 """More than deflate's format can."""
@@ -18,7 +21,7 @@ _DEFLATE_RATIO = 1_032
 class ExpansionLimits:
     """What an object may hold; each is a setting."""
 
-    records: int = 50_000_000
+    records: int = 10_000_000
     unpacked: int = 16 << 30
     block: int = 256 << 20
 
@@ -42,6 +45,37 @@ class ExpansionLimits:
                 f"it unpacks to more than {self.unpacked:,} bytes, which the setting max_object_bytes allows"
             )
 
+    def may_be_exceeded(self, size: int) -> bool:
+        """Whether so many bytes of gzip may unpack to more than is allowed of an object, or of a line."""
+        return size * _DEFLATE_RATIO > min(self.records, self.unpacked, LONGEST_LINE)
+
+    def check_line(self, size: int) -> None:
+        """Refuse an object with a longer line: whoever reads lines holds one whole.
+
+        Raises:
+            FormatError: it says how long a line may be.
+        """
+        if size > LONGEST_LINE:
+            raise _refusal(f"it has a line of more than {LONGEST_LINE:,} bytes")
+
+    def check_packed_lines(self, packed: BinaryIO) -> None:
+        """Refuse an object of lines that are packed by gzip, if it has too many, or unpacks to too many bytes, or one
+        is too long; it is unpacked piece by piece for that. What is broken ends it: the reader says so.
+
+        Raises:
+            FormatError: it names the setting.
+        """
+        size = lines = last = 0
+        with gzip.GzipFile(fileobj=packed) as stream:
+            while piece := _read(stream):
+                size += len(piece)
+                lines += piece.count(b"\n")
+                end = piece.rfind(b"\n") + 1
+                last = len(piece) - end if end else last + len(piece)
+                self.check_unpacked(size)
+                self.check_records(lines + bool(last))
+                self.check_line(last)
+
     def check_block(self, codec: str, data: bytes) -> None:
         """Refuse a packed block that unpacks to more bytes; it is unpacked piece by piece for that.
 
@@ -53,10 +87,29 @@ class ExpansionLimits:
         size = 0
         for piece in _pieces(codec, data):
             size += piece
-            if size > self.block:
-                raise _refusal(
-                    f"a block unpacks to more than {self.block:,} bytes, which the setting max_block_bytes allows"
-                )
+            self.check_block_size(size)
+
+    def check_block_size(self, size: int) -> None:
+        """Refuse a packed block, or record batch of a log, that unpacks to more bytes.
+
+        Raises:
+            FormatError: it names the setting.
+        """
+        if size > self.block:
+            raise _refusal(
+                f"a block unpacks to more than {self.block:,} bytes, which the setting max_block_bytes allows"
+            )
+
+
+LIMITS = ExpansionLimits()
+"""The defaults."""
+
+
+def _read(stream: gzip.GzipFile) -> bytes:
+    try:
+        return stream.read(_PIECE)
+    except (OSError, EOFError, zlib.error):
+        return b""
 
 
 def _refusal(problem: str) -> Exception:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from onefold.formats.expansion import ExpansionLimits
 from onefold.kafka.record_batches import SIZE, Header, decompressed, header_at, varint
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -113,11 +114,14 @@ def _sparse(given: dict[int, str], rows: int) -> pa.Array:
     return pa.array([given.get(row) for row in range(rows)], pa.string()) if given else pa.nulls(rows, pa.string())
 
 
-def parse(data: bytes) -> Iterator[pa.RecordBatch]:
+def parse(data: bytes, limits: ExpansionLimits | None = None) -> Iterator[pa.RecordBatch]:
     """The rows (`SCHEMA`) of whole, undamaged record batches that lie one behind the other.
 
     Gives exactly as many rows as the headers count, markers among them (without key and value). A batch whose
     records cannot be read, though its checksum is right, gives rows that say so, with its bytes in the first.
+
+    Raises:
+        FormatError: a batch unpacks to more than `limits` allow a block.
     """
     columns, at = _Columns(), 0
     while at + SIZE <= len(data):
@@ -125,7 +129,7 @@ def parse(data: bytes) -> Iterator[pa.RecordBatch]:
         body = data[at + SIZE : at + header.size]
         before = len(columns.deltas)
         try:
-            records = decompressed(header, body)
+            records = decompressed(header, body, limits)
             if header.control:
                 _read_markers(records, header, columns)
             else:

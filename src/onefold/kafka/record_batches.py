@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from onefold.formats.expansion import ExpansionLimits
+
 HEADER = struct.Struct(">qiibIhiqqqhii")
 SIZE = HEADER.size
 LENGTH_END = 12
@@ -131,20 +133,23 @@ def header_at(data: bytes | memoryview, at: int = 0) -> Header:
     return Header._make(HEADER.unpack_from(data, at))
 
 
-def decompressed(header: Header, body: bytes) -> bytes:
+def decompressed(header: Header, body: bytes, limits: ExpansionLimits | None = None) -> bytes:
     """The records of a batch, from what follows its header.
 
     Raises:
         ValueError: it is not what the codec writes, or more than `LARGEST` bytes.
+        FormatError: it is more than `limits` allow a block.
     """
-    return b"".join(_pieces(header, body)) if header.codec else body
+    return b"".join(_pieces(header, body, limits)) if header.codec else body
 
 
-def _pieces(header: Header, body: bytes) -> Iterator[bytes]:
+def _pieces(header: Header, body: bytes, limits: ExpansionLimits | None = None) -> Iterator[bytes]:
     """The records of a batch in pieces of about a MiB, so that damage costs no more memory than is asked for."""
     size = 0
     for piece in _decompress(header.codec, body):
         size += len(piece)
+        if header.codec and limits:
+            limits.check_block_size(size)
         if header.codec and size > LARGEST:
             raise ValueError(f"decompressed it is more than {LARGEST:,} bytes")
         yield piece

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from onefold.errors import UsageError
@@ -30,22 +31,52 @@ def check_objects(settings: Settings, folder: Path | None, names: Iterable[str])
     Raises:
         UsageError: it names the object, where it leads to, and the setting.
     """
-    if folder:
-        for name in names:
-            _check_path(settings, folder / name, str(folder / name))
+    if not folder:
+        return
+    allowed = _Allowed.by(settings)
+    leads_to: dict[Path, Path] = {}  # an object that is no link itself lies where its folder leads to
+    for name in names:
+        path = folder / name
+        if path.is_symlink():
+            _check_path(settings, path, str(path), allowed)
+            continue
+        if path.parent not in leads_to:
+            leads_to[path.parent] = path.parent.resolve()
+        if not allowed.holds(found := leads_to[path.parent] / path.name):
+            raise _refused(settings, str(path), "" if found == path else f" (it leads to {found})")
 
 
-def _check_path(settings: Settings, path: Path, place: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """Folders below which exports may be read, with links resolved, and the lake's."""
+
+    folders: list[Path]
+    lake: Path | None
+
+    @classmethod
+    def by(cls, settings: Settings) -> _Allowed:
+        folders = [settings.path(_without_scheme(place)).resolve() for place in _folders(settings)]
+        return cls(folders, None if "://" in settings.lake else settings.path(settings.lake).resolve())
+
+    def holds(self, resolved: Path) -> bool:
+        """Whether a path without links is below one of them."""
+        inside = [folder for folder in self.folders if _is_below(resolved, folder)]
+        if self.lake and _is_below(resolved, self.lake):  # other datasets' landed bytes; only where a folder in it is
+            inside = [folder for folder in inside if _is_below(folder, self.lake)]
+        return bool(inside)
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    """As `Path.is_relative_to`, which takes ten times as long."""
+    return path == folder or str(path).startswith(f"{str(folder).rstrip('/')}/")
+
+
+def _check_path(settings: Settings, path: Path, place: str, allowed: _Allowed | None = None) -> None:
     try:
         resolved = path.resolve()
     except (OSError, RuntimeError):  # links that lead to each other
         raise _refused(settings, place, "") from None
-    folders = [settings.path(_without_scheme(allowed)).resolve() for allowed in _folders(settings)]
-    inside = [folder for folder in folders if resolved.is_relative_to(folder)]
-    lake = None if "://" in settings.lake else settings.path(settings.lake).resolve()
-    if lake and resolved.is_relative_to(lake):  # other datasets' landed bytes; only where a folder in it is allowed
-        inside = [folder for folder in inside if folder.is_relative_to(lake)]
-    if not inside:
+    if not (allowed or _Allowed.by(settings)).holds(resolved):
         raise _refused(settings, place, "" if resolved == path else f" (it leads to {resolved})")
 
 

@@ -28,6 +28,8 @@ from onefold.vocabulary import Finding, Verdict, meaning_of
 STEPS = ("plan", "land", "dedup", "upsert", "gate", "publish")
 """A batch's way; the state of each is read off the report."""
 
+ROWS = 1_000
+"""Rows of a table of the page, at most."""
 _UNDATED = {"new": "everything new", "replay": "replay", "gap": "accepted gap", "forget": "forgotten keys"}
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 
@@ -201,7 +203,7 @@ def _environment() -> Environment:
     filters = (thin, share, bytes_, instant, interval, undated, position, lasting, id_of)
     environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
     environment.tests |= {"red": lambda check: check.red}
-    environment.globals |= {"outcome": outcome, "meaning_of": meaning_of}
+    environment.globals |= {"outcome": outcome, "meaning_of": meaning_of, "ROWS": ROWS}
     return environment
 
 

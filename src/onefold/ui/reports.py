@@ -4,16 +4,17 @@
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from onefold import lake_keys
 from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
+from onefold.storage import ObjectInfo
 from onefold.ui.charts import charts_of, lines_of
 from onefold.ui.dataset_status import status_of
 from onefold.ui.histories import Histories
@@ -24,6 +25,10 @@ READ = 100
 """Reports of a dataset that its page reads when it has no history, at most."""
 BATCHES = 60
 """Batches that the charts and the table of a dataset's page show."""
+LARGEST = 32 << 20
+"""Bytes of a report that is shown: what this release writes is smaller."""
+_PIECE = 1 << 20
+"""Bytes that are handed on at once; a page's head is shorter."""
 _LOG = logging.getLogger(__name__)
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action {form}; "
@@ -86,31 +91,31 @@ def reports_app(
         )
 
     @app.get("/reports/{dataset}/{batch}")
-    def report(request: Request, dataset: str, batch: str, allowed: Readable) -> HTMLResponse:
+    def report(request: Request, dataset: str, batch: str, allowed: Readable) -> Response:
         _refuse(dataset, allowed)
-        page = page_of(open_lake(), dataset, batch)
-        if page is None:
+        found = find_page(lake := open_lake(), dataset, batch)
+        if found is None:
             raise HTTPException(404, "no such report")
-        return _report(request, page, dataset, batch)
+        return _report(request, lake, found, dataset, batch)
 
     @app.get("/runs/{dag}/{run_id:path}")
-    def run(request: Request, dag: str, run_id: str, allowed: Readable) -> HTMLResponse:
+    def run(request: Request, dag: str, run_id: str, allowed: Readable) -> Response:
         _refuse(dag, allowed)
         dataset, batch = batch_of(dag, run_id) or (dag, None)
         _refuse(dataset, allowed)  # a DAG may be for all datasets
-        page = page_of(open_lake(), dataset, batch) if batch else None
-        if page is None or batch is None:
+        found = find_page(lake := open_lake(), dataset, batch) if batch else None
+        if found is None or batch is None:
             return _page(request, "no_report.html", dataset=dataset, batch=batch)
-        return _report(request, page, dataset, batch)
+        return _report(request, lake, found, dataset, batch)
 
     return app
 
 
-def page_of(lake: Lake, dataset: str, batch: str) -> bytes | None:
-    """A batch's page; None where there is none, or the names are none of Onefold's."""
+def find_page(lake: Lake, dataset: str, batch: str) -> ObjectInfo | None:
+    """Where a batch's page lies; None where there is none, or the names are none of Onefold's."""
     if not (_DATASET.fullmatch(dataset) and _BATCH.fullmatch(batch)):
         return None
-    return lake.storage.read(lake_keys.report(dataset, batch, "html"))
+    return lake.storage.stat(lake_keys.report(dataset, batch, "html"))
 
 
 def _refuse(dataset: str, allowed: set[str]) -> None:
@@ -118,10 +123,23 @@ def _refuse(dataset: str, allowed: set[str]) -> None:
         raise HTTPException(403, "no right to read this dataset's DAG")
 
 
-def _report(request: Request, page: bytes, dataset: str, batch: str) -> HTMLResponse:
-    """The file as it lies there, with a way back as the first thing of its body."""
-    way = render("way_back.html", root=_root(request), dataset=dataset, batch=batch)
-    return HTMLResponse(page.replace(b"<body>", b"<body>" + way.encode(), 1), headers=HEADERS)
+def _report(request: Request, lake: Lake, page: ObjectInfo, dataset: str, batch: str) -> Response:
+    """The file as it lies there, with a way back as the first thing of its body; it is handed on piece by piece."""
+    if page.size > LARGEST:
+        _LOG.warning("%s has %d bytes, and is not shown", lake.storage.path_or_uri(page.key), page.size)
+        return _page(request, "too_large.html", status=413, dataset=dataset, batch=batch, size=page.size, most=LARGEST)
+    way = render("way_back.html", root=_root(request), dataset=dataset, batch=batch).encode()
+    return StreamingResponse(_pieces(lake.storage.open(page.key), way), headers=HEADERS, media_type="text/html")
+
+
+def _pieces(opened: BinaryIO, way: bytes) -> Iterator[bytes]:
+    with opened as file:
+        first = b""
+        while len(first) < _PIECE and (piece := file.read(_PIECE)):
+            first += piece
+        yield first.replace(b"<body>", b"<body>" + way, 1)
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def _page(

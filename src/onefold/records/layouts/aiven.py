@@ -15,7 +15,7 @@ from onefold.formats.aiven import Line, read_line
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject
 from onefold.records import envelope as E
-from onefold.records.landed_objects import count_lines, literal
+from onefold.records.landed_objects import check_packed, count_lines, literal
 from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.spark.strict_json import LARGEST
 
@@ -95,6 +95,7 @@ def _pairs(record: Line) -> list[dict[str, str | bytes | None]] | None:
 
 
 def _read(batch: LandedBatch) -> DataFrame:
+    check_packed(batch)
     return read_aiven(batch.session, batch.objects, batch.origin, batch.options.encoding)
 
 

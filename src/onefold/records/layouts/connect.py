@@ -24,8 +24,8 @@ from onefold.dataset.source import Origin
 from onefold.dataset.types import FieldType
 from onefold.errors import ObjectTooLargeError
 from onefold.formats.avro import count_avro
-from onefold.formats.connect import LARGEST, LIMITS, headers_of, keys_of, pairs_of, values_of
-from onefold.formats.expansion import ExpansionLimits
+from onefold.formats.connect import LARGEST, headers_of, keys_of, pairs_of, values_of
+from onefold.formats.expansion import LIMITS, ExpansionLimits
 from onefold.formats.structured_json import FormatError
 from onefold.kafka.batch_records import HEADERS
 from onefold.landing.manifest import LandedObject

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset.source import Origin
 from onefold.records import envelope as E
-from onefold.records.landed_objects import count_lines, literal, object_name
+from onefold.records.landed_objects import check_packed, count_lines, literal, object_name
 from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.spark.strict_json import LARGEST, has_escaped_surrogates, one_object, without_half_pairs, without_mark
 
@@ -134,6 +134,7 @@ def _failure(record: dict[str, Column], part: str) -> Column:
 
 
 def _read(batch: LandedBatch) -> DataFrame:
+    check_packed(batch)
     return read_kcat(batch.session, batch.uris, batch.origin)
 
 

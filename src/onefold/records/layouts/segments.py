@@ -19,10 +19,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset.source import Origin
+from onefold.errors import UnreadableObjectError
+from onefold.formats.expansion import LIMITS, ExpansionLimits
+from onefold.formats.structured_json import FormatError
 from onefold.kafka.batch_records import HEADERS, parse
 from onefold.kafka.segment_index import SegmentIndex
 from onefold.kafka.transactions import OfProducer, Transactions
 from onefold.records import envelope as E
+from onefold.records.landed_objects import complaint
 from onefold.records.layouts import LandedBatch, LayoutReader
 from onefold.storage import S3Access, open_storage
 from onefold.vocabulary import LogStatus
@@ -59,6 +63,7 @@ def read_segments(
     transactions: list[Transactions],
     origin: Origin,
     access: S3Access | None = None,
+    limits: ExpansionLimits = LIMITS,
 ) -> DataFrame:
     """The envelope (`onefold.records.envelope`) of landed log segments.
 
@@ -68,7 +73,7 @@ def read_segments(
     chunks = [row for segment in segments for row in chunks_of(segment, transactions, origin)]
     tasks = tasks_for([end - start for *_, start, end, _, _ in chunks], session.sparkContext.defaultParallelism)
     rows = session.createDataFrame(session.sparkContext.parallelize(chunks, tasks), _CHUNKS)
-    return rows.mapInArrow(partial(read_chunks, access=access), _SCHEMA).select(*E.ENVELOPE)
+    return rows.mapInArrow(partial(read_chunks, access=access, limits=limits), _SCHEMA).select(*E.ENVELOPE)
 
 
 def tasks_for(sizes: list[int], cores: int) -> int:
@@ -102,21 +107,27 @@ def _open(transactions: Transactions) -> list[OfProducer]:
     return transactions.open
 
 
-def read_chunks(batches: Iterable[pa.RecordBatch], access: S3Access | None = None) -> Iterator[pa.RecordBatch]:
-    """The envelope's rows of chunks (`_CHUNKS`); runs in Spark's Python workers."""
+def read_chunks(
+    batches: Iterable[pa.RecordBatch], access: S3Access | None = None, limits: ExpansionLimits = LIMITS
+) -> Iterator[pa.RecordBatch]:
+    """The envelope's rows of chunks (`_CHUNKS`); runs in Spark's Python workers. A record batch beyond the limits ends
+    the job with its segment's name (`complaint`)."""
     for batch in batches:
         for chunk in batch.to_pylist():
             folder, _, key = chunk["uri"].rpartition("/")
             data = open_storage(folder, access).read_range(key, chunk["start"], chunk["end"])
-            yield from _rows(chunk, data)
+            try:
+                yield from _rows(chunk, data, limits)
+            except FormatError as error:
+                raise RuntimeError(complaint(chunk["name"], str(error))) from error
 
 
-def _rows(chunk: dict[str, Any], data: bytes) -> Iterator[pa.RecordBatch]:
+def _rows(chunk: dict[str, Any], data: bytes, limits: ExpansionLimits) -> Iterator[pa.RecordBatch]:
     if chunk["damage"] is not None:
         yield _damaged(chunk, data)
         return
     fates = {kind: _by_producer(spans) for kind, spans in json.loads(chunk["fates"]).items()}
-    for parsed in parse(data):
+    for parsed in parse(data, limits):
         columns = {name: parsed.column(name) for name in parsed.schema.names}
         given = {
             E.TIMESTAMP: columns["timestamp"],
@@ -199,16 +210,27 @@ def _fate(fates: dict[str, dict[int, Any]], producer: int, base: int) -> str | N
 
 
 def _placed(batch: LandedBatch) -> list[PlacedSegment]:
-    """The landed segments of a batch with their indexes; an index that is gone is made again."""
+    """The landed segments of a batch with their indexes; an index that is gone is made again.
+
+    Raises:
+        UnreadableObjectError: the headers of a segment count more records than the settings allow.
+    """
     from onefold.landing.log_segments import write_index  # workers import this module, and do without
 
     source, lake = batch.manifest.source, batch.lake
-    return [PlacedSegment(object_.name, uri, write_index(lake, source, object_)) for object_, uri in batch.values]
+    placed = [PlacedSegment(object_.name, uri, write_index(lake, source, object_)) for object_, uri in batch.values]
+    for segment in placed:
+        try:
+            lake.settings.expansion_limits.check_records(segment.index.records)
+        except FormatError as error:
+            raise UnreadableObjectError(batch.manifest.batch, segment.name, str(error)) from error
+    return placed
 
 
 def _read(batch: LandedBatch) -> DataFrame:
     transactions, access = batch.manifest.transactions, batch.lake.access
-    return read_segments(batch.session, _placed(batch), transactions, batch.origin, access)
+    limits = batch.lake.settings.expansion_limits
+    return read_segments(batch.session, _placed(batch), transactions, batch.origin, access, limits)
 
 
 def _count(batch: LandedBatch) -> int:
