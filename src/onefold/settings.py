@@ -117,8 +117,13 @@ class Settings(BaseSettings):
         default=LIMITS.unpacked, ge=1, description="Bytes that a packed export object unpacks to, at most"
     )
     max_block_bytes: int = Field(
-        default=LIMITS.block, ge=1, description="Bytes that a packed block of an Avro object unpacks to, at most"
+        default=LIMITS.block,
+        ge=1,
+        description="Bytes that a packed block of Avro, or a record batch of a segment, unpacks to, at most",
     )
+    max_plan_objects: int = Field(default=100_000, ge=1, description="Objects of an export that a batch reads, at most")
+    max_plan_partitions: int = Field(default=10_000, ge=1, description="Partitions that a batch reads, at most")
+    max_plan_bytes: int = Field(default=64 << 20, ge=1, description="Bytes of a batch's plan itself, at most")
     pool: str = Field(default="default_pool", description="Airflow's pool of the tasks that start Spark; it must exist")
     task_timeout: Duration = Field(
         default=timedelta(hours=12), description="After which Airflow ends a try of a task, such as 90m or 12h"

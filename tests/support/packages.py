@@ -93,7 +93,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_situations.py", "spark/test_filters.py", "spark/test_plans.py", "unit/test_modes.py",
     ),
     "formats": (
-        "unit/test_formats.py", "unit/test_expansion.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py",
+        "unit/test_formats.py", "unit/test_expansion.py", "spark/test_expansion.py", "unit/test_aiven_lines.py",
+        "unit/test_draft_exports.py",
         *_LAYOUTS,
     ),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
@@ -112,7 +113,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         *_LIVE, "unit/test_plan.py", "unit/test_plan_kinds.py", "unit/test_cuts.py", "unit/test_batches.py",
         "unit/test_leader_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py",
         "unit/test_transactions.py", "unit/test_newest.py", "unit/test_connections.py", "spark/test_incarnations.py",
-        "process/test_runs.py", "process/test_tampering.py", "spark/test_erase.py",
+        "process/test_runs.py", "process/test_tampering.py", "spark/test_erase.py", "process/test_large_plans.py",
         "integration/test_lost_executors.py",
     ),
     "maintenance": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,11 +16,19 @@ from typing import Any
 import pytest
 
 from onefold.dataset import Dataset
-from onefold.errors import ExportChangedError, LandedBytesMissingError, NothingToReadError, StepMissingError
+from onefold.errors import (
+    ExportChangedError,
+    LandedBytesMissingError,
+    NothingToReadError,
+    StepMissingError,
+    UsageError,
+)
 from onefold.lake import Lake
+from onefold.landing.cuts import Cut, OffsetRange, ranges_between
 from onefold.landing.land import check_bytes, land_batch, manifest_of, plan_batch
-from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, plan_of
+from onefold.landing.plan import Interval, ObjectsPlan, RangesPlan, check_limits, plan_of, put_plan
 from onefold.landing.source import AT_ONCE
+from onefold.offsets import TopicPartition
 from onefold.storage import LocalStorage, ObjectInfo, Storage
 
 MakeDataset = Callable[..., Dataset]
@@ -472,3 +481,79 @@ def test_objects_are_landed_side_by_side(
 def test_landing_needs_a_plan(lake: Lake, dataset: MakeDataset) -> None:
     with pytest.raises(StepMissingError, match="a plan"):
         land_batch(lake, dataset(), "export_0123456789ab")
+
+
+def many(exports: Path, count: int) -> None:
+    for number in range(count):
+        (exports / f"t-{number}.jsonl").touch()
+
+
+def test_s6_a_plan_of_as_many_objects_as_a_setting_allows_is_made_and_of_one_more_refused(
+    lake: Lake, exports: Path, dataset: MakeDataset
+) -> None:
+    assert lake.settings.max_plan_objects == 100_000
+    few = Lake(lake.settings.model_copy(update={"max_plan_objects": 1_000}))
+    many(exports, 1_000)
+    plan = plan_batch(few, dataset())
+    assert len(names(plan)) == 1_000
+    (exports / "one-more.jsonl").touch()
+    said = (
+        "things: the plan would hold 1,001 objects, and the setting max_plan_objects allows 1,000. Nothing was planned"
+    )
+    with pytest.raises(UsageError, match=said):
+        plan_batch(few, dataset())
+    assert plan_of(few, plan.source, plan.batch) == plan
+
+
+def test_s6_a_plan_is_linear_in_its_objects(lake: Lake, exports: Path, dataset: MakeDataset) -> None:
+    """Calls of functions are counted, of Python's own and of C's."""
+
+    def calls(count: int) -> int:
+        many(exports, count)
+        counted = 0
+
+        def count_call(frame: object, event: str, arg: object) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count_call)
+        try:
+            assert len(names(plan_batch(lake, dataset(), dry_run=True))) == count
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    calls(1)  # what is imported and read once
+    few, more = calls(500), calls(2_000)
+    assert more < 4.2 * few
+    assert more < 350 * 2_000
+
+
+def test_s6_a_plan_of_too_many_partitions_or_bytes_is_refused_by_the_settings_name(lake: Lake) -> None:
+    source = "live_0123456789ab"
+
+    def plan_with(partitions: int, notes: int = 0) -> RangesPlan:
+        wheres = [
+            TopicPartition(cluster="c", topic="t", incarnation=1, partition=number) for number in range(partitions)
+        ]
+        ranges = [OffsetRange(topic_partition=where, start=0, end=9) for where in wheres]
+        return RangesPlan(source=source, ranges=ranges, notes=["x" * notes])
+
+    allowed = plan_with(lake.settings.max_plan_partitions)
+    check_limits(lake, "things", allowed)
+    assert put_plan(lake, allowed) == plan_of(lake, source, allowed.batch)
+    with pytest.raises(UsageError, match="10,001 partitions, and the setting max_plan_partitions allows 10,000"):
+        check_limits(lake, "things", plan_with(10_001))
+    with pytest.raises(UsageError, match="bytes, and the setting max_plan_bytes allows 67,108,864"):
+        check_limits(lake, "things", plan_with(1, notes=64 << 20))
+
+
+def test_s6_the_ranges_of_five_thousand_partitions_are_planned() -> None:
+    keys = [TopicPartition(cluster="c", topic="t", incarnation=1, partition=number).key for number in range(5_000)]
+    start, end = (
+        Cut(instant=at, offsets=dict.fromkeys(keys, offset), starts=dict.fromkeys(keys, 0))
+        for at, offset in ((FIRST.start, 10), (FIRST.end, 30))
+    )
+    ranges = ranges_between(start, end)
+    assert [(range_.start, range_.end) for range_ in ranges] == [(10, 30)] * 5_000
+    assert RangesPlan(source="s", ranges=ranges).offsets == 100_000

@@ -42,7 +42,7 @@ class Mask(StrEnum):
     HMAC = "hmac"
     """The same, keyed by the setting `mask_key`: who has no key can confirm no guess."""
     HIDE = "hide"
-    """That it is not shown; equal values cannot be told from others."""
+    """That it is not shown; equal values look like any others."""
 
 
 def strictest(masks: Iterable[Mask | None]) -> Mask | None:

@@ -50,7 +50,7 @@ class ExpansionLimits:
         return size * _DEFLATE_RATIO > min(self.records, self.unpacked, LONGEST_LINE)
 
     def check_line(self, size: int) -> None:
-        """Refuse an object with a longer line: whoever reads lines holds one whole.
+        """Refuse an object with a longer line: a reader of lines holds each line whole.
 
         Raises:
             FormatError: it says how long a line may be.

@@ -19,6 +19,7 @@ from onefold.landing.plan import (
     Interval,
     OfRun,
     Plan,
+    check_limits,
     find_plan,
     plan_key,
     plan_of,
@@ -44,6 +45,9 @@ def plan_batch(
 
     An interval's plan is the dataset's at once; any other one when it is landed, for if this process is killed
     before, planning again must find the same objects. With `dry_run` nothing is written.
+
+    Raises:
+        UsageError: the plan is larger than the settings allow.
     """
     if interval:
         stored = read_plan(lake, plan_key(dataset.source_id, interval.name))
@@ -51,6 +55,8 @@ def plan_batch(
         before = lake.get(lake_keys.run(dataset.name, run), OfRun) if run else None
         stored = plan_of(lake, before.source, before.batch) if before else None
     plan = stored or source_of(lake, dataset, export).plan(interval, dry_run=dry_run)
+    if not stored:
+        check_limits(lake, dataset.name, plan)
     if dry_run or (plan.empty and not interval):
         return plan
     kept = stored or put_plan(lake, plan)

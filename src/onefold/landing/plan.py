@@ -124,6 +124,11 @@ class _Plan(BaseModel):
         interval = self.interval.model_dump(mode="json") if self.interval else None
         return {"batch": self.batch, "interval": interval} | self.decides | self.reads
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it holds of what a setting `max_plan_…` limits."""
+        return {}
+
     def forgets_only(self, keys: list[str]) -> bool:
         """Whether it forgets just these keys, by their digests in hex."""
         del keys
@@ -212,10 +217,14 @@ class RangesPlan(_SourcePlan):
         return sorted({range_.topic_partition.topic for range_ in self.ranges} | gone)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Its partitions."""
+        return {"partitions": len({range_.topic_partition.key for range_ in self.ranges})}
+
+    @property
     def reads(self) -> dict[str, Any]:
         """Partitions and offsets."""
-        partitions = {range_.topic_partition.key for range_ in self.ranges}
-        return {"partitions": len(partitions), "offsets": self.offsets, "notes": self.notes}
+        return {**self.counts, "offsets": self.offsets, "notes": self.notes}
 
 
 class ObjectsPlan(_SourcePlan):
@@ -250,10 +259,15 @@ class ObjectsPlan(_SourcePlan):
         return sum(pinned.size for pinned in self.objects)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Its objects."""
+        return {"objects": len(self.objects)}
+
+    @property
     def reads(self) -> dict[str, Any]:
         """Objects and their bytes."""
         return {
-            "objects": len(self.objects),
+            **self.counts,
             "bytes": self.estimated_bytes,
             "ignored": len(self.ignored),
             "notes": self.notes,
@@ -315,7 +329,8 @@ class ReplayPlan(_DecidedPlan):
         origin = landing_of(self.origin)
         if origin is None:
             raise StepMissingError(self.batch, "a replay", f"the landing of {self.origin}")
-        groups = {origin.group_of(name) for name in self.objects}
+        names = {*self.objects}
+        groups = {origin.group_of(name) for name in names}
         return Manifest(
             batch=self.batch,
             source=self.source,
@@ -323,7 +338,7 @@ class ReplayPlan(_DecidedPlan):
             objects=[
                 landed
                 for landed in origin.objects
-                if landed.name in self.objects or (landed.role != "values" and origin.group_of(landed.name) in groups)
+                if landed.name in names or (landed.role != "values" and origin.group_of(landed.name) in groups)
             ],
             layout=origin.layout,
             origin=origin.origin,
@@ -415,16 +430,37 @@ def read_plan(lake: Lake, key: str) -> Plan | None:
 def put_plan(lake: Lake, plan: Plan) -> Plan:
     """Write a plan once; the stored plan, which another driver may have written."""
     key = plan_key(plan.source, plan_name(plan))
-    if lake.storage.put_if_absent(key, plan.model_dump_json(indent=1).encode()):
+    if lake.storage.put_if_absent(key, _written(plan)):
         return plan
     stored = read_plan(lake, key)
     assert stored is not None
     return stored
 
 
+def check_limits(lake: Lake, dataset: str, plan: Plan) -> None:
+    """Refuse a plan of more objects, partitions or bytes than the settings allow.
+
+    Raises:
+        UsageError: it names the setting.
+    """
+    limits = {"objects": lake.settings.max_plan_objects, "partitions": lake.settings.max_plan_partitions}
+    found = {**plan.counts, "bytes": len(_written(plan))}
+    for what, most in {**limits, "bytes": lake.settings.max_plan_bytes}.items():
+        if found.get(what, 0) > most:
+            raise UsageError(
+                f"{dataset}: the plan would hold {found[what]:,} {what}, and the setting max_plan_{what} allows "
+                f"{most:,}. Nothing was planned. Read it in parts (onefold run {dataset} --export PLACE, or shorter "
+                "intervals), or raise the setting."
+            )
+
+
+def _written(plan: Plan) -> bytes:
+    return plan.model_dump_json(indent=1).encode()
+
+
 def replace_plan(lake: Lake, plan: Plan) -> Plan:
     """Write a plan over a plan that names the same objects elsewhere and is not landed yet."""
-    lake.storage.write(plan_key(plan.source, plan_name(plan)), plan.model_dump_json(indent=1).encode())
+    lake.storage.write(plan_key(plan.source, plan_name(plan)), _written(plan))
     return plan
 
 
