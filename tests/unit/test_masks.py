@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from onefold.dataset import Dataset
+from onefold.dataset.advice import notes_of
 from onefold.dataset.masks import (
     HIDDEN,
     NOT_SHOWN,
@@ -28,6 +29,10 @@ from onefold.dataset.masks import (
 )
 from onefold.dedup.documents import Reused
 from onefold.errors import UsageError
+from onefold.generation import settle
+from onefold.lake import Lake
+from onefold.landing.plan import ObjectsPlan
+from onefold.operations.run import run_batch
 
 MakeDataset = Callable[..., Dataset]
 FIELDS = {"owner": "string", "home": "struct<city: string>", "at": "timestamp", "stock": "long"}
@@ -79,6 +84,22 @@ def test_s5_hmac_without_its_key_is_refused_before_anything_runs(dataset: MakeDa
         check_mask_key(things)
     check_mask_key(things.with_mask_key(b"sixteen letters!"))
     check_mask_key(masking(dataset, {"owner": "hide"}))
+
+
+def test_s5_no_batch_is_judged_without_the_key_of_hmac(lake: Lake, dataset: MakeDataset) -> None:
+    things = masking(dataset, {"owner": "hmac"})
+    plan = ObjectsPlan(source=things.source_id, place="exports", objects=[])
+    with pytest.raises(UsageError, match=r"mask\.owner: hmac needs the setting mask_key"):
+        run_batch(lake, settle(lake, things), plan, spark=None)  # type: ignore[arg-type] # no step is reached
+    keyed = Lake(lake.settings.model_copy(update={"mask_key": SecretStr("sixteen letters!")}))
+    check_mask_key(settle(keyed, things))
+
+
+def test_s5_it_is_said_plainly_what_hash_does_not_protect(dataset: MakeDataset) -> None:
+    masks = {"owner": "hash", "id": "hide", "stock": "hash"}
+    [note] = [note for note in notes_of(masking(dataset, masks)) if note.startswith("mask: ")]
+    assert note.startswith("mask: hash (owner, stock) protects no value that can be guessed")
+    assert not [note for note in notes_of(masking(dataset, {"id": "hide"})) if note.startswith("mask: ")]
 
 
 def test_s5_what_two_columns_make_has_the_stricter_mask(dataset: MakeDataset) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from onefold.dataset.expressions import parse, paths
+from onefold.dataset.masks import Mask
 from onefold.dataset.model import Dataset
 from onefold.vocabulary import Level
 
 
 def notes_of(dataset: Dataset) -> list[str]:
     """The notes, each a sentence that begins with the key of the file."""
-    return [*_of_identity(dataset), *_of_versions(dataset)]
+    return [*_of_identity(dataset), *_of_versions(dataset), *_of_masks(dataset)]
 
 
 def _of_identity(dataset: Dataset) -> list[str]:
@@ -63,3 +64,13 @@ def _of_versions(dataset: Dataset) -> list[str]:
             f"{', '.join(optional[:3])}{more}, the row has NULL"
         )
     return found
+
+
+def _of_masks(dataset: Dataset) -> list[str]:
+    hashed = [name for name, mask in dataset.mask.items() if mask is Mask.HASH]
+    if not hashed:
+        return []
+    return [
+        f"mask: hash ({', '.join(hashed)}) protects no value that can be guessed: who hashes every phone number finds "
+        "the one that is shown. hmac (with the setting mask_key) and hide protect these, too"
+    ]
