@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -137,7 +138,7 @@ NOT_BUILT = [
     *[(f"layout {layout}", "", "layout: kcat", f"layout: {layout}", f"layout {layout}") for layout in ("avro",)],
     *[
         (f"format {format_}", "", "  format: json\n  fields", f"  format: {format_}\n  fields", re.escape(format_))
-        for format_ in ("avro", "protobuf", "json+debezium", "avro+debezium")
+        for format_ in ("protobuf", "json+debezium", "avro+debezium")
     ],
     *[
         (f"type {kind}", "", "account: string,", f'account: "{kind}",', "field type")
@@ -153,6 +154,54 @@ def test_what_is_not_built_yet_says_so(write: Write, old: str, new: str, said: s
         load_dataset(write(changed(old, new)))
     assert raised.value.exit_code == 2
     assert raised.value.line is not None
+
+
+AVRO = "  format: avro\n  schema: schemas/entry.avsc\n  fields"
+ENTRY = {"type": "record", "name": "Entry", "fields": [{"name": "account", "type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (None, "schemas/entry.avsc: it cannot be read: No such file or directory"),
+        ("{", "schemas/entry.avsc: it is no Avro schema: JSONDecodeError"),
+        (
+            '{"type": "recrod", "name": "E", "fields": []}',
+            "it is no Avro schema: UnknownType .*recrod",
+        ),
+        ('"string"', "schemas/entry.avsc: its type is no record, and only records have fields"),
+        (json.dumps(ENTRY), "schemas/entry.avsc: value.fields: .* is no field of the schema"),
+        ("[" * 100_000, "schemas/entry.avsc: it (nests too deep|is no Avro schema)"),
+        (" " * 1_000_001, "schemas/entry.avsc: it has 1,000,001 bytes, at most 1,000,000 are read"),
+    ],
+)
+def test_a_schema_file_is_looked_at_with_the_dataset_file(write: Write, schema: str | None, said: str) -> None:
+    file = write(changed("  format: json\n  fields", AVRO))
+    (file.parent / "schemas").mkdir()
+    if schema is not None:
+        (file.parent / "schemas" / "entry.avsc").write_text(schema)
+    with pytest.raises(InvalidDatasetError, match=said) as raised:
+        load_dataset(file)
+    assert (raised.value.key, raised.value.exit_code) == ("value.schema", 2)
+    assert raised.value.line == line_of(file.read_text(), "schema:")
+
+
+@pytest.mark.parametrize("schema", ["../entry.avsc", "/etc/passwd", "a//b", ".hidden"])
+def test_s3_a_schema_file_lies_below_the_dataset_files(write: Write, schema: str) -> None:
+    with pytest.raises(InvalidDatasetError, match=r"value\.schema"):
+        load_dataset(write(changed("  format: json\n  fields", f"  format: avro\n  schema: {schema}\n  fields")))
+
+
+def test_another_schema_is_another_meaning(write: Write) -> None:
+    file = write(changed("  format: json\n  fields", AVRO))
+    (file.parent / "schemas").mkdir()
+    fields = [{"name": name, "type": "string"} for name in ("transfer", "account", "amount", "type", "at")]
+    made = []
+    for more in ([], [{"name": "added", "type": "long"}]):
+        schema = {"type": "record", "name": "Entry", "fields": [*fields, *more]}
+        (file.parent / "schemas" / "entry.avsc").write_text(json.dumps(schema))
+        made.append(load_dataset(file).generation)
+    assert made[0] != made[1]
 
 
 def test_an_increment_publishes_its_key_and_what_is_added_to_it(write: Write) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from onefold.dataset.base import NotBuiltError
 from onefold.dataset.model import Dataset
 from onefold.dataset.modes import MODES
+from onefold.dataset.schema_files import check_fields, read_schema
 from onefold.dataset.tree import Place, line_of
 from onefold.dataset.yaml_file import describe_error, read_yaml, read_yaml_text
 from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
@@ -44,7 +45,19 @@ def read_dataset(text: str, file: Path) -> Dataset:
         raise InvalidDatasetError(str(file), None, "", f"cannot be checked: {describe_error(error)}") from error
     of_fields = {name: line_of(lines, ("value", "fields", name)) for name in dataset.fields}
     of_fields[""] = line_of(lines, ("value", "fields"))
-    return dataset.read_from(str(file), {name: line for name, line in of_fields.items() if line})
+    schemas = {section: _schema(section, name, dataset, file, lines) for section, name in dataset.schema_files.items()}
+    return dataset.with_schemas(schemas).read_from(str(file), {name: line for name, line in of_fields.items() if line})
+
+
+def _schema(section: str, name: str, dataset: Dataset, file: Path, lines: dict[Place, int]) -> str:
+    try:
+        text = read_schema(file.parent, name)
+        if section == "value":
+            check_fields(text, dataset.read_places)
+    except ValueError as error:
+        key = f"{section}.schema"
+        raise InvalidDatasetError(str(file), line_of(lines, (section, "schema")), key, f"{name}: {error}") from None
+    return text
 
 
 def find_dataset(folder: Path, name: str) -> Dataset:

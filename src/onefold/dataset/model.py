@@ -37,6 +37,7 @@ class Dataset(Declaration):
     _file: str = PrivateAttr(default="")
     _lines: dict[str, int] = PrivateAttr(default={})
     _mask_key: bytes | None = PrivateAttr(default=None)
+    _schemas: dict[str, str] = PrivateAttr(default={})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -52,6 +53,7 @@ class Dataset(Declaration):
             "key": self.key.format,
             "value.format": self.value.format,
             "value.fields": self.declared.fields,
+            **({"schemas": self._schemas} if self._schemas else {}),
             **({"value.renamed": self.declared.renamed} if self.value.renamed else {}),
             **({"value.from": self.declared.places} if self.declared.places else {}),
             **({"value.schema_changes": "quarantine"} if self.value.schema_changes == "quarantine" else {}),
@@ -110,6 +112,22 @@ class Dataset(Declaration):
     def mask_key(self) -> bytes | None:
         """The key of `mask: hmac`; None: it is not set."""
         return self._mask_key
+
+    @property
+    def schema_files(self) -> dict[str, str]:
+        """The schema files that it names, by section: key, value."""
+        named = {"key": self.key.schema_file, "value": self.value.schema_file}
+        return {section: file for section, file in named.items() if file}
+
+    @property
+    def schemas(self) -> dict[str, str]:
+        """What these files say, by section."""
+        return self._schemas
+
+    def with_schemas(self, schemas: dict[str, str]) -> Dataset:
+        """The dataset with the contents of its schema files, which are part of its meaning."""
+        self._schemas = schemas
+        return self
 
     def read_from(self, file: str, lines: dict[str, int]) -> Dataset:
         """The dataset with where it is said: the file, and the lines of its fields."""

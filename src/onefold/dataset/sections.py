@@ -11,14 +11,39 @@ from onefold.dataset.base import SAFE_NAME, ExpressionText, Model, Name, not_bui
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
-from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values
+from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values, with_schema
 from onefold.instants import Duration
+
+SCHEMA_FILE: Any = Field(
+    default=None,
+    alias="schema",
+    pattern=r"^[\w-][\w.-]*(/[\w-][\w.-]*)*$",
+    description="The file with their writer's schema, below the folder of dataset files: schemas/order.avsc",
+)
+
+
+def check_schema_named(given: str, file: str | None) -> None:
+    """Refuse a format that needs a schema without one, and a schema that nothing reads.
+
+    Raises:
+        ValueError: it says which.
+    """
+    if given in with_schema() and file is None:
+        raise ValueError(f"format {given} needs schema: the file with the schema, such as schemas/order.avsc")
+    if given not in with_schema() and file is not None:
+        raise ValueError(f"format {given} has no schema ({', '.join(with_schema())} has)")
 
 
 class KeyFormat(Model):
     """How the Kafka key is read."""
 
     format: ValueFormat = ValueFormat.STRING
+    schema_file: str | None = SCHEMA_FILE
+
+    @model_validator(mode="after")
+    def _schema(self) -> Self:
+        check_schema_named(self.format, self.schema_file)
+        return self
 
 
 class DeclaredField(Model):
@@ -55,6 +80,7 @@ class Value(Model):
     """How the value is read."""
 
     format: str = ValueFormat.JSON.value
+    schema_file: str | None = SCHEMA_FILE
     fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
         min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"
     )
@@ -108,6 +134,7 @@ class Value(Model):
             if self.format.split("+")[0] in (*of_values(), *NOT_BUILT):
                 raise not_built(f"value format {self.format} ({built} is)")
             raise ValueError(f"no value format {self.format!r} ({built})")
+        check_schema_named(self.format, self.schema_file)
         for name, field in self.fields.items():
             try:
                 parse_type(field.type)

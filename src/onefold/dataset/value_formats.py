@@ -12,6 +12,7 @@ class ValueFormat(StrEnum):
     JSON = "json"
     STRING = "string"
     BYTES = "bytes"
+    AVRO = "avro"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +26,34 @@ class Format:
     """Whether expressions may ask for `key.NAME`."""
     is_text: bool
     """Whether expressions may ask for `key`."""
+    has_schema: bool = False
+    """Whether `key.schema` and `value.schema` name the file with the schema that they are written by."""
 
 
 VALUE_FORMATS = {
     ValueFormat.JSON: Format("one JSON value in UTF-8", of_values=True, has_parts=True, is_text=True),
     ValueFormat.STRING: Format("text in UTF-8", of_values=False, has_parts=False, is_text=True),
     ValueFormat.BYTES: Format("any bytes, which nothing reads", of_values=False, has_parts=False, is_text=False),
+    ValueFormat.AVRO: Format(
+        "one Avro value, without a prefix, by a schema file",
+        of_values=True,
+        has_parts=True,
+        is_text=True,
+        has_schema=True,
+    ),
 }
-NOT_BUILT = ("avro", "protobuf")
+NOT_BUILT = ("protobuf",)
 """Formats that a later release will read."""
 
 
 def of_values() -> list[ValueFormat]:
     """The formats that `value.format` may name."""
     return [name for name, format_ in VALUE_FORMATS.items() if format_.of_values]
+
+
+def with_schema() -> list[ValueFormat]:
+    """The formats of which a file names the schema."""
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.has_schema]
 
 
 def with_parts() -> list[ValueFormat]:

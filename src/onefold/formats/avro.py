@@ -5,14 +5,16 @@ Source of the format: https://avro.apache.org/docs/1.12.0/specification/#object-
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
 import fastavro
 
+from onefold.dataset.types import FieldType
 from onefold.formats.expansion import ExpansionLimits
-from onefold.formats.structured_json import FormatError, Shape, refused
+from onefold.formats.structured_json import FormatError, Shape, encoded, refused, writer
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16
@@ -102,6 +104,51 @@ def read_avro(data: memoryview) -> tuple[Shape, Iterator[Any]]:
     except (EOFError, ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
         raise FormatError(f"it is no Avro file that can be read: {error}") from error
     return _shape(schema, _names(schema), ()), _records(blocks, plain)
+
+
+def message_reader(text: str, fields: Mapping[str, FieldType]) -> Callable[[bytes], bytes]:
+    """What turns one message, without a container or a prefix, into JSON by the schema that it was written by; `fields`
+    are the declared ones.
+
+    It raises FormatError where the bytes are no message of the schema, or more than one.
+
+    Raises:
+        FormatError: messages of this schema cannot be read.
+    """
+    schema = json.loads(text)
+    plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, _names(schema), ())
+    if _repeats_nothing(shape):
+        raise FormatError(
+            "it has a list of values that take no bytes, so that a message of some bytes may have any number"
+        )
+    write = writer(shape, FieldType("struct", fields=tuple(fields.items())))
+
+    def read(data: bytes) -> bytes:
+        content = BytesIO(data)
+        try:
+            value = fastavro.schemaless_reader(content, plain, handle_unicode_errors="surrogateescape")
+            written = encoded(write(value))
+        except Exception as error:  # what the decoder raises on broken bytes is not settled
+            raise FormatError(f"it is no message of the schema: {type(error).__name__} {error}") from error
+        if left := len(data) - content.tell():
+            raise FormatError(f"{left} bytes behind it are no part of it")
+        return written
+
+    return read
+
+
+def _repeats_nothing(shape: Shape) -> bool:
+    """Whether a value has a list whose items take no bytes."""
+    inner = [shape.item] if shape.item else [of for _, of in shape.fields]
+    return (shape.name == "list" and bool(shape.item) and _takes_nothing(shape.item)) or any(
+        map(_repeats_nothing, inner)
+    )
+
+
+def _takes_nothing(shape: Shape | None) -> bool:
+    return shape is not None and (
+        shape.name == "null" or (shape.name == "struct" and all(_takes_nothing(of) for _, of in shape.fields))
+    )
 
 
 def _records(blocks: Any, schema: Any) -> Iterator[Any]:

@@ -25,8 +25,9 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse, paths
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
-from onefold.dataset.value_formats import ValueFormat
+from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
+from onefold.proof.avro import decoder
 from onefold.records import envelope as E
 from onefold.spark.strict_json import LARGEST
 from onefold.values.decode import DELETED, FILTERED, LEFT_OUT, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
@@ -42,6 +43,8 @@ _VALUE, _UNKNOWN, _KEY, _UNLIKE, _LEFT_OUT = "(value)", "(unknown)", "(key)", "(
 says, or of which the key has no value of its type; a field that a value must have and has not."""
 _ABSENT: Any = ...
 """What is not there; in every process the same."""
+Read = Callable[[bytes], Any]
+"""Bytes to what they say; `_ABSENT` where they cannot be read."""
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 _NUMBER = re.compile(r"(-?)(\d++)(?:\.(\d++))?+(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
@@ -116,11 +119,14 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
     fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
     places, of_key = dataset.read_places, dataset.key.format
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
+    schemas = dataset.schemas
     types = {name: _arrow_type(kind) for name, kind in fields.items()}
 
-    def decoded(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], list[str], str | None, str | None]:
-        named, text, readable = _key_of(key, of_key)
-        row, faults = fields_of(value, fields, places, known)
+    def decoded(
+        key: bytes | None, value: bytes | None, read_key: Read, read_value: Read
+    ) -> tuple[dict[str, Any], list[str], str | None, str | None]:
+        named, text, readable = _key_of(key, of_key, read_key)
+        row, faults = fields_of(value, fields, places, known, read_value)
         faults += [] if readable else [_KEY]
         for name, names in keyed.items():
             given, from_key = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
@@ -133,10 +139,11 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         return row, faults, None if named is _ABSENT else json_text(named), text
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        read_key, read_value = (_read_by(schemas.get(section)) for section in ("key", "value"))
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             keys, values = (columns[name].to_pylist() for name in (E.KEY_BYTES, E.VALUE_BYTES))
-            rows = [decoded(key, value) for key, value in zip(keys, values, strict=True)]
+            rows = [decoded(key, value, read_key, read_value) for key, value in zip(keys, values, strict=True)]
             columns |= {name: pa.array([row[0].get(name) for row in rows], kind) for name, kind in types.items()}
             columns[_FAULTS] = pa.array([row[1] for row in rows], pa.list_(pa.string()))
             columns[_NAMED] = pa.array([row[2] for row in rows], pa.string())
@@ -170,16 +177,31 @@ def _json_of(data: bytes) -> Any:
         return _ABSENT
 
 
-def _key_of(data: bytes | None, key_format: str) -> tuple[Any, str | None, bool]:
+def _read_by(schema: str | None) -> Read:
+    """What reads a key or a value that is not text: JSON, or Avro by a schema."""
+    if schema is None:
+        return _json_of
+    decode = decoder(schema)
+
+    def read(data: bytes) -> Any:
+        try:
+            return decode(data)
+        except ValueError:
+            return _ABSENT
+
+    return read
+
+
+def _key_of(data: bytes | None, key_format: str, read: Read) -> tuple[Any, str | None, bool]:
     """The parsed JSON key, the key as text, and whether it can be read."""
     if data is None:
         return _ABSENT, None, True
-    if key_format != ValueFormat.JSON:
+    if not VALUE_FORMATS[ValueFormat(key_format)].has_parts:
         try:
             return _ABSENT, data.decode(), True
         except UnicodeDecodeError:
             return _ABSENT, None, False
-    found = _json_of(data)
+    found = read(data)
     if found is _ABSENT or _is_cut(found):
         return _ABSENT, None, False
     return found, _scalar_text(found), True
@@ -222,7 +244,11 @@ def _at(value: Any, names: Iterable[str]) -> Any:
 
 
 def fields_of(
-    data: bytes | None, fields: dict[str, FieldType], places: dict[str, list[Place]], known: frozenset[str] | None
+    data: bytes | None,
+    fields: dict[str, FieldType],
+    places: dict[str, list[Place]],
+    known: frozenset[str] | None,
+    read: Read | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """The fields of a value, and its faults: the names of fields that cannot be used, `_LEFT_OUT` of absent ones.
 
@@ -231,10 +257,11 @@ def fields_of(
         fields: the fields with their types.
         places: where a value has each field; the first place that is there counts.
         known: names that a value may have at its top; None: any.
+        read: what reads the value; None: as JSON.
     """
     if data is None:
         return {}, []
-    value = _json_of(data) if len(data) <= LARGEST else _ABSENT
+    value = (read or _json_of)(data) if len(data) <= LARGEST else _ABSENT
     if not isinstance(value, dict):
         return {}, [_VALUE]
     row, faults = {}, [] if known is None or known.issuperset(value) else [_UNKNOWN]

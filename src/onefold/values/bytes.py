@@ -5,12 +5,16 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.values.format import KEY_TEXT
 
 
 class KeyReader:
     """`onefold.values.format.ReadsKeys` for bytes."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        del dataset
 
     def opened(self, records: DataFrame) -> DataFrame:
         """With no text."""

@@ -56,6 +56,8 @@ class ReadsValues(Protocol):
 class ReadsKeys(Protocol):
     """The Kafka keys of one dataset's records, where expressions ask for them."""
 
+    def __init__(self, dataset: Dataset) -> None: ...
+
     def opened(self, records: DataFrame) -> DataFrame:
         """The records with `KEY_TEXT` and, where the key has parts, `KEY_VARIANT`."""
 
@@ -71,7 +73,7 @@ def value_reader(dataset: Dataset) -> ReadsValues:
 
 def key_reader(dataset: Dataset) -> ReadsKeys:
     """The reader of a dataset's keys."""
-    reader: ReadsKeys = _module(dataset.key.format).KeyReader()
+    reader: ReadsKeys = _module(dataset.key.format).KeyReader(dataset)
     return reader
 
 

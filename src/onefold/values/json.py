@@ -45,6 +45,11 @@ class ValueReader:
 
     null = "JSON null"
 
+    @property
+    def json(self) -> Column:
+        """The bytes that are JSON: the value itself, or what another format has made of it."""
+        return F.col(E.VALUE_BYTES)
+
     def __init__(self, dataset: Dataset) -> None:
         self._fields, self._names = dataset.fields, dataset.read_fields
         self._json = {name: self._first_of(places) for name, places in dataset.read_places.items()}
@@ -76,8 +81,8 @@ class ValueReader:
 
     def opened(self, records: DataFrame) -> DataFrame:
         """With the object's fields, and of each its JSON type and text."""
-        text = F.col(E.VALUE_BYTES).cast("string")
-        usable = F.when(F.is_valid_utf8(text) & (F.octet_length(E.VALUE_BYTES) <= LARGEST), as_parsed(text))
+        text = self.json.cast("string")
+        usable = F.when(F.is_valid_utf8(text) & (F.octet_length(self.json) <= LARGEST), as_parsed(text))
         opened = one_object(records, usable, dict.fromkeys(self._names, "variant"), _OBJECT).withColumns(self._looked)
         return opened.withColumns(self._further) if self._further else opened
 
@@ -95,14 +100,14 @@ class ValueReader:
 
     def unusable(self) -> Column:
         """Why the value is not exactly one JSON object."""
-        text = without_mark(F.col(E.VALUE_BYTES).cast("string"))
+        text = without_mark(self.json.cast("string"))
         letters = F.when(has_own_letters(text), _NONCHARACTERS)
-        not_text = not_utf8("the value", F.col(E.VALUE_BYTES))
-        size = F.format_number(F.octet_length(E.VALUE_BYTES), 0)
+        not_text = not_utf8("the value", self.json)
+        size = F.format_number(F.octet_length(self.json), 0)
         large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST:,} can be read"))
         return (
             F.when(not_text.isNotNull(), rejected(Reason.UNDECODABLE, not_text))
-            .when(F.octet_length(E.VALUE_BYTES) > LARGEST, rejected(Reason.TOO_LARGE, large))
+            .when(F.octet_length(self.json) > LARGEST, rejected(Reason.TOO_LARGE, large))
             .when(F.trim(text) == "", rejected(Reason.UNDECODABLE, "the value is empty"))
             .when(letters.isNotNull(), rejected(Reason.UNDECODABLE, letters))
             .when(is_one_value(text), rejected(Reason.WRONG_TYPE, "the value is no JSON object"))
@@ -111,23 +116,29 @@ class ValueReader:
 
     def unknown_names(self) -> Column:
         """The object's names that the file does not know."""
-        names = F.json_object_keys(without_mark(F.col(E.VALUE_BYTES).cast("string")))
+        names = F.json_object_keys(without_mark(self.json.cast("string")))
         return F.array_distinct(F.array_except(names, F.array(*(F.lit(name) for name in self._names))))
 
     def is_null(self) -> Column:
         """Whether the value is the word null."""
-        text = without_mark(F.col(E.VALUE_BYTES).cast("string"))
-        return F.coalesce(
-            (F.octet_length(E.VALUE_BYTES) < 64) & (F.trim(text, F.lit(" \t\r\n")) == "null"), F.lit(False)
-        )
+        text = without_mark(self.json.cast("string"))
+        return F.coalesce((F.octet_length(self.json) < 64) & (F.trim(text, F.lit(" \t\r\n")) == "null"), F.lit(False))
 
 
 class KeyReader:
     """`onefold.values.format.ReadsKeys` for JSON: any one value, of which expressions ask for scalar parts."""
 
+    def __init__(self, dataset: Dataset) -> None:
+        del dataset
+
+    @property
+    def json(self) -> Column:
+        """The bytes that are JSON: the key itself, or what another format has made of it."""
+        return F.col(E.KEY_BYTES)
+
     def opened(self, records: DataFrame) -> DataFrame:
         """With the key as VARIANT, and the text of a string or number."""
-        key = F.col(E.KEY_BYTES).cast("string")
+        key = self.json.cast("string")
         parsed = one_value(records, F.when(F.is_valid_utf8(key), key_as_parsed(key)), KEY_VARIANT)
         return parsed.withColumn(KEY_TEXT, scalar_text(*part_of_key()))
 
@@ -141,4 +152,4 @@ class KeyReader:
         there = F.col(E.KEY_BYTES).isNotNull()
         whole = F.when(there & F.col(KEY_VARIANT).isNull(), "the key is not one JSON value")
         other = F.when(F.col(KEY_TEXT).isNull() & (kind != "VOID"), "the key is no JSON string or number")
-        return F.coalesce(not_utf8("the key", F.col(E.KEY_BYTES)), whole, half, *([] if names else [other]))
+        return F.coalesce(not_utf8("the key", self.json), whole, half, *([] if names else [other]))

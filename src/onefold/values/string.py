@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.values.format import KEY_TEXT
@@ -13,6 +14,9 @@ from onefold.values.rejection import not_utf8
 
 class KeyReader:
     """`onefold.values.format.ReadsKeys` for text."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        del dataset
 
     def opened(self, records: DataFrame) -> DataFrame:
         """With the key as text; null where it is not UTF-8."""

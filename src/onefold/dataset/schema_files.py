@@ -1,0 +1,56 @@
+"""Schema files: what values are written by, where no registry says it. A file counts by its content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from onefold.dataset.names import Place
+from onefold.errors import nearest
+
+LARGEST = 1_000_000
+"""Bytes of a schema file."""
+
+
+def read_schema(folder: Path, name: str) -> str:
+    """The canonical text of an Avro schema file below the folder of the dataset files.
+
+    Raises:
+        ValueError: there is no such file, or it holds no schema.
+    """
+    from fastavro import parse_schema
+
+    file = folder / name
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise ValueError("it lies outside the folder of the dataset files")
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ValueError(f"it cannot be read: {error.strerror}") from None
+    if len(data) > LARGEST:
+        raise ValueError(f"it has {len(data):,} bytes, at most {LARGEST:,} are read")
+    try:
+        schema = json.loads(data)
+        parse_schema(schema)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+    except Exception as error:  # what a broken schema raises is not settled
+        raise ValueError(f"it is no Avro schema: {type(error).__name__} {str(error)[:200]}") from None
+    return json.dumps(schema, sort_keys=True, separators=(",", ":"))
+
+
+def check_fields(text: str, places: Mapping[str, Iterable[Place]]) -> None:
+    """Refuse declared fields that a record of this schema never has.
+
+    Raises:
+        ValueError: it names one.
+    """
+    schema: Any = json.loads(text)
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("its type is no record, and only records have fields")
+    names = [field["name"] for field in schema["fields"]]
+    for name, lie in places.items():
+        if not any(place[0] in names for place in lie):
+            raise ValueError(f"value.fields: {name} is no field of the schema{nearest(name, names)}")
