@@ -126,8 +126,8 @@ lint: setup ## Style, import walls and types
 	@$(BIN)/mypy
 
 .PHONY: audit
-audit: setup ## Known vulnerabilities of what requirements.lock pins, where they can be asked for (AUDIT="-s osv" asks OSV)
-	@$(BIN)/python scripts/audit requirements.lock $(AUDIT)
+audit: setup ## Known vulnerabilities of what requirements.lock pins: fails where scripts/audit-accepted.txt has none of it (AUDIT="-s osv" asks OSV)
+	@$(BIN)/python scripts/audit requirements.lock scripts/audit-accepted.txt $(AUDIT)
 
 .PHONY: bench
 bench: bench-small bench-parsing bench-landing bench-segments bench-dedup bench-merge ## All benchmarks but bench-scale, hours on two cores
@@ -164,10 +164,16 @@ bench-parsing: setup ## Reading each file of dags/ with 200 dataset files
 record: setup $(KAFKA) ## Record the sample stream anew from a real broker
 	@$(BIN)/python -m sample.record
 
+# Of the same versions, what deploy/Dockerfile installs.
+RUNS_ONLY := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url --no-header \
+    --constraint requirements.lock --python-version 3.11
+
 .PHONY: lock
-lock: ## Resolve requirements.lock anew (needs uv)
+lock: ## Resolve requirements.lock anew, and from it the locks of the image (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	    --extra airflow --extra dev --python-version 3.11 pyproject.toml -o requirements.lock
+	$(RUNS_ONLY) --extra airflow pyproject.toml -o requirements-runtime.lock
+	sed -n '/^requires = /s/.*"\(.*\)".*/\1/p' pyproject.toml | $(RUNS_ONLY) - -o deploy/build.lock
 
 .PHONY: clean
 clean: ## Remove what the demos made; the environment and the jars stay

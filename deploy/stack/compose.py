@@ -133,7 +133,7 @@ def _here(said: str, service: str, folder: Path, ports: Ports) -> str:
     said = said.replace("/opt/airflow", str(folder / "airflow")).replace("/opt/onefold", str(PROJECT))
     for place in ("/opt/spark-work", "/objects", "/var/lib/kafka/data"):
         said = re.sub(rf"{place}$", str(folder / "data" / service), said)
-    return said
+    return re.sub(r"^/users$", str(folder / "data" / "users"), said)
 
 
 def _filled(said: str, secrets: Mapping[str, str]) -> str:

@@ -207,7 +207,8 @@ class Stack:
                 folder = self._postgres_folder()
                 command, user = postgres.command(folder, self.ports["postgres", 5432]), postgres.account()
             case "s3":
-                (self.folder / "data" / "s3").mkdir(exist_ok=True)
+                for name in ("s3", "users"):
+                    (self.folder / "data" / name).mkdir(exist_ok=True)
                 moto = s3.moto_command(self.ports["s3", 7070])
                 command = moto if self.chosen.s3 == s3.MOTO else [str(s3.versitygw()), *command]
             case "kafka":

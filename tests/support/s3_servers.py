@@ -30,15 +30,17 @@ def moto() -> Iterator[str]:
 
 
 @contextmanager
-def versitygw() -> Iterator[str]:
-    """Its address; the test is skipped, with the reason, where it cannot be built."""
+def versitygw(users: Path | None = None) -> Iterator[str]:
+    """Its address; the test is skipped, with the reason, where it cannot be built. A folder of `users` lets it have
+    more than the administrator."""
     try:
         program = s3.versitygw()
     except NoProgramError as error:
         pytest.skip(str(error))
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="onefold-s3-") as folder:
-        words = [str(program), "--port", f"{HOST}:{port}", "--health", "/health", "--quiet", "posix", folder]
+        own = ["--iam-dir", str(users)] if users else []
+        words = [str(program), "--port", f"{HOST}:{port}", "--health", "/health", "--quiet", *own, "posix", folder]
         with _served(words, port) as address:
             yield address
 

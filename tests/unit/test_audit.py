@@ -19,7 +19,7 @@ KNOWN = {
     "id": "PYSEC-0",
     "summary": "",
     "details": "",
-    "aliases": [],
+    "aliases": ["CVE-0"],
     "affected": [{"package": {"name": "known", "ecosystem": "PyPI"}, "versions": ["1.0"], "ranges": []}],
 }
 
@@ -47,29 +47,63 @@ def service() -> Iterator[str]:
         server.shutdown()
 
 
-def audit(folder: Path, lock: str, address: str) -> tuple[int, str]:
+def audit(folder: Path, lock: str, address: str, *accepted: str) -> tuple[int, str]:
     (folder / "requirements.lock").write_text(lock)
+    (folder / "accepted.txt").write_text("".join(f"{line}\n" for line in ("# none", "", *accepted)))
     options = ["--vulnerability-service", "osv", "--osv-url", address]
-    command = [sys.executable, str(SCRIPT), "requirements.lock", *options]
+    command = [sys.executable, str(SCRIPT), "requirements.lock", "accepted.txt", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert not done.stderr
     return done.returncode, done.stdout
 
 
-def test_a_known_vulnerability_ends_it_with_1(tmp_path: Path, service: str) -> None:
-    code, said = audit(tmp_path, LOCK, service)
+def test_s10_a_known_vulnerability_that_is_not_accepted_fails(tmp_path: Path, service: str) -> None:
+    others = ("clean PYSEC-0 until 2999-12-31: of another package", "known PYSEC-1 until 2999-12-31: another id")
+    code, said = audit(tmp_path, LOCK, service, *others)
     assert code == 1
     assert said.splitlines() == [
         "known 1.0: PYSEC-0, fixed in no version yet",
-        "2 packages audited, 1 vulnerabilities known",
+        "2 packages audited, 1 vulnerabilities known, 1 not accepted",
     ]
 
 
+@pytest.mark.parametrize("name", ["PYSEC-0", "CVE-0"])
+def test_s10_a_vulnerability_is_accepted_by_any_of_its_names_until_a_day(
+    tmp_path: Path, service: str, name: str
+) -> None:
+    code, said = audit(tmp_path, LOCK, service, f"known {name} until 2999-12-31: not reachable here")
+    assert code == 0, said
+    assert "known 1.0: PYSEC-0, fixed in no version yet, accepted until 2999-12-31\n" in said
+
+
+@pytest.mark.parametrize("package", ["known", "clean"])
+def test_s10_an_expired_line_fails_whether_or_not_something_is_found(
+    tmp_path: Path, service: str, package: str
+) -> None:
+    code, said = audit(tmp_path, LOCK.splitlines()[1], service, f"{package} PYSEC-0 until 2026-01-31: later")
+    assert code == 1
+    assert f"accepted.txt:3: {package} PYSEC-0 was accepted until 2026-01-31. Take it out, or look again" in said
+
+
+@pytest.mark.parametrize("line", ["known PYSEC-0: no day", "known PYSEC-0 until 2999-13-01: no such day"])
+def test_s10_a_line_without_a_day_is_refused(tmp_path: Path, service: str, line: str) -> None:
+    code, said = audit(tmp_path, LOCK, service, line)
+    assert code == 2
+    assert "requirements.lock was NOT audited: accepted.txt:3: " in said
+
+
+def test_s10_the_list_of_this_project_can_be_read(tmp_path: Path, service: str) -> None:
+    lines = (SCRIPT.parent / "audit-accepted.txt").read_text().splitlines()
+    code, said = audit(tmp_path, LOCK.splitlines()[1], service, *lines)
+    assert code == 0, said
+
+
 def test_without_one_it_ends_with_0(tmp_path: Path, service: str) -> None:
-    assert audit(tmp_path, LOCK.splitlines()[1], service) == (0, "1 packages audited, 0 vulnerabilities known\n")
+    said = "1 packages audited, 0 vulnerabilities known, 0 not accepted\n"
+    assert audit(tmp_path, LOCK.splitlines()[1], service) == (0, said)
 
 
-def test_what_could_not_be_asked_is_said_and_fails_nothing(tmp_path: Path) -> None:
+def test_s10_what_could_not_be_asked_is_said_and_is_no_success(tmp_path: Path) -> None:
     code, said = audit(tmp_path, LOCK, "http://127.0.0.1:9")
-    assert code == 0
+    assert code == 2
     assert "requirements.lock was NOT audited, pip-audit failed: " in said

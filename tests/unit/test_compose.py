@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import psycopg2
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 from deploy.stack.go_program import NoProgramError, go_program
@@ -48,7 +52,7 @@ def test_images_are_those_of_the_lock_and_the_jars() -> None:
     assert images["kafka"].startswith(f"apache/kafka:{kafka}@")
     assert {images[name] for name in SERVICES if name.startswith("spark-")} == {"onefold:0.1.0"}, "Spark is the lock's"
     assert LOCK["apache-airflow"] == "3.3.2", "the image is made of the lock"
-    assert "--require-hashes --requirement requirements.lock" in DOCKERFILE
+    assert "--require-hashes --requirement requirements-runtime.lock" in DOCKERFILE
     assert "onefold.spark.jars spark s3 postgres" in DOCKERFILE
     assert 'version = "0.1.0"' in (PROJECT / "pyproject.toml").read_text()
     assert {image for image in images.values() if image.startswith("onefold:")} == {"onefold:0.1.0"}
@@ -77,6 +81,82 @@ def test_every_service_is_healthy_or_ends_and_is_not_root() -> None:
         assert int(str(one["user"]).partition(":")[0]) > 0, name
         assert set(one["deploy"]["resources"]["limits"]) == {"cpus", "memory"}, name
         assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert one["cap_drop"] == ["ALL"], name
+
+
+def test_s10_each_service_has_the_secrets_that_it_needs_and_no_others() -> None:
+    """An S3 user each role, the administrator's only where users are made; Airflow's keys where Airflow reads them."""
+    airflow = {"AIRFLOW_DATABASE_PASSWORD", "AIRFLOW_FERNET_KEY"}
+    keys = {"AIRFLOW_SECRET_KEY", "AIRFLOW_JWT_SECRET", "CATALOG_PASSWORD"}
+    of = {role: {f"S3_{role}_ACCESS_KEY", f"S3_{role}_SECRET_KEY"} for role in ("ADMIN", "STEPS", "OPERATOR", "PAGES")}
+    needed: dict[str, set[str]] = {
+        "postgres": {"POSTGRES_PASSWORD", "AIRFLOW_DATABASE_PASSWORD", "CATALOG_PASSWORD"},
+        "s3": of["ADMIN"],
+        "bucket": set().union(*of.values()),
+        "spark-worker-1": of["STEPS"],
+        "spark-worker-2": of["STEPS"],
+        "airflow-migrate": {"AIRFLOW_DATABASE_PASSWORD", "AIRFLOW_ADMIN_PASSWORD"},
+        "airflow-api-server": airflow | keys | of["PAGES"],
+        "airflow-scheduler": airflow | keys | of["OPERATOR"],
+        "airflow-dag-processor": airflow,
+        "airflow-triggerer": airflow | {"AIRFLOW_SECRET_KEY"},
+    }
+    given = {name: set(re.findall(r"\$\{(\w+)", json.dumps(one))) for name, one in SERVICES.items()}
+    assert {name: secrets for name, secrets in given.items() if secrets} == needed
+
+
+def test_s10_a_service_writes_into_its_volumes_only_where_that_works() -> None:
+    """Kafka's image writes its configuration at the start; executors and drivers write what they shuffle."""
+    writes = {"kafka", "topics", "spark-worker-1", "spark-worker-2", "airflow-scheduler"}
+    assert {name for name, one in SERVICES.items() if not one.get("read_only")} == writes
+    for name, one in SERVICES.items():
+        assert not one.get("read_only") or name == "s3" or "/tmp" in one["tmpfs"], name
+
+
+def packages_in(file: str) -> dict[str, str]:
+    """Each package of a lock with its version and hashes."""
+    text = re.sub(r" *#.*", "", (PROJECT / file).read_text())
+    blocks = re.findall(r"^([\w.-]+)(==.+(?:\n +.+)*)", text, re.MULTILINE)
+    return {name: " ".join(sorted(rest.replace("\\", " ").split())) for name, rest in blocks}
+
+
+def test_s10_the_image_has_run_time_packages_only() -> None:
+    every, runs, builds = map(packages_in, ("requirements.lock", "requirements-runtime.lock", "deploy/build.lock"))
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+
+    assert runs.items() <= every.items(), "the same versions and hashes"
+    assert builds.items() <= every.items()
+    wanted, found = [*project["project"]["dependencies"], *extras["airflow"]], set()
+    while wanted:
+        requirement = Requirement(wanted.pop())
+        name = canonicalize_name(requirement.name)
+        if name not in found:
+            found.add(name)
+            wanted += required_by(requirement)
+    assert {name for name in found if not name.startswith("colorama")} <= set(runs)
+    only_dev = {canonicalize_name(Requirement(words).name) for words in extras["dev"]} - found
+    assert {"pytest", "moto", "playwright", "hatchling", "pip-audit"} <= only_dev
+    assert only_dev & set(runs) == set()
+
+    final = DOCKERFILE.rpartition("\nFROM ")[2]
+    assert re.findall(r"--requirement (\S+)", final) == ["requirements-runtime.lock"]
+    assert re.findall(r"--no-install-recommends (.+) \\", final) == ["openjdk-17-jre-headless procps tini"]
+    assert "COPY --from=wheel /wheels" in final
+
+
+def required_by(requirement: Requirement) -> list[str]:
+    """What an installed package requires here, with the extras that are asked for."""
+    try:
+        words = importlib.metadata.requires(requirement.name) or []
+    except importlib.metadata.PackageNotFoundError:  # of another platform
+        return []
+    return [word for word in words if applies(Requirement(word), requirement.extras)]
+
+
+def applies(requirement: Requirement, extras: set[str]) -> bool:
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def test_what_a_service_waits_for_can_come_to_pass() -> None:
@@ -152,7 +232,7 @@ def test_mounted_and_copied_paths_exist() -> None:
     }  # fmt: skip
     assert [name for name in folders if name.startswith("./") and not (PROJECT / name).is_dir()] == []
     assert {name for name in folders if not name.startswith("./")} == set(STACK["volumes"])
-    for words in re.findall(r"^COPY (?:--\S+ )?(.+) \S+$", DOCKERFILE, re.MULTILINE):
+    for words in re.findall(r"^COPY (?:--chown\S+ )?([^-].+) \S+$", DOCKERFILE, re.MULTILINE):
         for name in words.split():
             assert (PROJECT / name).exists(), name
             top = name.partition("/")[0]
