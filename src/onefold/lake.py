@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,7 +47,14 @@ class Lake:
         """
         if {"#", "?"} & set(self.settings.lake_uri):
             raise UsageError(f"the lake {self.settings.lake_uri}: its path cannot hold # or ?")
-        return open_storage(self.settings.lake_uri, self.access, self.claims)
+        return open_storage(self.settings.lake_uri, self.access, self.claims, self.settings.umask)
+
+    def restrict_new_files(self) -> None:
+        """Let what this process and those that it starts write from now on be opened as `lake_access` says.
+
+        For the engines, which know no modes: pyiceberg, SQLite and Spark. The store's own files have theirs anyway.
+        """
+        os.umask(self.settings.umask)
 
     @property
     def access(self) -> S3Access:

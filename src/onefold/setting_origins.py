@@ -101,8 +101,8 @@ def speaks_of_secret(name: str) -> bool:
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Whether a setting is secret: by its name, or by a password in its value."""
-    return bool(without_secrets(name, value) != value)
+    """Whether a setting is secret: by its name, or by a password in its value. `true` and `false` are none."""
+    return value.lower() not in ("true", "false") and bool(without_secrets(name, value) != value)
 
 
 def without_secrets(name: str, value: Any) -> Any:

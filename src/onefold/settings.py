@@ -25,6 +25,8 @@ from onefold.formats.expansion import LIMITS, ExpansionLimits
 from onefold.instants import Duration
 from onefold.setting_origins import origins_in, unknown_variables
 
+_UMASKS = {"owner": 0o077, "group": 0o007, "everyone": 0o022}
+"""The bits that new files of the lake do not have, by `lake_access`."""
 _LOG = logging.getLogger(__name__)
 S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "endpoint_url", "region_name")
 """What a login to S3 may hold."""
@@ -42,6 +44,11 @@ class Settings(BaseSettings):
         description="The project's folder: relative paths in settings and dataset files start here",
     )
     lake: str = Field(default=".lake", description="A folder, or s3a://bucket/prefix")
+    lake_access: Literal["owner", "group", "everyone"] = Field(
+        default="owner",
+        description="Who on a host may open the files of the lake: the user who writes them, that user's group (reads "
+        "and writes), or everyone (reads)",
+    )
     datasets: Path = Field(default=Path("datasets"), description="The folder of the dataset files")
     expectations: Path = Field(default=Path("expectations"), description="The folder of the users' quality suites")
     exports_below: list[str] = Field(
@@ -209,6 +216,11 @@ class Settings(BaseSettings):
     def expansion_limits(self) -> ExpansionLimits:
         """How far an export object may expand."""
         return ExpansionLimits(self.max_object_records, self.max_object_bytes, self.max_block_bytes)
+
+    @property
+    def umask(self) -> int:
+        """The bits that new files of the lake do not have."""
+        return _UMASKS[self.lake_access]
 
     @property
     def lake_uri(self) -> str:

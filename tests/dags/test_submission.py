@@ -68,6 +68,18 @@ def test_on_every_master_a_password_is_in_the_environment_of_a_driver_of_this_ma
         assert found["left"] == [], "the task's own environment is as it was"
 
 
+def test_s10_spark_on_one_host_is_submitted_with_the_loopback_address_and_without_pages(submit: Any) -> None:
+    own = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+    words = {f"{name}={value}" for name, value in own.items()}
+
+    for master, here in (("local[*]", True), ("spark://h:7077", False)):
+        [found] = submit({"conn_type": "spark", "host": master})
+        arguments, environment = set(found["started"]["arguments"]), found["started"]["environment"]
+        assert arguments & words == (words if here else set())
+        assert (environment.get("SPARK_LOCAL_IP") == "127.0.0.1") == here
+        assert "spark.ui.killEnabled=false" in arguments
+
+
 def test_a_driver_on_another_machine_is_told_by_a_secret_of_kubernetes_or_not_started(submit: Any) -> None:
     secret = "spark.kubernetes.driver.secretKeyRef.ONEFOLD_KAFKA"
 

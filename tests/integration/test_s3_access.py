@@ -101,8 +101,8 @@ def land_large(lake: Lake, scratch: Path) -> None:
         found = source.stat("large")
         assert found
         lake.storage.copy_from(source, found, name)
-    lake.storage.write("folder/a", b"")
-    lake.storage.remove_below("folder/")
+    lake.storage.write("warehouse/folder/a", b"")
+    lake.storage.remove_below("warehouse/folder/")
 
 
 def client_of(request: Request) -> str:

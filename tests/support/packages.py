@@ -160,14 +160,17 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_quarantine.py",
         "process/test_changes.py", "process/test_reds.py", "dags/test_report_pages.py",
     ),
-    "settings": ("unit/test_settings.py", "unit/test_config.py", "unit/test_connections.py", "unit/test_compose.py"),
+    "settings": (
+        "unit/test_settings.py", "unit/test_config.py", "unit/test_connections.py", "unit/test_compose.py",
+        "process/test_lake_files.py",
+    ),
     "spark": (
         "unit/test_driver.py", "spark/test_session.py", "spark/test_small.py", "spark/test_plans.py",
         "integration/test_lost_executors.py", "integration/test_where_it_runs.py", "dags/test_submission.py",
         "integration/test_stack.py", "unit/test_stack.py", "unit/test_compose.py", "unit/test_audit.py",
-        "process/test_secrets.py",
+        "process/test_secrets.py", "process/test_local_spark.py",
     ),
-    "storage": ("unit/test_storage.py", "process/test_full_disks.py", *_S3),
+    "storage": ("unit/test_storage.py", "process/test_full_disks.py", "process/test_lake_files.py", *_S3),
     "ui": ("unit/test_quality_pages.py", "unit/test_history.py", "dags/test_report_pages.py", "dags/test_services.py"),
     "upsert": (
         *_LAWS, "spark/test_judge.py", "spark/test_chain.py", "spark/test_increment.py", "spark/test_within.py",

@@ -138,6 +138,7 @@ def test_s4_the_address_of_a_rest_catalog_holds_no_password(monkeypatch: pytest.
         ("spark.sql.catalog.other.uri", "jdbc:postgresql://db/a?user=b&password=c", False),
         ("spark.sql.catalog.other.uri", "jdbc:postgresql://b:c@db/a", False),
         ("spark.executor.memory", "1g", True),
+        ("spark.sql.requireAllClusterKeysForCoPartition", "true", True),
         ("spark.kubernetes.driver.secretKeyRef.ONEFOLD_KAFKA", "name:key", True),
         ("spark.hadoop.hadoop.security.credential.provider.path", "jceks://file/etc/a.jceks", True),
         ("spark.kerberos.keytab", "/etc/a.keytab", True),

@@ -65,6 +65,7 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
     assert rows == {
         "home": (str(home), "ONEFOLD_HOME"),
         "lake": (str(home / ".lake"), "default"),
+        "lake_access": ("owner", "default"),
         "datasets": (str(home / "datasets"), "default"),
         "expectations": (str(home / "expectations"), "default"),
         "exports_below": ([".", "s3://"], "default"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from onefold.errors import LakeUnavailableError, UsageError
 from onefold.lake import Lake
 from onefold.settings import Settings
-from onefold.storage import LocalStorage, S3Storage, open_storage, safe_key
+from onefold.storage import LocalStorage, S3Storage, Storage, open_storage, safe_key
 from onefold.storage.objects import ObjectInfo, PreconditionFailedError, Seekable
 
 
@@ -23,7 +26,7 @@ def store(tmp_path: Path) -> LocalStorage:
     return LocalStorage(tmp_path / "root")
 
 
-def info_of(store: LocalStorage, key: str) -> ObjectInfo:
+def info_of(store: Storage, key: str) -> ObjectInfo:
     info = store.stat(key)
     assert info is not None
     return info
@@ -216,3 +219,24 @@ def test_a_lake_in_a_bucket_needs_a_catalog(monkeypatch: pytest.MonkeyPatch) -> 
     assert lake.warehouse == "s3a://bucket/prefix/warehouse"
     with pytest.raises(UsageError, match="set ONEFOLD_CATALOG"):
         _ = lake.catalog
+
+
+@pytest.mark.parametrize(
+    ("access", "file", "folder"), [("owner", 0o600, 0o700), ("group", 0o660, 0o2770), ("everyone", 0o644, 0o755)]
+)
+@pytest.mark.parametrize("process", [0, 0o077])
+def test_s10_files_and_folders_have_the_modes_of_the_setting_whatever_the_process_has(
+    tmp_path: Path, access: Literal["owner", "group", "everyone"], file: int, folder: int, process: int
+) -> None:
+    before = os.umask(process)
+    try:
+        store = Lake(Settings(home=tmp_path, lake="a/lake", lake_access=access)).storage
+        store.write("b/c/written", b"1")
+        store.put_if_absent("b/d/put", b"1")
+        store.copy_from(store, info_of(store, "b/d/put"), "b/e/copied")
+    finally:
+        os.umask(before)
+
+    places = [tmp_path / "a", *(tmp_path / "a").rglob("*")]
+    assert {stat.S_IMODE(place.stat().st_mode) for place in places if place.is_file()} == {file}
+    assert {stat.S_IMODE(place.stat().st_mode) for place in places if place.is_dir()} == {folder}

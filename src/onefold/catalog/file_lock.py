@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -15,9 +16,11 @@ _LOG = logging.getLogger(__name__)
 def take_file_lock(catalog: Path, name: str, wait: float) -> Release | None:
     """Lock the file `CATALOG.NAME.lease`, waiting for at most `wait` seconds; None: it is not to be had.
 
-    The lock is re-entrant within a thread.
+    The lock is re-entrant within a thread. The file has the mode of the process's new files.
     """
-    lock = FileLock(catalog.with_name(f"{catalog.name}.{name}.lease"), is_singleton=True)
+    umask = os.umask(0o077)
+    os.umask(umask)
+    lock = FileLock(catalog.with_name(f"{catalog.name}.{name}.lease"), mode=0o666 & ~umask, is_singleton=True)
     try:
         lock.acquire(timeout=wait, poll_interval=0.2)
     except Timeout:

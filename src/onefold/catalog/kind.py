@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -89,6 +91,18 @@ class CatalogKind(ABC):
     def secrets(self) -> dict[str, str]:
         """Spark's properties that no list of processes and no output may show."""
         return {}
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Its files on this host's disk; by default none."""
+        return ()
+
+    def create_files(self) -> None:
+        """Create its files where they are missing, empty, with the mode of the process's new files."""
+        for file in self.files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
 
     def adjust_client(self, catalog: Any) -> None:
         """Change pyiceberg's catalog after it was opened; by default nothing."""

@@ -29,9 +29,14 @@ class SqliteCatalog(DatabaseCatalog):
 
     @property
     def jdbc(self) -> str:
-        """The URI as Spark opens it; the file's folder exists afterwards."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """The URI as Spark opens it; the file exists afterwards."""
+        self.create_files()
         return f"jdbc:sqlite:{self.path}?busy_timeout=60000"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The file. SQLite itself would make one that no group writes."""
+        return (self.path,)
 
     def take_lease(self, name: str, wait: float, folder: Path) -> Release | None:
         """A lock on a file next to the SQLite file."""

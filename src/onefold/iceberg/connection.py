@@ -12,7 +12,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from onefold.errors import LakeUnavailableError
 from onefold.lake import Lake
-from onefold.storage import Storage
+from onefold.storage import Storage, make_folder
 from onefold.storage.access import PROPERTY
 from onefold.tables.names import CATALOG
 
@@ -42,8 +42,10 @@ def open_catalog(lake: Lake) -> Catalog:
     """
     properties = {**lake.catalog.pyiceberg_properties(lake.warehouse), **_file_properties(lake.storage)}
     try:
+        lake.restrict_new_files()
         if lake.storage.folder:
-            lake.storage.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(lake.storage.folder, lake.settings.umask)
+        lake.catalog.create_files()
         catalog = _load(properties)
     except UNREACHABLE as error:
         raise LakeUnavailableError(

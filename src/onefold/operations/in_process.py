@@ -134,6 +134,7 @@ class InProcess(InSession):
             from onefold.spark.session import open_session
 
             threading.Thread(target=_import_meanwhile, args=("onefold.quality.expectations",), daemon=True).start()
+            self.lake.restrict_new_files()
             with self._quiet():
                 self._opened = open_session(self.lake, small=self.small)
         return self._opened

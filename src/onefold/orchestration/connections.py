@@ -53,6 +53,7 @@ def open_dataset(name: str) -> tuple[Lake, Dataset]:
     settings = load_connected()
     dataset = find_dataset(settings.datasets_folder, name)
     lake = Lake(_with_cluster(settings, dataset))
+    lake.restrict_new_files()  # a task is a process of its own
     return lake, settle(lake, dataset)
 
 

@@ -32,7 +32,7 @@ from onefold.orchestration.links import ReportLink, SparkLink
 from onefold.processes import environment_of_spark
 from onefold.settings import Settings
 from onefold.spark.result import application_in, result_key, result_of
-from onefold.spark.settings import class_path, session_settings
+from onefold.spark.settings import address, class_path, session_settings
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -91,7 +91,8 @@ class SparkLauncher(SparkSubmitOperator):
         self.name = f"onefold {step} {self.dataset} {batch}"
         self.application = str(application_of(step))
         self.application_args = ["--dataset", self.dataset, "--batch", batch, "--attempt", attempt, *more]
-        self.conf = {**session_settings(lake, self._small(lake, step, batch)), **self.given_conf}
+        master = connection.host or ""
+        self.conf = {**session_settings(lake, self._small(lake, step, batch), master), **self.given_conf}
         self._spark_binary = self._spark_binary or spark_binary(connection)
         # Not as `env_vars`: on YARN and Kubernetes the provider writes these into the command line.
         self._environment = environment_of_spark(
@@ -324,7 +325,8 @@ def driver_environment(connection: Connection, lake: Lake, conf: Iterable[str] =
     master = f"{connection.conn_type} {connection.host or ''}"
     if _elsewhere(connection) or "yarn" in master or "k8s" in master:
         return {}
-    return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable), **class_path(lake, conf)}
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    return {"PYSPARK_PYTHON": python, **class_path(lake, conf), **address(connection.host or "")}
 
 
 def secret_environment(connection: Connection, settings: Settings) -> dict[str, str]:

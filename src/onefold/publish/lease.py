@@ -35,6 +35,7 @@ def lease(lake: Lake, dataset: Dataset, say: Callable[[str], None] = _LOG.info) 
 def hold(lake: Lake, name: str, waits: Callable[[], None] = lambda: None) -> Iterator[bool]:
     """Hold the lease of a name, and say if it has to be waited for; whether it was got."""
     wait = lake.settings.lease_wait
+    lake.restrict_new_files()
     take = lake.catalog.take_lease
     release = take(name, 0, lake.host_folder)
     if release is None and wait:

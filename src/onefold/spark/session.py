@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from onefold.lake import Lake
 from onefold.processes import in_environment_of_spark
 from onefold.spark.package import packed
-from onefold.spark.settings import class_path, secret_settings, session_settings
+from onefold.spark.settings import address, class_path, secret_settings, session_settings
 
 
 def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> SparkSession:
@@ -21,11 +21,14 @@ def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> Spar
     Under spark-submit the master comes from there; otherwise from the settings. `small` is
     for the driver of small batches (`onefold.operations.job_size`).
     """
-    settings = session_settings(lake, small)
-    if not os.environ.get("SPARK_ENV_LOADED"):  # set by spark-submit's scripts
-        settings["spark.master"] = lake.settings.spark_master
+    lake.restrict_new_files()
+    submitted = bool(os.environ.get("SPARK_ENV_LOADED"))  # set by spark-submit's scripts
+    master = "" if submitted else lake.settings.spark_master
+    settings = session_settings(lake, small, master)
+    if not submitted:
+        settings["spark.master"] = master
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers': else whichever python3 comes first
-    with in_environment_of_spark(class_path(lake)):
+    with in_environment_of_spark({**class_path(lake), **address(master)}):
         _start_jvm(settings)
     builder = SparkSession.builder.appName(name)
     for key, value in {**settings, **secret_settings(lake)}.items():

@@ -46,7 +46,16 @@ SETTINGS = {
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.ui.showConsoleProgress": "false",
     "spark.redaction.regex": REDACTED,
+    "spark.ui.killEnabled": "false",  # its pages show, and change nothing
 }
+LOOPBACK = "127.0.0.1"
+_LOCAL = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.ui.enabled": "false",
+}
+"""Where driver and executors are one host: nothing listens to other hosts, and no page shows every user of this host
+what is queried."""
 _CLASS_PATH = "SPARK_DIST_CLASSPATH"
 _NO_SECRET = re.compile(r"provider|secretKeyRef|\.secrets\.|keytab|JavaOptions$")
 """User settings that are no secrets, whatever their names say, or that have to be in the command line of a JVM."""
@@ -54,11 +63,12 @@ PLACE = "tables-below"
 """The catalog's property that says where tables lie; ours, and ignored by Iceberg."""
 
 
-def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
+def session_settings(lake: Lake, small: bool = False, master: str = "") -> dict[str, str]:
     """Every setting that a Spark step needs and a command line may show, for a session in this process and for
     spark-submit alike.
 
     `small`: what the driver is started for is over before a JVM's second compiler pays (`onefold.operations.job_size`).
+    `master`: Spark's, where it is chosen here.
     """
     name = f"spark.sql.catalog.{CATALOG}"
     return {
@@ -69,11 +79,23 @@ def session_settings(lake: Lake, small: bool = False) -> dict[str, str]:
         name: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{name}.{key}": value for key, value in lake.catalog.spark_properties(lake.warehouse).items()},
         f"{name}.cache-enabled": "false",
+        "spark.hadoop.fs.permissions.umask-mode": f"{lake.settings.umask:03o}",
         **lake.storage.spark_settings,
         **_trust(lake),
+        **(_LOCAL if is_local(master) else {}),
         **{key: value for key, value in lake.settings.spark_conf.items() if not _secret(key, value)},
         **_redaction(lake),
     }
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs on this host only: `local`, `local[*]`, …"""
+    return master.startswith("local")
+
+
+def address(master: str) -> dict[str, str]:
+    """The variable by which everything of Spark's listens on the loopback address, where it runs on this host only."""
+    return {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", LOOPBACK)} if is_local(master) else {}
 
 
 def _redaction(lake: Lake) -> dict[str, str]:

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,12 +26,18 @@ from onefold.storage.objects import (
     sha256_of,
 )
 
+PRIVATE = 0o077
+"""The bits of files that only their owner opens."""
+
 
 class LocalStorage:
-    """Objects as files below `root`."""
+    """Objects as files below `root`. Its files and folders have no bit of `umask`, whatever the process's own is.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.absolute()
+    Where the group may write, new folders hand their group down: the writers' own groups may be others.
+    """
+
+    def __init__(self, root: Path, umask: int = PRIVATE) -> None:
+        self.root, self._umask = root.absolute(), umask
 
     @property
     def uri(self) -> str:
@@ -80,12 +87,12 @@ class LocalStorage:
 
     def write(self, key: str, data: bytes) -> None:
         with self._complaints(), self._scratch(key) as (scratch, path):
-            _write(scratch, data)
+            self._write(scratch, data)
             scratch.replace(path)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         with self._complaints(), self._scratch(key) as (scratch, path):
-            _write(scratch, data)
+            self._write(scratch, data)
             try:
                 os.link(scratch, path)
             except FileExistsError:
@@ -121,7 +128,7 @@ class LocalStorage:
     def copy_from(self, source: Storage, info: ObjectInfo, key: str) -> str:
         digest, size = hashlib.sha256(), 0
         with self._complaints(), self._scratch(key) as (scratch, path):
-            with source.open(info.key) as given, scratch.open("wb") as taken:
+            with source.open(info.key) as given, self._create(scratch) as taken:
                 while chunk := given.read(CHUNK):
                     digest.update(chunk)
                     size += len(chunk)
@@ -157,12 +164,25 @@ class LocalStorage:
     @contextmanager
     def _scratch(self, key: str) -> Iterator[tuple[Path, Path]]:
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, self._umask)
         scratch = path.with_name(f".{uuid.uuid4().hex}")
         try:
             yield scratch, path
         finally:
             scratch.unlink(missing_ok=True)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        with self._create(path) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _create(self, path: Path) -> BinaryIO:
+        mode = 0o666 & ~self._umask
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with contextlib.suppress(PermissionError):  # a mount that has no modes
+            os.fchmod(opened, mode)
+        return os.fdopen(opened, "wb")
 
     @contextmanager
     def _complaints(self) -> Iterator[None]:
@@ -179,8 +199,13 @@ def _unless_absent(error: OSError) -> None:
         raise error
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def make_folder(folder: Path, umask: int) -> None:
+    """Make a folder and those above it where they are missing; the new ones have no bit of `umask`."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent, umask)
+    inherited = 0 if umask & stat.S_IWGRP else stat.S_ISGID
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o777 & ~umask)
+        with contextlib.suppress(PermissionError):  # a mount that has no modes
+            folder.chmod(0o777 & ~umask | inherited)

@@ -7,15 +7,18 @@ from pathlib import Path
 from onefold.catalog import Claims
 from onefold.errors import UsageError
 from onefold.storage.access import S3Access
-from onefold.storage.local import LocalStorage
+from onefold.storage.local import PRIVATE, LocalStorage
 from onefold.storage.objects import Storage
 from onefold.storage.s3 import S3Storage
 
 
-def open_storage(place: str, access: S3Access | None = None, claims: Claims | None = None) -> Storage:
+def open_storage(
+    place: str, access: S3Access | None = None, claims: Claims | None = None, umask: int = PRIVATE
+) -> Storage:
     """The store at a folder, or at s3://bucket/prefix (s3a:// is the same), which is reached by `access`.
 
-    With `claims` these decide who puts an object first, in place of the bucket.
+    With `claims` these decide who puts an object first, in place of the bucket. New files of a folder have no bit of
+    `umask`.
 
     Raises:
         UsageError: another kind of place.
@@ -25,5 +28,5 @@ def open_storage(place: str, access: S3Access | None = None, claims: Claims | No
     if scheme in ("s3", "s3a") and bucket:
         return S3Storage(bucket, prefix, access=access, claims=claims)
     if not found or scheme == "file":  # a path as it is: # and ? are letters of a folder's name
-        return LocalStorage(Path(rest if found else place))
+        return LocalStorage(Path(rest if found else place), umask)
     raise UsageError(f"{place}: neither a folder nor s3://bucket/prefix")
