@@ -50,12 +50,12 @@ class BatchRun:
 def land_decided(lake: Lake, dataset: Dataset) -> None:
     """Make batches of what was decided (a replay, an accepted gap, keys to be forgotten) by processes that ended before
     they had; `unfinished` has them then."""
-    for one in every_decision(lake, dataset.name):
-        if isinstance(one, OWN_BATCH):
+    for decision in every_decision(lake, dataset.name):
+        if isinstance(decision, OWN_BATCH):
             with suppress(StepMissingError):  # of a source that it does not read any more
-                plan = find_plan(lake, dataset, one.batch)
-                if not lake.storage.stat(lake_keys.manifest(plan.source, one.batch)):
-                    land_batch(lake, dataset, one.batch)
+                plan = find_plan(lake, dataset, decision.batch)
+                if not lake.storage.stat(lake_keys.manifest(plan.source, decision.batch)):
+                    land_batch(lake, dataset, decision.batch)
 
 
 def unfinished(lake: Lake, dataset: Dataset) -> list[Plan]:

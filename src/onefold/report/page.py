@@ -94,9 +94,9 @@ def render(report: Report) -> str:
         lines=lines_of(report.accounts),
         landed_balance=balance_of_objects(report.objects, landed),
         steps=steps_of(report),
-        highest={(one.partition, one.producer, one.epoch): one for one in report.highest},
+        highest={(highest.partition, highest.producer, highest.epoch): highest for highest in report.highest},
         checks=grouped(report.checks),
-        conflicts=[(one, fields_of(one)) for one in report.examples.get("conflicts", [])],
+        conflicts=[(example, fields_of(example)) for example in report.examples.get("conflicts", [])],
         reused=_findings(report, Finding.IDENTITY_REUSED),
         moved=_findings(report, Finding.PERIOD_MOVED),
     )
@@ -118,17 +118,21 @@ def by_partition(report: Report) -> list[tuple[TopicPartition | None, dict[str, 
     places = [(TopicPartition.of(key) if "/" in key else None, counts) for key, counts in report.partitions.items()]
     return sorted(
         ((at, {verdict: sum(reasons.values()) for verdict, reasons in counts.items()}) for at, counts in places),
-        key=lambda one: (one[0] is None, tuple(one[0].model_dump().values()) if one[0] else ()),
+        key=lambda item: (item[0] is None, tuple(item[0].model_dump().values()) if item[0] else ()),
     )
 
 
 def lines_of(accounts: list[PartitionAccount]) -> list[Line]:
     """The account of each partition: those that do not add up first, then by topic and number."""
     lines = []
-    for one in accounts:
-        span, explained, unexplained = one.end - one.start, sum(one.explained.values()), size(one.unexplained)
-        balance = Balance(span, one.distinct + explained + unexplained)
-        lines.append(Line(one, span, explained, unexplained, balance))
+    for account in accounts:
+        span, explained, unexplained = (
+            account.end - account.start,
+            sum(account.explained.values()),
+            size(account.unexplained),
+        )
+        balance = Balance(span, account.distinct + explained + unexplained)
+        lines.append(Line(account, span, explained, unexplained, balance))
 
     def place(line: Line) -> tuple[bool, str, str, int, int]:
         at = line.account.topic_partition
@@ -139,7 +143,7 @@ def lines_of(accounts: list[PartitionAccount]) -> list[Line]:
 
 def balance_of_objects(objects: list[LandedLine], landed: int | None) -> Balance | None:
     """`landed = Σ records of the objects`; None while they have not been counted."""
-    counted = [one.records for one in objects if one.records is not None]
+    counted = [object_.records for object_ in objects if object_.records is not None]
     return Balance(landed, sum(counted)) if counted and landed is not None else None
 
 
@@ -201,7 +205,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters = (thin, share, bytes_, instant, interval, undated, position, lasting, id_of)
-    environment.filters |= {one.__name__.rstrip("_"): one for one in filters}
+    environment.filters |= {function.__name__.rstrip("_"): function for function in filters}
     environment.tests |= {"red": lambda check: check.red}
     environment.globals |= {"outcome": outcome, "meaning_of": meaning_of, "ROWS": ROWS}
     return environment
