@@ -34,6 +34,7 @@ ALSO_SOMETHING_ELSE = {
     "conflict", "tombstone", "filter", "add", "delete", "replace",  # words of dataset files, topics, SQL and Python
     "control", "aborted", "held", "rejected", "skipped", "stored", "in_batch", "decision",  # columns and counts
     "transactional", "compacted", "deleted", "open",  # declared holes, columns, states and colours of pages
+    "hide",  # a mask
 }  # fmt: skip
 
 
