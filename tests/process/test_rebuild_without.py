@@ -178,6 +178,9 @@ def test_what_is_not_published_or_has_no_record_in_the_table_is_refused(
         rebuild(lake, project.dataset(), launcher, without=["export_none"], by="mia", reason="zeros")
     with pytest.raises(UsageError, match="needs a reason"):
         rebuild(lake, project.dataset(), launcher, without=[wrong], by="mia", reason=" ")
+    every = [record.batch for record in records_of(lake, project.dataset())]
+    with pytest.raises(UsageError, match=r"no other batch is landed, so without .* there is nothing to fold"):
+        rebuild(lake, project.dataset(), launcher, without=every, by="mia", reason="zeros")
     project.put("things/3.jsonl", [thing(9, "z", 9)])
     from onefold.landing.land import land_batch, plan_batch
 

@@ -67,7 +67,8 @@ def check_without(lake: Lake, dataset: Dataset, without: Collection[str], reason
     see the table without all of them already.
 
     Raises:
-        UsageError: one is not published, was skipped, or carries a decision out; or there is no reason.
+        UsageError: one is not published, was skipped, or carries a decision out; no other batch is landed; or there is
+            no reason.
     """
     if not without:
         return []
@@ -89,7 +90,14 @@ def check_without(lake: Lake, dataset: Dataset, without: Collection[str], reason
                 "it is in the table: there is nothing to take out. Nothing was changed."
             )
     replays = (record.batch for record in records.values() if record.replays in without)
-    return sorted({*without, *replays})
+    found = sorted({*without, *replays})
+    if not landed_plans(lake, dataset, found):
+        raise UsageError(
+            f"{dataset.name}: no other batch is landed, so without {', '.join(found)} there is nothing to fold. "
+            f"Nothing was changed. Run first what is to be there instead: onefold run {dataset.name}. It may be red, "
+            "for it is landed all the same."
+        )
+    return found
 
 
 def is_taken_out(lake: Lake, dataset: Dataset, batch: str) -> bool:
