@@ -147,12 +147,12 @@ def decide() -> str:
     from onefold.operations.decision_requests import Shown, carry
 
     lake, dataset, request = _asked()
+    if request.decision == "without":  # the task `rebuild` looks and records it, and may have done so already
+        return ""
     pull = get_current_context()["ti"].xcom_pull
     shown, user = Shown(**pull(task_ids="look_up")["shown"]), approved_by(pull(task_ids="approve"))
     made = carry(lake, dataset, request, user, shown)
     print(f"{dataset.name}: batch {made.batch}: {made.sentence}")
-    if request.decision == "without":  # the task `rebuild` records it, when the new table is ready
-        return ""
     if made.kind != "discard":
         return made.batch
     report_of(lake, dataset, made.batch, None)
