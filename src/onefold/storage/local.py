@@ -200,12 +200,21 @@ def _unless_absent(error: OSError) -> None:
 
 
 def make_folder(folder: Path, umask: int) -> None:
-    """Make a folder and those above it where they are missing; the new ones have no bit of `umask`."""
+    """Make a folder and those above it where they are missing; the new ones have no bit of `umask`.
+
+    Raises:
+        OSError: it is something else, or cannot be made.
+    """
     if folder.is_dir():
         return
-    make_folder(folder.parent, umask)
+    with contextlib.suppress(FileExistsError):  # the folder below says so, by its own name
+        make_folder(folder.parent, umask)
     inherited = 0 if umask & stat.S_IWGRP else stat.S_ISGID
-    with contextlib.suppress(FileExistsError):
+    try:
         folder.mkdir(mode=0o777 & ~umask)
-        with contextlib.suppress(PermissionError):  # a mount that has no modes
-            folder.chmod(0o777 & ~umask | inherited)
+    except FileExistsError:
+        if not folder.is_dir():  # else another process has just made it
+            raise
+        return
+    with contextlib.suppress(PermissionError):  # a mount that has no modes
+        folder.chmod(0o777 & ~umask | inherited)
