@@ -29,8 +29,8 @@ class SqliteCatalog(DatabaseCatalog):
 
     @property
     def jdbc(self) -> str:
-        """The URI as Spark opens it; the file exists afterwards."""
-        self.create_files()
+        """The URI as Spark opens it; the file's folder exists afterwards."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         return f"jdbc:sqlite:{self.path}?busy_timeout=60000"
 
     @property

@@ -22,6 +22,7 @@ def open_session(lake: Lake, name: str = "onefold", small: bool = False) -> Spar
     for the driver of small batches (`onefold.operations.job_size`).
     """
     lake.restrict_new_files()
+    lake.catalog.create_files()
     submitted = bool(os.environ.get("SPARK_ENV_LOADED"))  # set by spark-submit's scripts
     master = "" if submitted else lake.settings.spark_master
     settings = session_settings(lake, small, master)
