@@ -98,7 +98,7 @@ def test_exit_codes_are_those_of_the_help() -> None:
         "ContentionError": 5, "ExportColumnError": 2, "UnreadableObjectError": 4,
         "RolledBackError": 2, "StaleError": 3, "BatchesWaitError": 3,
         "NotWaivableError": 3, "NotProvedError": 3, "RepeatedKeysError": 3, "DecidedMeanwhileError": 5,
-        "ErasureDisturbedError": 5,
+        "ErasureDisturbedError": 5, "ChangedDocumentError": 3,
     }  # fmt: skip
     assert {kind.__name__: kind.exit_code for kind in KINDS if kind.exit_code != 1} == wanted
 
