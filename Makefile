@@ -169,7 +169,7 @@ RUNS_ONLY := uv pip compile --quiet --universal --generate-hashes --no-annotate 
     --constraint requirements.lock --python-version 3.11
 
 .PHONY: lock
-lock: ## Resolve requirements.lock anew, and from it the locks of the image (needs uv)
+lock: ## Resolve requirements.lock again, and from it the locks of the image (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	    --extra airflow --extra dev --python-version 3.11 pyproject.toml -o requirements.lock
 	$(RUNS_ONLY) --extra airflow pyproject.toml -o requirements-runtime.lock

@@ -1,8 +1,8 @@
 """Drawn histories of a live topic on a real broker: whatever happens to it, each offset is landed once or is a hole.
 
-The model knows what producers were told (offset and id of each record, how each transaction ended), where the logs
-began and ended, and what their cleaner took; it asks nothing of Onefold. What any run has seen and is gone has to be
-named. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn (a night: 500).
+The model knows what producers have from the broker (offset and id of each record, how each transaction ended), where
+the logs began and ended, and what their cleaner took; it asks nothing of Onefold. What any run has seen and is gone has
+to be named. `ONEFOLD_TEST_HISTORIES` sets how many histories are drawn (a night: 500).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""S10: the files of a lake are opened by who may, whoever writes them: Onefold, pyiceberg, SQLite or Spark."""
+"""S10: who may open the files of a lake, of Onefold, pyiceberg, SQLite and Spark alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODES = {"owner": ({0o600}, {0o700}), "group": ({0o660}, {0o2770}), "everyone": 
 
 @pytest.fixture(autouse=True)
 def open_umask() -> Iterator[None]:
-    """Processes start with a umask that keeps nobody out."""
+    """Processes start with a umask that keeps no one out."""
     before = os.umask(0)
     yield
     os.umask(before)

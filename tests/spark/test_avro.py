@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pytest
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
+from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.proof.decode import decode_again
 from onefold.proof.prove import prove
@@ -129,6 +131,16 @@ def test_a_type_that_does_not_fit_is_named(spark: SparkSession, dataset: Callabl
     made = dataset(value=value).with_schemas({"value": json.dumps(SCHEMA)})
     [row] = decode(envelope(spark, [record("a", order())]), made).collect()
     assert (row[REJECTED]["reason"], row[REJECTED]["detail"]) == ("wrong_type", "id: wanted int, found STRING a")
+
+
+def test_a_field_that_cannot_be_read_is_said_before_a_record_is(
+    spark: SparkSession, dataset: Callable[..., Dataset]
+) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": ["string", "long"]}]}
+    value = {"format": "avro", "schema": "s.avsc", "fields": {"id": "string"}}
+    made = dataset(value=value).with_schemas({"value": json.dumps(schema)})
+    with pytest.raises(UsageError, match=r"things: value\.schema s\.avsc: id: a union of several types cannot be read"):
+        decode(envelope(spark, [record("a", b"")]), made)
 
 
 def test_a_batch_of_messages_with_avro_keys_is_folded_and_proved(

@@ -192,6 +192,16 @@ def test_s3_a_schema_file_lies_below_the_dataset_files(write: Write, schema: str
         load_dataset(write(changed("  format: json\n  fields", f"  format: avro\n  schema: {schema}\n  fields")))
 
 
+def test_a_layout_without_the_messages_takes_no_format_with_a_schema(write: Write) -> None:
+    text = changed("  format: json\n  fields", AVRO, changed("layout: kcat", "layout: connect"))
+    text = changed("    holes: transactional\n", "", text)
+    with pytest.raises(
+        InvalidDatasetError, match="layout connect holds what the exporter made of the records"
+    ) as raised:
+        load_dataset(write(text))
+    assert raised.value.key == "value.format"
+
+
 def test_another_schema_is_another_meaning(write: Write) -> None:
     file = write(changed("  format: json\n  fields", AVRO))
     (file.parent / "schemas").mkdir()

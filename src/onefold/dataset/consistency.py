@@ -31,7 +31,7 @@ from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.names import two_meanings
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import FieldType, number_type
-from onefold.dataset.value_formats import VALUE_FORMATS, with_parts
+from onefold.dataset.value_formats import VALUE_FORMATS, with_parts, with_schema
 from onefold.errors import nearest
 from onefold.vocabulary import HoleKind, Level
 
@@ -84,6 +84,7 @@ def check_declaration(dataset: Declaration) -> None:
         _check_kinds(dataset, place, text)
     dataset.apply.check(dataset)
     _check_holes(dataset)
+    _check_formats(dataset)
     _check_periods(dataset)
     _check_limits(dataset)
     _check_compare(dataset)
@@ -103,6 +104,18 @@ def _check_holes(dataset: Declaration) -> None:
         f"show it. Only mode upsert with guard newer can do without these records. Write {' or '.join(others)}, by "
         "which a missing record is data loss, and read the topic before it is compacted"
     )
+
+
+def _check_formats(dataset: Declaration) -> None:
+    """A layout without the records' bytes has what its exporter made of them."""
+    if LAYOUTS[dataset.source.layout].holds_bytes:
+        return
+    for section, given in (("key", dataset.key.format), ("value", dataset.value.format)):
+        if given in with_schema():
+            raise ValueError(
+                f"{section}.format: {given}: layout {dataset.source.layout} holds what the exporter made of the "
+                "records, and no messages; write json"
+            )
 
 
 def _check_where(dataset: Declaration) -> None:

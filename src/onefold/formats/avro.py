@@ -115,7 +115,7 @@ def message_reader(text: str, fields: Mapping[str, FieldType]) -> Callable[[byte
     Raises:
         FormatError: messages of this schema cannot be read.
     """
-    schema = json.loads(text)
+    schema = fastavro.parse_schema(json.loads(text))  # with full names, also where a type is named again
     plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, _names(schema), ())
     if _repeats_nothing(shape):
         raise FormatError(

@@ -154,7 +154,7 @@ def _put_manifest(lake: Lake, manifest: Manifest) -> None:
     before, after = lake.digest(key), hashlib.sha256(as_bytes(manifest)).hexdigest()
     assert before, "a manifest is never removed"
     rewritten = RewrittenManifest(batch=manifest.batch, after=after, at=datetime.now(UTC))
-    lake.put_first(lake_keys.rewritten(manifest.source, manifest.batch, before), rewritten)
+    lake.put(lake_keys.rewritten(manifest.source, manifest.batch, before), rewritten)  # of a try that was killed, too
     lake.put(key, manifest)
 
 

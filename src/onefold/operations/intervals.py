@@ -31,7 +31,7 @@ def intervals_between(dataset: Dataset, start: datetime | None, end: datetime | 
                 f"{instant:%Y-%m-%dT%H:%MZ}"
             )
     instants = [low, *takewhile(lambda at: at <= high, dataset.schedule.instants(low))]
-    return [Interval(start=start, end=other) for start, other in pairwise(instants)]
+    return [Interval(start=begins, end=ends) for begins, ends in pairwise(instants)]
 
 
 def _in_utc(option: str, at: datetime) -> datetime:

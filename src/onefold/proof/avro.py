@@ -1,31 +1,47 @@
-"""Avro decoded a second time: fastavro's own logical types, in place of those of a run."""
+"""Avro decoded a second time, by a walk of its own over the schema: what a run writes as JSON text is made here again,
+with none of its code. `onefold.formats.structured_json` has the table of what is written how.
+"""
 
 from __future__ import annotations
 
 import json
+import struct
 from base64 import b64encode
-from collections.abc import Callable
-from datetime import date, datetime, time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
+from math import isfinite
 from typing import Any
 
 import fastavro
 
+from onefold.dataset.types import FieldType
 from onefold.formats.text import Number
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
+_MOST_DIGITS = 38
 
-def decoder(schema: str) -> Callable[[bytes], Any]:
-    """What turns one message into the value that the same message in JSON is parsed to (`parse_exactly`).
+
+def decoder(schema: str, fields: Mapping[str, FieldType]) -> Callable[[bytes], Any]:
+    """What turns one message into the value that the same message in JSON is parsed to (`parse_exactly`); `fields` are
+    the declared ones.
 
     It raises ValueError where the bytes are no message of the schema.
     """
-    parsed = fastavro.parse_schema(json.loads(schema))
+    whole = fastavro.parse_schema(json.loads(schema))
+    plain, named = fastavro.parse_schema(_without_logical_types(json.loads(schema))), _named(whole)
 
     def decode(data: bytes) -> Any:
         content = BytesIO(data)
         try:
-            value = _as_json(fastavro.schemaless_reader(content, parsed))
+            value = _read(
+                fastavro.schemaless_reader(content, plain),
+                whole,
+                named,
+                FieldType("struct", fields=tuple(fields.items())),
+            )
         except Exception as error:  # what broken bytes raise is not settled
             raise ValueError(str(error)) from error
         if content.read():
@@ -35,21 +51,100 @@ def decoder(schema: str) -> Callable[[bytes], Any]:
     return decode
 
 
-def _as_json(value: Any) -> Any:
-    match value:
-        case bool() | None | str():
-            return value
-        case float():
-            return Number(repr(value)) if abs(value) < float("inf") else str(value)
-        case int() | Decimal():
-            return Number(format(value, "f") if isinstance(value, Decimal) else value)
-        case bytes():
+def _without_logical_types(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_logical_types(part) for part in schema]
+    if isinstance(schema, dict):
+        return {name: _without_logical_types(part) for name, part in schema.items() if name != "logicalType"}
+    return schema
+
+
+def _named(schema: Any) -> dict[str, Any]:
+    """Every named type of a schema, by its full name."""
+    found: dict[str, Any] = {}
+    if isinstance(schema, list):
+        for part in schema:
+            found |= _named(part)
+    if isinstance(schema, dict):
+        found = {schema["name"]: schema} if isinstance(schema.get("name"), str) and "type" in schema else {}
+        for part in (schema.get("type"), schema.get("items"), schema.get("values"), schema.get("fields")):
+            found |= _named(part)
+    return found
+
+
+def _read(value: Any, schema: Any, named: Mapping[str, Any], declared: FieldType | None) -> Any:
+    if isinstance(schema, list):
+        others = [part for part in schema if part != "null"]
+        schema = others[0] if len(others) == 1 else "any"
+    schema = named.get(schema, {"type": schema}) if isinstance(schema, str) else schema
+    kind = schema["type"]
+    if value is None:
+        return None
+    if not isinstance(kind, str) or kind in named:
+        return _read(value, kind, named, declared)
+    if "logicalType" in schema and (read := _logical(value, kind, schema, declared)) is not None:
+        return read
+    match kind:
+        case "record" | "error":
+            inner = dict(declared.fields) if declared else {}
+            parts = {field["name"]: field["type"] for field in schema["fields"]}
+            return {name: _read(part, parts[name], named, inner.get(name)) for name, part in value.items()}
+        case "array":
+            return [_read(part, schema["items"], named, declared.item if declared else None) for part in value]
+        case "map":
+            item = declared.item if declared else None
+            return {name: _read(part, schema["values"], named, item) for name, part in value.items()}
+        case "float" | "double":
+            return _number(value, kind)
+        case "bytes" | "fixed":
             return b64encode(value).decode()
-        case datetime() | date() | time():
-            return value.isoformat().replace("+00:00", "Z")
-        case dict():
-            return {name: _as_json(part) for name, part in value.items()}
-        case list():
-            return [_as_json(part) for part in value]
         case _:
-            return str(value)
+            return Number(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _logical(value: Any, kind: str, schema: Mapping[str, Any], declared: FieldType | None) -> Any:
+    """The value of a logical type; None: it says nothing of such a type, and is ignored."""
+    family, _, unit = str(schema["logicalType"]).rpartition("-")
+    if schema["logicalType"] == "decimal" and kind in ("bytes", "fixed"):
+        unscaled, scale = int.from_bytes(value, "big", signed=True), schema.get("scale", 0)
+        text = f"{Decimal(unscaled).scaleb(-scale):f}" if len(str(unscaled)) <= 28 else _scaled(unscaled, scale)
+        return Number(text) if sum(map(str.isdigit, text)) <= _MOST_DIGITS else text
+    is_time = (schema["logicalType"] == "date" and kind == "int") or (
+        family in ("time", "timestamp", "local-timestamp") and unit in _DIGITS and kind in ("int", "long")
+    )
+    if not is_time or (family.endswith("timestamp") and kind != "long"):
+        return None
+    if declared and declared.name in ("int", "long"):
+        return Number(value)
+    try:
+        if schema["logicalType"] == "date":
+            return (_EPOCH + timedelta(days=value)).date().isoformat()
+        seconds, part = divmod(value, 10 ** _DIGITS[unit])
+        fraction = f"{part:0{_DIGITS[unit]}d}".ljust(9, "0")
+        fraction = fraction[:6] if fraction.endswith("000") else fraction
+        if family == "time":
+            return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction}"
+        zone = "Z" if family == "timestamp" else ""
+        return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{fraction}{zone}"
+    except OverflowError:
+        return Number(value)
+
+
+def _scaled(unscaled: int, scale: int) -> str:
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    sign, point = "-" if unscaled < 0 else "", len(digits) - scale
+    return f"{sign}{digits[:point]}.{digits[point:]}" if scale else f"{sign}{digits}"
+
+
+def _number(value: float, kind: str) -> Any:
+    if not isfinite(value):
+        return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, "NaN")
+    if kind == "double":
+        return Number(repr(value))
+    # Of a float the fewest digits that give the same four bytes.
+    four = struct.pack("<f", value)
+    return next(
+        Number(repr(float(text)))
+        for text in (f"{value:.{digits}g}" for digits in range(1, 18))
+        if struct.pack("<f", float(text)) == four
+    )

@@ -8,7 +8,7 @@ What the dataset's expressions say (filter, deletes, key and version) is compile
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal
@@ -119,7 +119,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
     fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
     places, of_key = dataset.read_places, dataset.key.format
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
-    schemas = dataset.schemas
+    schemas, declared = dataset.schemas, dataset.read_fields
     types = {name: _arrow_type(kind) for name, kind in fields.items()}
 
     def decoded(
@@ -139,7 +139,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         return row, faults, None if named is _ABSENT else json_text(named), text
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read_key, read_value = (_read_by(schemas.get(section)) for section in ("key", "value"))
+        read_key, read_value = _read_by(schemas.get("key"), {}), _read_by(schemas.get("value"), declared)
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             keys, values = (columns[name].to_pylist() for name in (E.KEY_BYTES, E.VALUE_BYTES))
@@ -177,11 +177,11 @@ def _json_of(data: bytes) -> Any:
         return _ABSENT
 
 
-def _read_by(schema: str | None) -> Read:
+def _read_by(schema: str | None, fields: Mapping[str, FieldType]) -> Read:
     """What reads a key or a value that is not text: JSON, or Avro by a schema."""
     if schema is None:
         return _json_of
-    decode = decoder(schema)
+    decode = decoder(schema, fields)
 
     def read(data: bytes) -> Any:
         try:

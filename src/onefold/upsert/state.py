@@ -146,8 +146,8 @@ def with_fields(rows: DataFrame, dataset: Dataset) -> DataFrame:
     kinds, named = dict(rows.dtypes), dataset.value.former_columns
     columns: dict[str, Column] = {}
     for name, kind in dataset.fields.items():
-        stood = next((candidate for candidate in (name, *named.get(name, ())) if candidate in kinds), None)
-        columns[name] = (F.col(stood) if stood else F.lit(None)).cast(kind.sql)
+        found = next((candidate for candidate in (name, *named.get(name, ())) if candidate in kinds), None)
+        columns[name] = (F.col(found) if found else F.lit(None)).cast(kind.sql)
     fields = {*dataset.fields, *(column for former in named.values() for column in former)}
     others = [name for name in rows.columns if name not in fields]
     return rows.select(*others, *(column.alias(name) for name, column in columns.items()))

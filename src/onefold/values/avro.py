@@ -14,6 +14,7 @@ from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.dataset.types import FieldType
+from onefold.errors import UsageError
 from onefold.formats.avro import message_reader
 from onefold.formats.structured_json import FormatError
 from onefold.records import envelope as E
@@ -31,7 +32,7 @@ class ValueReader(json.ValueReader):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(dataset)
-        self._decode = _decoder(dataset.schemas["value"], dataset.read_fields)
+        self._decode = _decoder(dataset, "value", dataset.read_fields)
 
     @property
     def json(self) -> Column:
@@ -62,7 +63,7 @@ class KeyReader(json.KeyReader):
 
     def __init__(self, dataset: Dataset) -> None:
         super().__init__(dataset)
-        self._decode = _decoder(dataset.schemas["key"], {})
+        self._decode = _decoder(dataset, "key", {})
 
     @property
     def json(self) -> Column:
@@ -78,8 +79,18 @@ class KeyReader(json.KeyReader):
         return F.coalesce(F.concat(F.lit("the key: "), F.col(_KEY)["problem"]), super().unreadable(path))
 
 
-def _decoder(schema: str, fields: Mapping[str, FieldType]) -> Any:
-    """A function of a binary column that gives `_DECODED`, decoding Arrow batches in Python."""
+def _decoder(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) -> Any:
+    """A function of a binary column that gives `_DECODED`, decoding Arrow batches in Python.
+
+    Raises:
+        UsageError: messages of the schema cannot be read.
+    """
+    schema = dataset.schemas[section]
+    try:
+        message_reader(schema, fields)
+    except FormatError as error:
+        file = dataset.schema_files[section]
+        raise UsageError(f"{dataset.name}: {section}.schema {file}: {error}. Nothing was changed.") from None
 
     def decode(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
         read = message_reader(schema, fields)

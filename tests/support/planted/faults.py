@@ -342,6 +342,14 @@ def _let_the_key_win(original: Any) -> Any:
     return lambda dataset: []
 
 
+def _read_what_was_changed(original: Any) -> Any:
+    def read_record(lake: Any, dataset: Any, name: str, digest: str = "", generation: str | None = None) -> Any:
+        del digest
+        return original(lake, dataset, name, generation=generation)
+
+    return read_record
+
+
 # Exit codes
 
 
@@ -715,6 +723,11 @@ FAULTS: dict[str, Fault] = {
         "tests/spark/test_ties.py::"
         "test_L6_a_record_that_cannot_be_read_stays_rejected_whatever_decides_ties[last-contiguous]",
         _order_without_a_record,
+    ),
+    "a changed commit record counts": Fault(
+        "L2", "read_record", "A commit record is read whatever its digest is.",
+        "tests/process/test_proof_chain.py::test_s8_no_batch_goes_on_from_a_record_that_was_changed",
+        _read_what_was_changed,
     ),
     "what was seen is forgotten": Fault(
         "L6", "keep_look", "What a run has seen of a live source is not kept.",

@@ -23,6 +23,7 @@ class ConnectLayout(Layout):
         rf"(?:^|/)(?P<topic>[^/+]+)\+(?P<partition>\d+)\+(?P<start>\d+)(?P<role>\.keys|\.headers)?{_FORMATS}"
     )
     exact = False
+    holds_bytes = False
 
     def role_of(self, name: str) -> Role | None:
         """What an object holds; keys of records without a value are values, for no others belong to them."""

@@ -30,6 +30,8 @@ class Layout:
     shows_log: ClassVar[bool] = False
     """Whether objects are the log as the broker wrote it: record batches with producer, epoch and sequence, markers and
     aborted records too. Landing resolves their transactions."""
+    holds_bytes: ClassVar[bool] = True
+    """Whether keys and values are the bytes that were sent, so that any format may be declared; else they are JSON."""
     options: ClassVar[type[Model]] = NoOptions
     """The keys of `source.exports` that belong to this layout only."""
     refused_holes: ClassVar[Mapping[str, str]] = {}
