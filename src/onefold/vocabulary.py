@@ -188,7 +188,7 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
             wanted=False,
         ),
     ]
-    found = {(one.verdict, one.reason): one for one in listed}
+    found = {(outcome.verdict, outcome.reason): outcome for outcome in listed}
     assert {reason for _, reason in found} == set(Reason), "each reason has a meaning"
     assert {verdict for verdict, _ in found} == set(Verdict), "each verdict has a reason"
     return found

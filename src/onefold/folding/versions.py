@@ -104,8 +104,8 @@ def are_apart(has: Column, base_order: Column, dataset: Dataset) -> Column:
     partitions."""
     if dataset.before_offset is None:
         return F.lit(False)
-    parts = (_before_offset(dataset, F.col(one)) for one in (C.VERSION, U.BASE + C.VERSION))
-    same = (one == other for one, other in zip(*parts, strict=True))
+    parts = (_before_offset(dataset, F.col(name)) for name in (C.VERSION, U.BASE + C.VERSION))
+    same = (part == other for part, other in zip(*parts, strict=True))
     elsewhere = partition_of(F.col(C.ORDER)) != partition_of(base_order)
     return F.coalesce(reduce(Column.__and__, same, has & elsewhere), F.lit(False))
 

@@ -65,14 +65,14 @@ def write_claims(
     own = first_covered(records)
     taken = reduce(Coverage.with_, newest.skipped.values(), Coverage())
     marks = marks_named(lake, dataset.name, newest.forgotten)
-    landed = [one for one in (newest, *older) if one.replays is None and not one.unreadable]
+    landed = [record for record in (newest, *older) if record.replays is None and not record.unreadable]
     begun = False
-    for number, one in enumerate(reversed(landed), 1):
+    for number, record in enumerate(reversed(landed), 1):
         say(f"batch {number} of {len(landed)}")
-        manifest = manifest_of(lake, dataset, one.batch)
+        manifest = manifest_of(lake, dataset, record.batch)
         with sized(session, manifest.size), objects_named(manifest):
             found = read_records(session, lake, dataset, manifest)
-            claims = _claims(found, dataset, manifest, own[one.batch], taken, marks)
+            claims = _claims(found, dataset, manifest, own[record.batch], taken, marks)
             laid_flat(claims).writeTo(table).append() if begun else bucketed(claims, table, dataset)
         begun = True
 
@@ -85,8 +85,8 @@ def first_covered(records: Sequence[CommitRecord]) -> dict[str, Coverage]:
     for record, before in zip_longest(records, records[1:]):
         earlier = before.coverage.partitions if before else {}
         fresh = {
-            key: Present(present=minus(one.present, earlier[key].present if key in earlier else []))
-            for key, one in record.coverage.partitions.items()
+            key: Present(present=minus(part.present, earlier[key].present if key in earlier else []))
+            for key, part in record.coverage.partitions.items()
         }
         batch = record.replays or record.batch
         objects = records[0].coverage.model_copy(update={"partitions": fresh})
@@ -108,15 +108,21 @@ def _claims(
     marks: dict[str, Mark],
 ) -> DataFrame:
     digests = manifest.digests
-    forgotten, lines = forgotten_records(marks, {key: one.present for key, one in covered.partitions.items()}, manifest)
+    forgotten, lines = forgotten_records(
+        marks, {key: part.present for key, part in covered.partitions.items()}, manifest
+    )
     out = TakenOut(
-        partitions={key: one.present for key, one in taken.partitions.items()},
+        partitions={key: part.present for key, part in taken.partitions.items()},
         objects=[name for name, digest in digests.items() if digest in taken.objects],
         forgotten=forgotten,
         forgotten_lines=lines,
     )
-    ranges = [(TopicPartition.of(key), one) for key, some in covered.partitions.items() for one in some.present]
-    objects = {name: covered.refused.get(one, []) for name, one in digests.items() if one in covered.objects}
+    ranges = [
+        (TopicPartition.of(key), covered_range)
+        for key, some in covered.partitions.items()
+        for covered_range in some.present
+    ]
+    objects = {name: covered.refused.get(digest, []) for name, digest in digests.items() if digest in covered.objects}
     # Marked and not filtered: a condition on the key would be pushed into the decoder, which then runs twice.
     marked = mark_covered(take_out(found, out), ranges, objects, order=None)
     # What is covered was never rejected: a field that was added since was not looked at when it was folded.

@@ -93,7 +93,7 @@ def _compare(
         generation=dataset.generation,
         snapshot=snapshot,
         batch=records[0].batch,
-        batches=sum(1 for one in records if one.replays is None),
+        batches=sum(1 for record in records if record.replays is None),
         share=share,
         records=claims.count(),
         rows=sum(count for kind, count in counted.items() if kind != "extra"),
@@ -113,7 +113,9 @@ def _shown(wrong: DataFrame, dataset: Dataset) -> list[Difference]:
             landed=_place(row, C.ORDER),
             stands=_place(row, f"table_{C.ORDER}"),
         )
-        for row in (one.asDict(recursive=True) for one in wrong.orderBy(WRONG, C.KEY).limit(SHOWN).collect())
+        for row in (
+            difference.asDict(recursive=True) for difference in wrong.orderBy(WRONG, C.KEY).limit(SHOWN).collect()
+        )
     ]
 
 

@@ -235,8 +235,8 @@ def unequal_sums(session: SparkSession, dataset: Dataset, upserted: Upserted, go
         touched = touched.unionByName(session.createDataFrame([(key,) for key in gone], f"{C.KEY} binary"))
     snapshots = ((upserted.head, 1), (upserted.base, -1))
     read = [
-        (narrowed(read_state(session, dataset, one), touched, dataset, large=upserted.narrow), by)
-        for one, by in snapshots
+        (narrowed(read_state(session, dataset, snapshot), touched, dataset, large=upserted.narrow), by)
+        for snapshot, by in snapshots
     ]
     unmoved = folding_of(dataset).unmoved([(rows.join(touched, C.KEY, "left_semi"), sign) for rows, sign in read])
     return None if unmoved is None else unmoved.count()

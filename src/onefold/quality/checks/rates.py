@@ -47,7 +47,7 @@ def _title_of_conflicts(reused: int, moved: int) -> str:
 
 def _first_moved(facts: BranchFacts) -> list[str]:
     """Some identities in two periods, with their records."""
-    moved = [one.shown(facts.dataset) for one in facts.upserted.reused if one.level == Finding.PERIOD_MOVED]
+    moved = [reuse.shown(facts.dataset) for reuse in facts.upserted.reused if reuse.level == Finding.PERIOD_MOVED]
     return [
         f"{identity.identity} is in {' and '.join(identity.periods)} ({identity.first}, {identity.last})"
         for identity in moved[:NAMED]
