@@ -116,7 +116,19 @@ class ReaderChanges(BaseModel):
         return self.inserted + self.updated + self.deleted
 
 
-class GateResult(BaseModel):
+class Audited(BaseModel):
+    """What the gate's judgement and the report of its batch both say."""
+
+    model_config = ConfigDict(frozen=True)
+
+    checks: list[CheckResult] = []
+    examples: dict[str, list[dict[str, Any]]] = {}
+    readers: ReaderChanges | None = Field(
+        default=None, description="Rows as readers see them; None: not judged yet, or an earlier release did not count"
+    )
+
+
+class GateResult(Audited):
     """The gate's judgement of an attempt: of exactly this branch, head, base and staging."""
 
     model_config = ConfigDict(frozen=True)
@@ -129,7 +141,6 @@ class GateResult(BaseModel):
     staging: str
     code: str
     green: bool
-    checks: list[CheckResult]
     decided: int = Field(default=0, description="Decisions on the batch that it obeyed")
     loss: bool = Field(default=False, description="A red check says that records are missing: exit code 4")
     skippable: bool = Field(
@@ -139,8 +150,6 @@ class GateResult(BaseModel):
         default=[], description="Published batches that have other contents at positions of this batch; the first ones"
     )
     facts: dict[str, Any] = {}
-    examples: dict[str, list[dict[str, Any]]] = {}
-    readers: ReaderChanges | None = Field(default=None, description="None: it was not counted by an earlier release")
     passed: list[str] = Field(
         default=[], description="Expectations of the suite, by digest, that all rows of the branch have passed"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -19,13 +19,12 @@ from onefold.lake import Lake
 from onefold.landing.manifest import Accepted, Forgets, Manifest
 from onefold.landing.plan import Interval, find_plan
 from onefold.publish.publish import find_published
-from onefold.quality.documents import AUDIT, CheckResult, GateResult, ReaderChanges
+from onefold.quality.documents import AUDIT, Audited, GateResult
 from onefold.report.causes import Explained, causes_of
 from onefold.report.decisions import in_force
 from onefold.report.status import Status, status_of
 from onefold.upsert.commit_record import CommitRecord
-from onefold.upsert.coverage import PartitionAccount
-from onefold.upsert.documents import CameAgain, Highest, Upserted
+from onefold.upsert.documents import Outcome, Producing, Upserted, part_of
 
 _Kept = TypeVar("_Kept", Accepted | None, Decision | None)
 
@@ -40,10 +39,8 @@ class LandedLine(BaseModel):
     records: int | None = Field(description="Records, once staged")
 
 
-class Report(BaseModel):
+class Report(Outcome, Producing, Audited):
     """Everything that the page shows. `status` is `unpublished` while steps are missing."""
-
-    model_config = ConfigDict(frozen=True)
 
     dataset: str
     description: str
@@ -69,27 +66,13 @@ class Report(BaseModel):
     replays: str | None = Field(default=None, description="The batch that landed and rejected them")
     accepts: Accepted | None = Field(default=None, description="The gap that it accepts; it has landed none then")
     forgets: Forgets | None = Field(default=None, description="The keys that it forgets; it has landed none then")
-    woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     held: int | None = Field(default=None, description="Records that the table holds then; None: its guard holds none")
     covered: int = Field(description="Records at positions that were known before")
     objects: list[LandedLine]
     ignored: list[str]
     counts: dict[str, dict[str, int]] = Field(description="Records by verdict and reason")
-    partitions: dict[str, dict[str, dict[str, int]]] = Field(
-        default={}, description="The same of each partition: cluster/topic/incarnation/partition, or unreadable"
-    )
-    changes: dict[str, int] = Field(description="Rows of the state table by action")
-    readers: ReaderChanges | None = Field(default=None, description="Rows as readers see them; None: not judged yet")
     causes: list[Explained] = Field(default=[], description="Why its duplicates exist")
     producers: Producers | None = Field(default=None, description="What the sequence rule says; None: none is known")
-    come_again: list[CameAgain] = Field(default=[], description="Sessions that begin below what was seen of them")
-    highest: list[Highest] = Field(default=[], description="Of each producer, so far, the latest first")
-    left_out: int = Field(default=0, description="Sessions so far that are not in `highest`: more came than are kept")
-    findings: int = Field(default=0, description="Identities of two messages or in two periods")
-    moved: int = Field(default=0, description="Those of them that are in two periods")
-    accounts: list[PartitionAccount]
-    checks: list[CheckResult]
-    examples: dict[str, list[dict[str, Any]]]
     committed: datetime | None = Field(
         default=None,
         description="When its commit record was written: of a published batch, when it was published; None: it has "
@@ -120,6 +103,9 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
     else:
         landed, replayed = upserted.landed if upserted else counted, 0
     return Report(
+        **part_of(upserted, Outcome),
+        **part_of(record, Producing),
+        **part_of(gate, Audited),
         dataset=dataset.name,
         description=dataset.description,
         owner=dataset.owner,
@@ -149,7 +135,6 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         replays=plan.origin,
         accepts=_shown(dataset, manifest.accepts) if manifest else None,
         forgets=manifest.forgets if manifest else None,
-        woken=upserted.woken if upserted else 0,
         held=gate.facts.get("held") if gate else None,
         covered=sum(upserted.known.values()) if upserted else 0,
         objects=[
@@ -158,19 +143,8 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         ],
         ignored=plan.ignored,
         counts=upserted.counts if upserted else {},
-        partitions=upserted.partitions if upserted else {},
-        changes=upserted.changes if upserted else {},
-        readers=gate.readers if gate else None,
         causes=causes_of(upserted.duplicates) if upserted else [],
         producers=staged.producers if staged else None,
-        come_again=upserted.come_again if upserted else [],
-        highest=record.highest if record else [],
-        left_out=record.left_out if record else 0,
-        findings=upserted.findings if upserted else 0,
-        moved=upserted.moved if upserted else 0,
-        accounts=upserted.accounts if upserted else [],
-        checks=gate.checks if gate else [],
-        examples=gate.examples if gate else {},
         committed=record.written if record else None,
         written=datetime.now(UTC),
     )

@@ -25,12 +25,12 @@ from onefold.lake import Lake
 from onefold.landing.plan import Interval
 from onefold.offsets import Coverage
 from onefold.upsert.completeness import RunStamps
-from onefold.upsert.documents import Attempted, Highest, Upserted
+from onefold.upsert.documents import Attempted, Producing, Upserted, part_of
 
 LOOP = "its parents lead back to it: a parent was changed"
 
 
-class CommitRecord(Attempted):
+class CommitRecord(Attempted, Producing):
     """One batch's commit. `coverage` is the table's after it, not the batch's own."""
 
     name: str = Field(description="The attempt's id")
@@ -40,10 +40,6 @@ class CommitRecord(Attempted):
     shape: str = Field(default="", description="Digest of the fields, where they are not the generation's first ones")
     interval: Interval | None
     coverage: Coverage
-    highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
-    left_out: int = Field(
-        default=0, description="Sessions so far that are not in `highest`, for more came than are kept"
-    )
     run_stamps: RunStamps = Field(
         default={},
         description="By TopicPartition.key and first offset of each unbroken run: when the batch was stamped",
@@ -63,7 +59,7 @@ class CommitRecord(Attempted):
     @classmethod
     def of(cls, upserted: Upserted, **more: Any) -> CommitRecord:
         """The record of an attempt; `more` are the fields that only a record has."""
-        return cls(**{name: getattr(upserted, name) for name in Attempted.model_fields}, **more)
+        return cls(**part_of(upserted, Attempted), **more)
 
     @property
     def seen_partitions(self) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold import lake_keys
@@ -65,6 +67,11 @@ class CameAgain(BaseModel):
     highest: Highest
 
 
+def part_of(document: BaseModel | None, shared: type[BaseModel]) -> dict[str, Any]:
+    """The fields of a document that it shares with another; none without a document, so that their defaults hold."""
+    return {name: getattr(document, name) for name in shared.model_fields} if document else {}
+
+
 class Attempted(BaseModel):
     """What an attempt's document and its commit record both say of it."""
 
@@ -94,7 +101,39 @@ class Attempted(BaseModel):
     )
 
 
-class Upserted(Attempted):
+class Outcome(BaseModel):
+    """What an attempt's document and the report of its batch both say: what became of the records."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partitions: dict[str, dict[str, dict[str, int]]] = Field(
+        default={},
+        description="Records by verdict and reason of each partition (TopicPartition.key); `unreadable`: of lines "
+        "that say none",
+    )
+    changes: dict[str, int] = Field(
+        default={},
+        description="Rows of the state table inserted and updated; guard contiguous: inserted, removed, woken",
+    )
+    woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
+    come_again: list[CameAgain] = Field(default=[], description="Sessions that begin below what was seen of them")
+    findings: int = Field(default=0, description="Identities of two messages or in two periods; no verdicts")
+    moved: int = Field(default=0, description="Those of them that are in two periods")
+    accounts: list[PartitionAccount] = []
+
+
+class Producing(BaseModel):
+    """What a commit record and the report of its batch both say of producers."""
+
+    model_config = ConfigDict(frozen=True)
+
+    highest: list[Highest] = Field(default=[], description="Of each producer the table has seen, the latest first")
+    left_out: int = Field(
+        default=0, description="Sessions so far that are not in `highest`, for more came than are kept"
+    )
+
+
+class Upserted(Attempted, Outcome):
     """One attempt at a batch: what it would do to the table, and the branch on which it did."""
 
     published: bool = Field(default=False, description="The batch is in main already; nothing was done")
@@ -105,7 +144,6 @@ class Upserted(Attempted):
     head: int = 0
     code: str = ""
     actions: str = ""
-    woken: int = Field(default=0, description="Records of earlier batches that were held and are applied with this one")
     known: dict[str, int] = Field(
         default={}, description="Records at positions that the table knew before, by verdict; they are in no rate"
     )
@@ -113,25 +151,15 @@ class Upserted(Attempted):
     freed: dict[str, list[Range]] = Field(
         default={}, description="Offsets that it covers and that an earlier batch did not: they leave the quarantine"
     )
-    partitions: dict[str, dict[str, dict[str, int]]] = Field(
-        default={}, description="The same by TopicPartition.key; `unreadable`: of lines that say none"
-    )
-    changes: dict[str, int] = Field(
-        default={}, description="Rows inserted and updated; guard contiguous: inserted, removed, woken"
-    )
     buckets: list[int] = Field(default=[], description="Buckets that hold keys of the actions")
     narrow: bool = Field(default=False, description="The table is large next to the batch (`onefold.spark.key_filter`)")
     duplicates: list[Duplicates] = []
-    come_again: list[CameAgain] = []
     restarts: list[Restart] = Field(default=[], description="Named producers whose sequence begins again")
     late_repeats: int = Field(
         default=0, description="Records that repeat an identity more than a day of the log after, or before, its record"
     )
     refused_deletes: int = Field(default=0, description="Rejected records that delete, or whose value is null; upsert")
-    findings: int = Field(default=0, description="Identities of two messages or in two periods; no verdicts")
-    moved: int = Field(default=0, description="Those of them that are in two periods")
     reused: list[Reused] = Field(default=[], description="Some of them, of the batch itself")
-    accounts: list[PartitionAccount] = []
     newest: int | None = Field(default=None, description="Timestamp of the newest record, milliseconds since 1970")
     newest_of: dict[str, int] = Field(default={}, description="The same by TopicPartition.key")
     gaps: list[Gap] = Field(default=[], description="Of the coverage with this batch")
