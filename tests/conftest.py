@@ -63,13 +63,29 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"hypothesis: repeat with --hypothesis-seed={config.getoption('hypothesis_seed')}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what shares the session, and put the files in an order."""
+    """Mark what shares the session and what waits for the night, and put the files in an order."""
     for item in items:
         if _folder(item) in NEEDS_SESSION:
             item.add_marker(pytest.mark.spark)
+    leave_to_the_night(items)
     order = _order_of_files(items)
     items.sort(key=lambda item: order[item.path])
+
+
+def leave_to_the_night(items: list[pytest.Item]) -> None:
+    """Mark the cases of a test, or of a module's tests, that its marker `by_day` does not name; it says why."""
+    cases: dict[tuple[object, ...], set[str]] = {}
+    for item in items:
+        marker, case = item.get_closest_marker("by_day"), getattr(item, "callspec", None)
+        if marker and case:
+            cases.setdefault((item.path, *marker.args), set(marker.args)).discard(case.id)
+            if case.id not in marker.args:
+                item.add_marker(pytest.mark.nightly(reason=marker.kwargs["why"]))
+    unknown = [f"{place[0]}: {', '.join(sorted(left))}" for place, left in cases.items() if left]
+    if unknown and not any("::" in place for place in items[0].config.args):
+        raise pytest.UsageError(f"by_day names cases that are not there: {unknown}")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -195,6 +195,7 @@ def test_a_wrong_age_is_told_before_spark_starts(probe: Any, project: Project) -
     assert "Spark-Submit cmd" not in found["log"]
 
 
+@pytest.mark.nightly(reason="another decision is approved and carried out by day")
 def test_discarded_nothing_is_run_and_the_report_says_so(decide: Callable[..., Any], project: Project) -> None:
     [second] = [plan for plan in project.onefold("batches", "things", "--json").json if not plan["published"]]
     batch = second["batch"]
@@ -251,6 +252,7 @@ def test_replayed_the_batch_that_folds_its_quarantine_again_is_the_one_that_is_r
     assert rows(project) == [("a", 1), ("c", 3)]
 
 
+@pytest.mark.nightly(reason="another decision is approved and carried out by day")
 def test_a_batch_that_was_rolled_back_is_taken_up_by_a_decision(decide: Callable[..., Any], project: Project) -> None:
     before = rows(project)
     batches = []

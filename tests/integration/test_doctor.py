@@ -459,6 +459,7 @@ def test_what_the_second_client_cannot_reach_leaves_clients_unknown(
     assert unknown == ["groups", "producers", "transactions"]
 
 
+@pytest.mark.nightly(reason="unit tests of the rules go by day")
 def test_partitions_that_lost_their_brokers(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One replica away, or no leader. Until the cluster has missed its broker, a question may wait for that in vain."""
     monkeypatch.setattr("onefold.kafka.cluster.SECONDS", 5.0)

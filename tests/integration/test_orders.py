@@ -24,6 +24,7 @@ from sample.story import LostAcknowledgements, Transaction
 SHIPPED = Path(__file__).parents[2]
 
 
+@pytest.mark.nightly(reason="the demo folds the orders of two topics by day")
 @pytest.mark.kafka
 def test_orders_hold_the_highest_revision_of_each_over_both_topics(lake: Lake, session: SparkSession) -> None:
     with stage(orders.TOPICS) as topics:

@@ -188,6 +188,7 @@ def told(tried: Tried, folded: Callable[[str, Path], Told]) -> Told:
     return folded("segments", tried.folder)
 
 
+@pytest.mark.nightly(reason="odd streams have sequences by day; the shipped sample has lost acknowledgements")
 def test_lost_acknowledgements_of_an_idempotent_producer_leave_no_trace(tried: Tried, told: Told) -> None:
     sender = tried.idempotent
     assert tried.faults["lost_to_an_idempotent_one"] == 3

@@ -205,6 +205,7 @@ def test_a_batch_that_was_rolled_back_is_refused_and_so_is_its_snapshot(
     assert [row["id"] for row in told(project, batches[-2])["inserted"]] == ["one more"]
 
 
+@pytest.mark.nightly(reason="the difference of two looks goes by day")
 def test_an_expired_snapshot_is_refused(project: Project, session: SparkSession) -> None:
     first = published(project)[0]
     mark = changes_of(project.lake, project.dataset("accounts"), first).since

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
-POINTS = at_night(RUN_POINTS, ("after_land", "amid_merge", "after_merge", "before_commit", "after_commit"))
+POINTS = at_night(RUN_POINTS, ("after_land", "amid_merge", "after_commit"))
 BY_PROCESS = ("after_commit", "after_publish")
 """Fault points whose second run is a process too; the others' is a call, which costs a third."""
 

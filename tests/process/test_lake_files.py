@@ -28,6 +28,7 @@ def open_umask() -> Iterator[None]:
     os.umask(before)
 
 
+@pytest.mark.by_day("None", why="the mode of a file follows the setting in one place")
 @pytest.mark.parametrize("access", [None, pytest.param("group"), pytest.param("everyone", marks=pytest.mark.nightly)])
 def test_s10_who_may_open_the_files_of_a_lake_is_its_owner_or_who_the_setting_says(
     tmp_path: Path, access: str | None

@@ -134,6 +134,7 @@ def test_maintenance_keeps_it(project: Project, session: SparkSession) -> None:
     check_counts(project, session)
 
 
+@pytest.mark.nightly(reason="histories compare the quarantine behind rollbacks by day")
 def test_it_follows_a_rollback_and_what_runs_again(project: Project, session: SparkSession) -> None:
     dataset, before = project.dataset("accounts"), view(session)
     newest, previous, *_ = (record.batch for record in records_of(project.lake, dataset))

@@ -62,6 +62,7 @@ def two_batches(project: Project, session: SparkSession) -> Project:
     return project
 
 
+@pytest.mark.nightly(reason="a file that goes back is folded again by day")
 def test_it_gives_what_folding_with_the_new_file_from_the_start_gives(
     two_batches: Project, session: SparkSession, tmp_path: Path, session_on: Any
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_first_batch_that_is_red_is_explained_and_a_release_publishes_what_was
     assert after.err == ""
 
 
+@pytest.mark.nightly(reason="a red batch is explained by day")
 def test_verdicts_of_a_red_batch_that_are_gone_are_said_to_be(project: Project, session: SparkSession) -> None:
     project.write_dataset("things", STRICT)
     project.put("things/0.jsonl", [thing(0, "a", 1), thing(1, "a", 2)])

@@ -62,6 +62,7 @@ def states(project: Project, name: str = "things") -> dict[str, str]:
     return {row["batch"]: row.get("state") or ("published" if row["published"] else row["gate"]) for row in found}
 
 
+@pytest.mark.nightly(reason="a skip that was rolled back goes by day")
 def test_a_release_that_was_rolled_back_counts_no_more(project: Project) -> None:
     """By the command line, from the mistaken release to the deliberate one."""
     project.write_dataset("things", STRICT)
@@ -181,6 +182,7 @@ def test_a_skip_that_was_rolled_back_takes_nothing_out(project: Project, session
     assert prove(session, lake, dataset, 1, lambda _: None).holds
 
 
+@pytest.mark.nightly(reason="histories roll back sums by day")
 def test_a_sum_is_without_what_was_rolled_back_until_it_is_taken_up(project: Project, session: SparkSession) -> None:
     def sold(offset: int, mid: str, delta: int) -> bytes:
         return line(offset, {"sku": "s", "delta": delta}, topic="stock", headers=["mid", mid])
@@ -199,6 +201,7 @@ def test_a_sum_is_without_what_was_rolled_back_until_it_is_taken_up(project: Pro
     assert prove(session, project.lake, project.dataset("stock"), 1, lambda _: None).holds
 
 
+@pytest.mark.nightly(reason="histories take up what was rolled back by day")
 def test_an_older_version_that_is_taken_up_late_changes_no_newer_row(project: Project, session: SparkSession) -> None:
     project.write_dataset("accounts", ACCOUNTS)
     first = put_and_run(project, "1", account(0, "a", {"n": 1}), dataset="accounts")
@@ -254,6 +257,7 @@ def test_an_interval_that_was_rolled_back_is_refused_and_the_others_run(project:
     assert rows(project) == [("k1", 1), ("k3", 3)]
 
 
+@pytest.mark.nightly(reason="test_rebuild kills a rollback by day")
 def test_a_rollback_that_is_killed_before_it_moves_main_overrules_nothing_for_a_rebuild(
     project: Project, session: SparkSession
 ) -> None:

@@ -76,6 +76,7 @@ def catalog(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     yield from catalog_with_canaries(request.param, request)
 
 
+@pytest.mark.by_day("rest", why="tests/dags tries a catalog on Postgres")
 def test_s4_a_canary_in_every_secret_setting_is_in_no_output(catalog: dict[str, str], tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.put("things/1.jsonl", [thing(0, "a"), thing(1, "b"), thing(2, "b"), line(3, {"id": "c", "n": "none"})])

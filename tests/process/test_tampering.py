@@ -23,7 +23,7 @@ from tests.support.project import Project, line, thing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.nightly, pytest.mark.spark]
+pytestmark = pytest.mark.spark
 Never: Any = None
 """A launcher that must not be needed."""
 NUMBERS = itertools.count(1)
@@ -91,6 +91,7 @@ def _lose_bytes(session: SparkSession, branch: str) -> None:
     session.sql(f"DELETE FROM {branch} WHERE _state = 'quarantined'")
 
 
+@pytest.mark.by_day("a key twice", why="each check is a unit test, too")
 @pytest.mark.parametrize(
     ("tamper", "law", "waivable"),
     [
@@ -140,6 +141,7 @@ def test_a_merge_gone_wrong_is_red(
     assert main_of(begun) == main
 
 
+@pytest.mark.nightly(reason="crashes amid the merge go by day")
 def test_a_branch_that_moved_behind_the_gate_is_not_published(
     begun: Project, session: SparkSession, upserted: Upserted
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_branch_that_moved_behind_the_gate_is_not_published(
     assert main_of(begun) == main
 
 
+@pytest.mark.nightly(reason="steps one by one go by day")
 def test_a_gate_that_judged_something_else_is_stale(begun: Project, session: SparkSession, upserted: Upserted) -> None:
     dataset, lake, batch = begun.dataset(), begun.lake, upserted.batch
     with pytest.raises(StepMissingError, match="a gate"):
@@ -170,6 +173,7 @@ def test_a_gate_that_judged_something_else_is_stale(begun: Project, session: Spa
         publish_batch(lake, dataset, batch, upserted.attempt, Never)
 
 
+@pytest.mark.nightly(reason="test_overtaken has other commits by day")
 def test_a_foreign_commit_stops_everything(begun: Project, session: SparkSession, upserted: Upserted) -> None:
     dataset, lake = begun.dataset(), begun.lake
     InSession(lake, session).run("gate", dataset, upserted.batch, upserted.attempt)

@@ -29,6 +29,13 @@ VERDICTS = {
     "rejected": {"undecodable"},
     "filtered": {"filter"},
 }
+pytestmark = pytest.mark.by_day(
+    "contiguous, tie conflict",
+    "contiguous, tie last",
+    "contiguous, rows hidden",
+    "contiguous, tie first, sent_at excepted",
+    why="each tie and excepted fields go by day, apart or together",
+)
 
 
 @dataclass(frozen=True, slots=True)

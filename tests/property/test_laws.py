@@ -47,6 +47,18 @@ VERDICTS = {
     "rejected": {"undecodable", "null_identity"},
     "filtered": {"filter"},
 }
+pytestmark = pytest.mark.by_day(
+    "append by position",
+    "append by producer",
+    "append by message_id",
+    "append by business_key",
+    "append, sent_at excepted",
+    "upsert, tie conflict",
+    "upsert, tie last",
+    "upsert, rows hidden",
+    "upsert, tie first, sent_at excepted",
+    why="each tie and excepted fields go by day, apart or together",
+)
 
 
 @dataclass(frozen=True, slots=True)

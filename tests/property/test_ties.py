@@ -45,6 +45,11 @@ def several(log: tuple[Decoded, ...], name: str) -> bool:
     return len({getattr(record, name) for record in log}) > 1
 
 
+@pytest.mark.by_day(
+    "upsert, tie last, sent_at excepted",
+    "contiguous, tie first, sent_at excepted",
+    why="each tie and each guard goes once",
+)
 @pytest.mark.parametrize(
     "kind",
     [

@@ -31,7 +31,6 @@ from onefold.tables.names import state_table
 from tests.support import layouts as L
 from tests.support import oracle
 from tests.support.generate import rules_of
-from tests.support.nightly import cases
 from tests.support.pipeline import Sent, accept, chained, export, run
 from tests.support.plans import last_statement, statements
 
@@ -68,9 +67,8 @@ def held(session: SparkSession, made: Dataset) -> list[tuple[str, int]]:
     return sorted((row[0], row[1]) for row in rows)
 
 
-@pytest.mark.parametrize(
-    "split", cases(SPLITS, by_day=["backwards"], why="tests/property tries every order of the look-up")
-)
+@pytest.mark.by_day("backwards", why="tests/property tries every order of the look-up")
+@pytest.mark.parametrize("split", SPLITS)
 def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, split: str
 ) -> None:
@@ -95,6 +93,7 @@ def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
     assert (woken > 0) is (split != "at once")
 
 
+@pytest.mark.nightly(reason="tests/property/test_chain.py draws it by day")
 def test_L1_a_record_may_tell_the_version_that_it_was_made_for(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -161,6 +160,7 @@ def test_a_held_record_waits_in_the_table_and_is_explained_when_it_wakes(
     assert '(first: version 7 of {"id":"b"})' in str(red.red)
 
 
+@pytest.mark.nightly(reason="unit tests find columns of the same name by day")
 def test_fields_may_be_called_like_columns_that_judging_adds(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -179,9 +179,8 @@ def test_fields_may_be_called_like_columns_that_judging_adds(
     assert prove(session, lake, made).holds
 
 
-@pytest.mark.parametrize(
-    "contents", cases([("1.00", "2.00"), ("2.00", "1.00")], by_day=[("2.00", "1.00")], why="the other order is alike")
-)
+@pytest.mark.nightly(reason="test_ties has two contents of a version by day")
+@pytest.mark.parametrize("contents", [("1.00", "2.00"), ("2.00", "1.00")])
 def test_two_records_of_a_version_may_have_one_inferred_place(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, contents: tuple[str, str]
 ) -> None:
@@ -244,6 +243,7 @@ def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
     assert prove(session, lake, made).differences == {}
 
 
+@pytest.mark.nightly(reason="histories rebuild and roll back by day; an accepted gap alone is tried here")
 def test_L1_a_rebuild_and_a_run_behind_a_rollback_obey_an_accepted_gap(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -290,6 +290,7 @@ def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
             here.run("gate", made, plan.batch, "cafe01")
 
 
+@pytest.mark.nightly(reason="an accepted gap and a look-up by period go by day, each alone")
 def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

@@ -23,7 +23,6 @@ from tests.support.fold import CONTENT
 from tests.support.fold import fold as fold_tables
 from tests.support.generate import CHAINS, KINDS, Arrival
 from tests.support.literal import rec
-from tests.support.nightly import cases
 from tests.support.pipeline import Sent, export, run, tampered
 
 MakeDataset = Callable[..., Dataset]
@@ -69,10 +68,8 @@ def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Fold:
     return lambda into, *records: run(session, lake, into, export(tmp_path / f"export-{next(folders)}", list(records)))
 
 
-@pytest.mark.parametrize(
-    "mode",
-    cases(MODES, by_day=["append", "upsert"], why="test_laws and test_small_logs fold with excepted fields by day"),
-)
+@pytest.mark.by_day("upsert", why="test_laws and test_small_logs fold with excepted fields by day")
+@pytest.mark.parametrize("mode", MODES)
 def test_a_retry_is_a_duplicate_and_the_order_says_which_time_of_sending_the_row_has(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, mode: str
 ) -> None:
@@ -91,6 +88,7 @@ def test_a_retry_is_a_duplicate_and_the_order_says_which_time_of_sending_the_row
     assert prove(session, lake, into).holds
 
 
+@pytest.mark.nightly(reason="tests/property/test_laws.py draws fields that do not count by day")
 def test_what_else_differs_is_a_conflict(fold: Fold, dataset: MakeDataset) -> None:
     other = Sent(0, 2, 25, "a", 1, "m1", {"total": 6, "sent_at": LAST})
     assert "conflicts: found 1" in str(fold(made(dataset, "append", "at_once"), LOG[0], other).red)
@@ -142,6 +140,7 @@ def test_a_proof_finds_a_wrong_time_of_sending_and_a_wrong_hash(
     assert prove(session, lake, into).differences == {"other_record": 1}
 
 
+@pytest.mark.nightly(reason="test_known_positions has two contents of a position by day")
 def test_one_position_with_two_times_of_sending_is_inconsistent(fold: Fold, dataset: MakeDataset) -> None:
     """A position has one content: two that differ in any field are of two topics."""
     twin = Sent(0, 0, 20, "a", 1, "m1", {"total": 5, "sent_at": "10:00"})

@@ -99,6 +99,7 @@ def checks_of(lake: Lake, made: Dataset, done: BatchRun) -> dict[str, CheckResul
     return {check.id: check for check in gate_of(lake, made, done.batch, attempt).checks}
 
 
+@pytest.mark.by_day("order0", why="the other goes through the same comparison")
 @pytest.mark.parametrize("order", [("e1", "e2"), ("e2", "e1")])
 def test_a_delete_that_was_compacted_before_it_was_exported_warns(
     dataset: MakeDataset, lake: Lake, fold: Fold, order: tuple[str, str]
@@ -123,6 +124,7 @@ def test_a_delete_that_was_compacted_before_it_was_exported_warns(
 # What lies between batches
 
 
+@pytest.mark.by_day("1d-3", why="the other goes through the same comparison")
 @pytest.mark.parametrize(("limit", "code"), [(None, None), ("1d", 3)])
 def test_a_file_that_never_came_between_two_batches_warns_and_is_red_once_what_follows_is_old(
     dataset: MakeDataset, lake: Lake, fold: Fold, limit: str | None, code: int | None
@@ -203,6 +205,7 @@ def test_a_topic_that_the_filter_leaves_out_is_not_new(dataset: MakeDataset, lak
     assert {row["id"] for row in rows_of(lake, made)} == {"a", "b"}
 
 
+@pytest.mark.by_day("1", why="the other goes through the same comparison")
 @pytest.mark.parametrize("batches", [1, 2])
 def test_keys_that_two_topics_share_are_named(dataset: MakeDataset, lake: Lake, fold: Fold, batches: int) -> None:
     """One row of two things: the table has one key for `7` of both topics."""

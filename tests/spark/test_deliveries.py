@@ -56,6 +56,9 @@ def delivered(messages: str) -> list[Sent]:
     ]
 
 
+@pytest.mark.by_day(
+    "a header that is stamped", "offset", why="each kind goes by day in one of the two tests, or is alike"
+)
 @pytest.mark.parametrize("version", OF_DELIVERY.values(), ids=OF_DELIVERY)
 def test_a_copy_after_another_message_of_its_key_is_red_by_name(
     fold: Fold, dataset: MakeDataset, lake: Lake, version: dict[str, Any]
@@ -76,6 +79,7 @@ def test_a_copy_after_another_message_of_its_key_is_red_by_name(
     assert rows_of(lake, made) == []
 
 
+@pytest.mark.by_day("before", "a longer run", why="each kind goes by day in one of the two tests, or is alike")
 @pytest.mark.parametrize(
     ("messages", "state"),
     [("AAB", "B"), ("ABB", "B"), ("ABAB", "B"), ("ABCABC", "C"), ("ABAC", "C")],
@@ -92,6 +96,7 @@ def test_other_copies_are_duplicates_and_the_row_is_right(
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.by_day("a tie by offset", "timestamp", why="each kind goes by day in one of the two tests, or is alike")
 @pytest.mark.parametrize("version", OF_DELIVERY.values(), ids=OF_DELIVERY)
 def test_a_copy_of_the_tables_row_after_another_message_in_its_batch_is_red(
     fold: Fold, dataset: MakeDataset, lake: Lake, version: dict[str, Any]

@@ -99,6 +99,7 @@ def test_a_filter_that_reads_headers_only_is_listed_too(fold: Fold, lake: Lake, 
     ]
 
 
+@pytest.mark.nightly(reason="a key without periods lists its records by day")
 def test_a_record_of_a_period_is_listed_though_nothing_of_its_batch_has_a_row_there(
     fold: Fold, lake: Lake, dataset: MakeDataset
 ) -> None:

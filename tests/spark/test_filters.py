@@ -102,6 +102,7 @@ def test_a_row_that_no_longer_satisfies_the_condition_is_hidden_until_a_newer_ve
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.by_day("newer", why="tests/property draws hidden rows of chains")
 @pytest.mark.parametrize("guard", ["newer", "contiguous"])
 def test_L1_hidden_rows_follow_from_the_set(
     fold: Fold, shops: MakeDataset, session: SparkSession, lake: Lake, guard: str
@@ -118,6 +119,7 @@ def test_L1_hidden_rows_follow_from_the_set(
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.nightly(reason="tests/property/test_chain.py hides rows of chains by day")
 def test_a_version_that_waits_is_hidden_once_it_wakes(fold: Fold, shops: MakeDataset, lake: Lake) -> None:
     made = shops(where=ACTIVE, guard="contiguous")
     done = fold(made, (0, "a", 1, {"region": "eu"}), (1, "a", 3, {"region": "us"}))
@@ -127,6 +129,7 @@ def test_a_version_that_waits_is_hidden_once_it_wakes(fold: Fold, shops: MakeDat
     assert ids(lake, made) == []
 
 
+@pytest.mark.nightly(reason="test_reader_changes counts hidden rows by day")
 def test_for_readers_a_hidden_row_is_a_deleted_one(fold: Fold, shops: MakeDataset, lake: Lake) -> None:
     """`changes` shows it as deleted and inserted again; `explain` tells of the row that is hidden."""
     made = shops(where=ACTIVE)
@@ -169,6 +172,7 @@ def test_a_proof_names_a_row_that_should_be_hidden(
     assert prove(session, lake, made).differences == {"other_record": 1}
 
 
+@pytest.mark.nightly(reason="test_nulls has nulls of live rows by day")
 def test_a_null_value_of_a_hidden_row_may_be_its_delete(fold: Fold, shops: MakeDataset) -> None:
     made = shops(where=ACTIVE)
     fold(made, (0, "a", 1, {"region": "us"}))
@@ -234,6 +238,7 @@ def test_a_limit_of_newer_records_lets_them_pass(fold: Fold, shops: MakeDataset,
     }, "what is covered is not counted again"
 
 
+@pytest.mark.nightly(reason="newer records of a filter go by day without periods")
 def test_a_record_is_newer_within_its_period_and_its_partition_only(fold: Fold, shops: MakeDataset, lake: Lake) -> None:
     """The period is part of the key, and its files are read though no other record of the batch lies in it."""
     made = shops(

@@ -77,6 +77,7 @@ def proved(session: SparkSession, lake: Lake, dataset: Dataset) -> dict[str, int
     return prove(session, lake, dataset).differences
 
 
+@pytest.mark.nightly(reason="histories forget by day")
 def test_L1_a_late_copy_of_an_old_update_brings_a_forgotten_delete_back_to_life(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -185,6 +186,7 @@ def test_deletes_of_an_age_go_and_younger_ones_stay(
     assert forget(lake, made, [], before, "mia", "old") == (None, Found(0, {}))
 
 
+@pytest.mark.nightly(reason="histories forget in mode append by day")
 def test_append_forgets_by_its_deciding_identity_and_takes_the_message_again(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_batch_warns_of_it_by_name_and_position_and_says_what_to_declare(
     assert restarts(lake, made, again) == [], "what is covered was said before"
 
 
+@pytest.mark.nightly(reason="within a batch and against the table goes by day")
 def test_it_is_found_from_batch_to_batch_and_once(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     made = dataset(identity={"producer": PRODUCER}, quality=LOOSE, mask={"id": "hash"})
     batches = [
@@ -213,6 +214,7 @@ def test_an_identity_that_repeats_after_more_than_a_day_warns_within_a_batch_and
     assert "a digest of the content" in result.way_out
 
 
+@pytest.mark.nightly(reason="test_situations has versions that begin again by day")
 def test_versions_that_come_again_are_no_identities_that_do(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     """A key's version that is loaded again is `key_version`; its message id that is sent again is one."""
     upsert = {"mode": "upsert", "key": ["id"], "version": {"from": "long(header.v)"}}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
@@ -42,6 +43,7 @@ def run_as(session: SparkSession, lake: Lake, made: Dataset, folder: Path, **ori
     ]
 
 
+@pytest.mark.nightly(reason="causes tell incarnations apart by day")
 def test_explain_tells_equal_offsets_of_two_incarnations_apart(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:

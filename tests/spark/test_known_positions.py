@@ -121,6 +121,7 @@ def dataset_of(dataset: MakeDataset, mode: str, **more: Any) -> Dataset:
     )
 
 
+@pytest.mark.by_day("append by position", "contiguous", why="each mode goes through the same comparison")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_copy_is_a_duplicate_whatever_its_verdict_was_and_another_content_is_red(
     fold: Callable[..., BatchRun], dataset: MakeDataset, session: SparkSession, lake: Lake, mode: str
@@ -254,6 +255,7 @@ def test_L1_a_covered_record_with_other_headers_takes_no_part_in_the_fold(
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.nightly(reason="what lakes of earlier releases have")
 def test_without_a_kept_content_a_copy_is_a_duplicate_and_the_gate_says_so(
     fold: Callable[..., BatchRun], dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:

@@ -16,7 +16,6 @@ from onefold.proof.prove import prove
 from onefold.report.ledger import records_of, rows_of
 from tests.support import layouts as L
 from tests.support.layouts import Sent
-from tests.support.nightly import cases
 from tests.support.pipeline import run
 
 FIRST = [Sent(0, 10 + n, f"a{n}", f"{n}.10", at=n, message=f"m{n}") for n in range(4)]
@@ -40,14 +39,8 @@ def rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
     return sorted(rows_of(lake, made), key=lambda row: str(row["id"]))
 
 
-@pytest.mark.parametrize(
-    "name",
-    cases(
-        ["kcat", "aiven, text", "parquet, structs"],
-        by_day=["aiven, text", "parquet, structs"],
-        why="most tests of batches read kcat",
-    ),
-)
+@pytest.mark.by_day("aiven, text", why="most tests of batches read kcat, and test_layouts reads each layout")
+@pytest.mark.parametrize("name", ["kcat", "aiven, text", "parquet, structs"])
 def test_an_exact_layout_is_folded_by_position(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, name: str
 ) -> None:
@@ -76,9 +69,8 @@ def test_an_exact_layout_is_folded_by_position(
     assert rows(lake, raised) == L.shown(NEW)
 
 
-@pytest.mark.parametrize(
-    "kind", cases(["json", "json.gz", "avro", "parquet"], by_day=["json.gz"], why="test_layouts reads each of them")
-)
+@pytest.mark.by_day("json.gz", why="test_layouts reads each of them")
+@pytest.mark.parametrize("kind", ["json", "json.gz", "avro", "parquet"])
 def test_tombstones_that_connect_writes_apart_delete(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, kind: str
 ) -> None:
@@ -118,9 +110,8 @@ def test_a_record_that_gets_its_key_later_is_used_then(
     assert prove(session, lake, made).holds
 
 
-@pytest.mark.parametrize(
-    "kind", cases(["json", "avro", "parquet"], by_day=["avro"], why="test_layouts reads each of them")
-)
+@pytest.mark.by_day("avro", why="test_layouts reads each of them")
+@pytest.mark.parametrize("kind", ["json", "avro", "parquet"])
 def test_connect_is_covered_by_object_and_folded_by_identity(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, kind: str
 ) -> None:

@@ -153,6 +153,7 @@ expectations:
 """
 
 
+@pytest.mark.by_day("hmac", why="unit tests go over each kind of mask")
 @pytest.mark.parametrize("mask", Mask)
 def test_s5_a_masked_identity_is_in_no_report_check_or_plan_of_spark(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mask: Mask

@@ -137,6 +137,7 @@ def test_a_tombstone_without_its_version_is_a_rejected_delete(
     assert red(fold(things(apply=apply), (0, 0, "a", None))) == deletes('key {"id": "a"} at t-0@0')
 
 
+@pytest.mark.nightly(reason="limits and the quarantine go by day")
 def test_a_limit_may_be_declared_and_what_is_rejected_waits_in_the_quarantine(
     fold: Callable[..., BatchRun], things: Callable[..., Dataset], lake: Lake
 ) -> None:
@@ -163,6 +164,7 @@ def test_where_nulls_mean_nothing_they_are_filtered(
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.nightly(reason="nulls of live rows go by day with guard newer")
 def test_in_a_chain_the_head_says_what_a_null_is(
     fold: Callable[..., BatchRun], things: Callable[..., Dataset], lake: Lake
 ) -> None:

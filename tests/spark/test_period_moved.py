@@ -179,6 +179,7 @@ def test_each_deciding_identity_counts_once_and_a_narrow_one_that_moves_with_it_
     ]
 
 
+@pytest.mark.nightly(reason="versions that wait go by day without periods")
 def test_in_a_chain_the_next_version_of_another_day_waits_and_the_gate_says_why(
     fold: Fold, lake: Lake, dataset: MakeDataset
 ) -> None:
@@ -256,6 +257,7 @@ def test_in_another_batch_it_is_found_by_maintain_and_a_release_is_not_asked_for
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.nightly(reason="a delete that finds its row goes by day")
 def test_a_row_that_was_deleted_is_in_no_period_of_the_table(
     fold: Fold, session: SparkSession, lake: Lake, dataset: MakeDataset
 ) -> None:

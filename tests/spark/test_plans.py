@@ -94,6 +94,7 @@ def batches(
     return found
 
 
+@pytest.mark.by_day("", why="the other plan differs in its filter alone")
 def test_L8_staging_is_written_behind_exactly_one_exchange(batches: list[Batch]) -> None:
     for batch in batches:
         operators = [batch.staging.tree.count(f"{name} (") for name in ("Window", "Sort")]
@@ -175,6 +176,7 @@ def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list
     assert all_keys.delete.splits["accounts__state_"] > 1
 
 
+@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
 def test_L8_so_are_they_in_mode_increment(
     narrow: bool,
     session_on: Callable[[Lake], SparkSession],

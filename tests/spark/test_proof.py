@@ -79,6 +79,7 @@ def test_a_right_table_is_proved_and_each_kind_of_wrong_row_is_named(
     assert not wrong.holds
 
 
+@pytest.mark.nightly(reason="a proof of all keys goes by day")
 def test_a_share_of_the_keys_finds_what_is_wrong_among_them(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_share_of_the_keys_finds_what_is_wrong_among_them(
     assert drawn == [one.key for one in whole.shown][: len(drawn)], "drawn by digests, the smallest first"
 
 
+@pytest.mark.nightly(reason="test_row_checks and the other wrong rows of a proof go by day")
 def test_a_row_that_stands_twice_is_named(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_row_that_stands_twice_is_named(
     assert kinds(found) == {"b repeated": ("t-0@1", "t-0@1")}
 
 
+@pytest.mark.nightly(reason="each history by day is proved behind its decisions")
 def test_decisions_and_what_is_not_covered_count_as_they_do_for_the_table(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

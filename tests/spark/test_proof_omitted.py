@@ -87,6 +87,7 @@ def test_what_was_not_looked_at_is_counted_and_named(
     assert [batch.state for batch in prove(session, lake, made).omitted.batches] == ["discarded"]
 
 
+@pytest.mark.nightly(reason="what was not looked at is counted and named by day")
 def test_a_batch_that_was_rolled_back_is_named(
     shops: MakeDataset, fold: Fold, session: SparkSession, lake: Lake
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_batch_that_was_rolled_back_is_named(
     )
 
 
+@pytest.mark.nightly(reason="test_masks has masked keys in proofs by day")
 def test_a_masked_key_is_named_by_its_digest(shops: MakeDataset, fold: Fold, session: SparkSession, lake: Lake) -> None:
     made = shops(mask={"id": "hash"})
     fold(made, (0, "a", 2, US))
@@ -109,6 +111,7 @@ def test_a_masked_key_is_named_by_its_digest(shops: MakeDataset, fold: Fold, ses
     assert '"a"' not in named
 
 
+@pytest.mark.nightly(reason="test_situations has offsets of two partitions by day")
 def test_of_versions_that_are_offsets_only_those_of_one_partition_compare(
     shops: MakeDataset, fold: Fold, session: SparkSession, lake: Lake
 ) -> None:

@@ -59,6 +59,7 @@ def made(request: pytest.FixtureRequest, dataset: MakeDataset) -> Dataset:
     return makers[request.param]()
 
 
+@pytest.mark.by_day("upsert", why="test_chain counts rows of chains")
 @pytest.mark.parametrize(
     ("made", "batches"),
     [("upsert", HIDDEN), ("contiguous", CHAIN)],

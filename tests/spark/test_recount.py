@@ -107,6 +107,7 @@ def folded(
     return Folded(lake, dataset, batches)
 
 
+@pytest.mark.by_day("accounts", why="the other streams are smaller")
 def test_L2_as_many_verdicts_as_records_in_each_partition(folded: Folded) -> None:
     for batch in folded.batches:
         landed = Counter((one.topic, one.partition) for one in batch.records)
@@ -290,6 +291,7 @@ def account_row(payload: str) -> tuple[str, str | None]:
     return f"{value['owner']}|{value['status']}|{limit and limit.normalize()}|{at}", None
 
 
+@pytest.mark.nightly(reason="the report of an upsert is counted again by day")
 def test_the_report_of_each_batch_of_a_filtered_append_is_that_of_plain_python_in_each_partition(
     session: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:

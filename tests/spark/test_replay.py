@@ -33,7 +33,6 @@ from onefold.report.quarantine import quarantine_of
 from tests.support import layouts as L
 from tests.support import oracle
 from tests.support.envelopes import envelope, record
-from tests.support.nightly import cases
 from tests.support.pipeline import Sent, accounts, entries, export, run
 from tests.support.pipeline import mend as install
 
@@ -100,6 +99,7 @@ LATER = [
 """Older than a record in quarantine, newer, and a delete."""
 
 
+@pytest.mark.nightly(reason="test_known_positions has quarantined offsets by day")
 def test_a_quarantined_offset_is_no_loss_in_a_later_batch_that_lies_around_it(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
@@ -189,6 +189,7 @@ def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     assert content(lake, made) == wanted(made, [*FIRST, *LATER])
 
 
+@pytest.mark.nightly(reason="replayed records fold by day as if they had been good")
 def test_one_position_and_one_key_and_what_comes_between(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
@@ -229,7 +230,8 @@ def test_one_position_and_one_key_and_what_comes_between(
     assert (rows_of(lake, made), quarantine_of(lake, made)) == (rows, [])
 
 
-@pytest.mark.parametrize("files", cases([1, 2], by_day=[2], why="one file is the simpler case"))
+@pytest.mark.by_day("2", why="one file is the simpler case")
+@pytest.mark.parametrize("files", [1, 2])
 def test_a_damaged_copy_of_a_sound_record_is_not_quarantined_nor_replayed(
     session: SparkSession,
     lake: Lake,

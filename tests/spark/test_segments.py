@@ -21,7 +21,6 @@ from onefold.records.read import count_landed, read_records
 from onefold.report.document import describe
 from onefold.report.ledger import offsets_of, rows_of, verdicts_of
 from tests.support.batches import Export, batch, marker, values
-from tests.support.nightly import cases
 from tests.support.pipeline import run
 
 Segment = tuple[int, Sequence[bytes]]
@@ -78,9 +77,10 @@ SPLITS: list[list[list[Segment]]] = [
 ]
 
 
+@pytest.mark.by_day("overlapping", why="tests/integration/test_segments folds a log in pieces")
 @pytest.mark.parametrize(
     "parts",
-    cases(SPLITS, by_day=SPLITS[4:], why="tests/integration/test_segments folds a log in pieces"),
+    SPLITS,
     ids=["whole", "forwards", "backwards", "middle first", "gap first", "overlapping"],
 )
 def test_any_split_of_the_segments_gives_the_committed_records(

@@ -82,6 +82,7 @@ def test_a_new_expectation_looks_at_the_whole_table_until_all_rows_have_passed(a
     assert asked.looked_at(later) == ("passed", "0 of 2 unexpected", "over the 2 rows that the batch wrote")
 
 
+@pytest.mark.nightly(reason="a new expectation looks at the whole table by day")
 def test_an_expectation_that_is_changed_looks_at_the_whole_table_again(asked: Asked) -> None:
     assert asked.run(("a", 1, 100, "o"), under=NOT_NEGATIVE).published
     assert asked.looked_at(asked.run(("b", 1, 1, "p"), under=NOT_NEGATIVE))[2] == "over the 1 row that the batch wrote"
@@ -89,6 +90,7 @@ def test_an_expectation_that_is_changed_looks_at_the_whole_table_again(asked: As
     assert asked.looked_at(red) == ("failed", "1 of 3 unexpected", "over all 3 rows of the table")
 
 
+@pytest.mark.nightly(reason="a new expectation looks at the whole table by day")
 def test_an_expectation_that_was_waived_looks_at_the_whole_table_again(asked: Asked) -> None:
     red = asked.run(("a", 1, -5, "o"), ("b", 1, 1, "p"), under=NOT_NEGATIVE)
     [check] = asked.checks(red)
@@ -98,6 +100,7 @@ def test_an_expectation_that_was_waived_looks_at_the_whole_table_again(asked: As
     assert asked.looked_at(red) == ("failed", "1 of 3 unexpected", "over all 3 rows of the table")
 
 
+@pytest.mark.nightly(reason="a new expectation looks at the whole table by day")
 def test_an_expectation_that_was_left_out_for_a_batch_looks_at_the_whole_table_again(asked: Asked) -> None:
     assert asked.run(("a", 1, 1, "o"), under=NOT_NEGATIVE).published
     assert asked.run(("b", 1, -1, "p")).published
@@ -114,6 +117,7 @@ def test_a_skipped_batch_leaves_what_all_rows_have_passed(asked: Asked) -> None:
     assert asked.looked_at(after) == ("passed", "0 of 1 unexpected", "over the 1 row that the batch wrote")
 
 
+@pytest.mark.nightly(reason="a new expectation looks at the whole table by day")
 def test_what_is_about_the_whole_table_looks_at_it_each_time(asked: Asked) -> None:
     """A repeated value is in two batches, and the rows are counted in all."""
     both = f"{OWNERS_UNIQUE}\n  {AT_MOST_3_ROWS}"

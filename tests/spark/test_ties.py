@@ -54,6 +54,9 @@ def owners(lake: Lake, made: Dataset) -> list[str]:
     return [row["owner"] for row in rows_of(lake, made)]
 
 
+@pytest.mark.by_day(
+    "first-first-backwards", "last-second-in order", why="tests/property/test_ties.py tries every order and split"
+)
 @pytest.mark.parametrize("split", [[[0, 1]], [[0], [1]], [[1], [0]]], ids=["at once", "in order", "backwards"])
 @pytest.mark.parametrize(("tie", "owner"), [("last", "second"), ("first", "first")])
 def test_the_larger_or_smaller_offset_is_the_row_whatever_the_clocks_say(
@@ -74,6 +77,11 @@ def test_the_larger_or_smaller_offset_is_the_row_whatever_the_clocks_say(
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.by_day(
+    "contiguous-count on-at once",
+    "newer-[long(header.v), timestamp]-backwards",
+    why="each guard goes once, and both splits",
+)
 @pytest.mark.parametrize("split", [[[0, 1]], [[0], [1]], [[1], [0]]], ids=["at once", "in order", "backwards"])
 @pytest.mark.parametrize(("guard", "says"), [("newer", "[long(header.v), timestamp]"), ("contiguous", "count on")])
 def test_two_contents_of_a_version_in_two_partitions_are_red_in_any_order_and_cannot_be_waived(
@@ -94,6 +102,9 @@ def test_two_contents_of_a_version_in_two_partitions_are_red_in_any_order_and_ca
     assert len(owners(lake, made)) == len(ends) - 1
 
 
+@pytest.mark.by_day(
+    "the copy is the row-newer", "the row stays as it is-contiguous", why="the others exchange partitions and guards"
+)
 @pytest.mark.parametrize("guard", ["newer", "contiguous"])
 @pytest.mark.parametrize("partitions", [(0, 1), (1, 0)], ids=["the copy is the row", "the row stays as it is"])
 def test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_version(
@@ -122,6 +133,7 @@ def test_a_row_with_a_copy_in_another_partition_is_placeless_until_its_next_vers
     assert prove(session, lake, made).holds
 
 
+@pytest.mark.nightly(reason="tests/property/test_ties.py draws fields that do not count by day")
 def test_a_copy_in_another_partition_leaves_the_fields_that_do_not_count_as_they_are(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:
@@ -149,6 +161,7 @@ def placeless(session: SparkSession, lake: Lake, made: Dataset) -> list[bool]:
     return [row["_placeless"] for row in rows.collect()]
 
 
+@pytest.mark.by_day("last-contiguous", "first-newer", why="each tie and each guard goes once")
 @pytest.mark.parametrize("guard", ["newer", "contiguous"])
 @pytest.mark.parametrize("tie", ["last", "first", "conflict"])
 def test_L6_a_record_that_cannot_be_read_stays_rejected_whatever_decides_ties(

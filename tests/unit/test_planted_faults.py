@@ -38,6 +38,21 @@ def test_the_function_and_the_test_of_a_fault_exist(name: str) -> None:
     assert f"def {test.partition('[')[0]}(" in (PROJECT / file).read_text()
 
 
+def test_what_a_fault_of_a_law_a_verdict_or_a_reason_is_caught_by_runs_by_day() -> None:
+    """Those of fault points and of exit codes may wait for the night, which kills at each point."""
+    wanted = {fault.test for fault in FAULTS.values() if fault.breaks in LAWS | REASONS | set(Finding)}
+    files = sorted({test.partition("::")[0] for test in wanted})
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    by_day = {*listed, *(test.partition("[")[0] for test in listed)}
+    assert wanted - by_day == set()
+
+
 def test_a_name_that_no_module_or_several_define_is_refused() -> None:
     for name in ("no_such_function", "run"):
         with pytest.raises(NoSuchFunctionError, match=name):
