@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
+from onefold.decisions import Decider
 from onefold.lake import Lake
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
@@ -36,8 +37,8 @@ def run(
     batch: str,
     attempt: str | None = None,
     *,
-    by: str = "",
-    reason: str = "",
+    who: Decider,
+    reason: str,
 ) -> RebuiltWithout:
     """Take a published batch out; where readers see the table without it already, nothing is done.
 
@@ -46,20 +47,22 @@ def run(
         GateRedError: a batch that readers see is red without it; readers stay where they are.
     """
     del attempt
-    done = rebuild(lake, dataset, InSession(lake, session), print, without=[batch], by=by, reason=reason)
+    done = rebuild(lake, dataset, InSession(lake, session), print, without=[batch], who=who, reason=reason)
     if done.batches and not done.swapped and (error := done.batches[-1].error):
         raise error
     return RebuiltWithout(batch=batch, folded=[end.batch for end in done.batches], swapped=done.swapped)
 
 
 def main(argv: list[str]) -> int:
-    """Entry point of spark-submit; `--decided` is a JSON object: who decided it, `by`, and the `reason`."""
+    """Entry point of spark-submit; `--decided` is a JSON object: `who` decided it, and the `reason`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--decided", type=json.loads, required=True)
     args, others = parser.parse_known_args(argv)
 
+    who, reason = Decider(**args.decided["who"]), args.decided["reason"]
+
     def without(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt: str) -> RebuiltWithout:
-        return run(session, lake, dataset, batch, attempt, **args.decided)
+        return run(session, lake, dataset, batch, attempt, who=who, reason=reason)
 
     return main_of(without, others)
 

@@ -205,7 +205,7 @@ def test_discarded_nothing_is_run_and_the_report_says_so(decide: Callable[..., A
     assert found["tasks"] == dict.fromkeys(("look_up", "approve", "decide"), "success") | NOTHING_RUN
     assert (found["state"], found["events"]) == ("success", [])
     [made] = log_of(project.lake, "things", batch)
-    assert (made.kind, made.by) == ("discard", "ada")
+    assert (made.kind, made.who.name) == ("discard", "ada")
     assert "discarded" in (project.lake.storage.read(lake_keys.report("things", batch, "html")) or b"").decode().lower()
     assert rows(project) == [("a", 1)]
 
@@ -291,4 +291,4 @@ def test_a_wrong_batch_is_taken_out_under_the_name_of_whoever_approved(
     after = sorted((row["id"], row["n"]) for row in rows_of(project.lake, dataset))
     assert (("y", 0) in before, after) == (True, [row for row in before if row != ("y", 0)])
     made = log_of(project.lake, "things", wrong)[-1]
-    assert (made.kind, made.by) == ("discard", "ada")
+    assert (made.kind, made.who.name) == ("discard", "ada")

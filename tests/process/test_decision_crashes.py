@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.decisions import log_of
+from onefold.decisions import Decider, log_of
 from onefold.faults import DECISION_POINTS, DISCARD_POINTS
 from onefold.landing.plan import find_plan
 from onefold.operations import decide
@@ -73,7 +73,7 @@ def test_killed_there_the_same_command_ends_it_once(
         assert again.code == 0, again
     else:
         made = _again(project, command, batch)
-        assert made.by == "mia"
+        assert made.who.name == "mia"
         if command != "discard":
             launcher = InSession(lake, session)
             assert run_batch(lake, dataset, find_plan(lake, dataset, batch), launcher).published
@@ -81,7 +81,12 @@ def test_killed_there_the_same_command_ends_it_once(
     RELEASED.extend([f"id-{number}"] if command == "release" else [])
     assert rows(project) == RELEASED, "all of it, or nothing"
     [told] = [row for row in batches_of(lake, dataset) if row["batch"] == batch]
-    assert told["decision"] == {"kind": command, "by": "mia", "reason": "why not"}
+    assert told["decision"] == {
+        "kind": command,
+        "by": "mia",
+        "who": Decider.asserted("mia").model_dump(),
+        "reason": "why not",
+    }
     published = [record.batch for record in records_of(lake, dataset)]
     assert published.count(batch) == (command != "discard")
     if command == "discard":

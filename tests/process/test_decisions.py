@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from onefold import lake_keys
-from onefold.decisions import Decision, log_of
+from onefold.decisions import Decider, Decision, log_of
 from onefold.errors import DataLossError, GateRedError, NotWaivableError, StaleGateError, UsageError
 from onefold.iceberg.commits import MAIN
 from onefold.iceberg.connection import open_catalog
@@ -108,7 +108,12 @@ def test_released_it_is_published_and_says_by_whom(strict: Project, session: Spa
     assert rows(strict) == [("a", 1), ("b", 2), ("c", 3)]
     newest = records_of(lake, dataset)[0]
     assert newest.decision == made
-    assert row_of(strict, batch)["decision"] == {"kind": "release", "by": "mia", "reason": "a known retry"}
+    assert row_of(strict, batch)["decision"] == {
+        "kind": "release",
+        "by": "mia",
+        "who": Decider.earlier("mia").model_dump(),
+        "reason": "a known retry",
+    }
     report = describe(lake, dataset, batch)
     assert (report.status, report.decision) == ("published", made)
     assert [check.waived != "" for check in report.checks if check.id == "duplicate_rate"] == [True]
@@ -224,7 +229,12 @@ def test_discarded_it_is_landed_and_the_next_run_does_it_anew(strict: Project, s
     assert made.failures == ["duplicate_rate"]
     told = row_of(strict, batch)
     assert (told["gate"], told["landed"], told["verdicts"], told["published"]) == (None, None, {}, False)
-    assert told["decision"] == {"kind": "discard", "by": "mia", "reason": "limits were wrong"}
+    assert told["decision"] == {
+        "kind": "discard",
+        "by": "mia",
+        "who": Decider.earlier("mia").model_dump(),
+        "reason": "limits were wrong",
+    }
     gone = before - {one for (_, one) in open_catalog(lake).list_tables(STAGING)}
     assert sorted(name.split("__")[1].split("_")[0] for name in gone) == ["actions", "staged"]
     left = [info.key for info in lake.storage.list("warehouse") if any(name in info.key for name in gone)]

@@ -46,7 +46,7 @@ def test_killed_with_both_objects_there_the_same_command_ends_it(project: Projec
     assert len(landed(project)) == 1
     assert [row["id"] for row in rows_of(project.lake, project.dataset())] == ["bob"]
     ended = project.onefold(*WORDS, "--yes", "--json")
-    assert (ended.code, ended.json["records"], ended.json["by"]) == (0, 1, "mia"), ended
+    assert (ended.code, ended.json["records"], ended.json["who"]["name"]) == (0, 1, "mia"), ended
     assert "onefold erase others" in " ".join(ended.err.split())
     assert landed(project) == []
     told = {row["decision"]: row["state"] for row in decisions_of(project.lake, project.dataset())}

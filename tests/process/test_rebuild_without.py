@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onefold.decisions import log_of
+from onefold.decisions import Decider, log_of
 from onefold.errors import UsageError
 from onefold.faults import DECISION_POINTS, REBUILD_POINTS
 from onefold.generation import Generation, settle
@@ -84,7 +84,12 @@ def test_a_wrong_export_is_taken_out_and_the_corrected_one_published(project: Pr
     assert (rows(project), view(session)) == ([("a", 10), ("b", 11), ("c", 12)],) * 2, "the red one is folded, too"
     listed = state_of(project, published.batch)
     assert (listed["published"], listed["state"]) == (False, "discarded")
-    assert listed["decision"] == {"kind": "discard", "by": "mia", "reason": "zeros"}
+    assert listed["decision"] == {
+        "kind": "discard",
+        "by": "mia",
+        "who": Decider.asserted("mia").model_dump(),
+        "reason": "zeros",
+    }
     dataset = settle(project.lake, project.dataset())
     assert unfinished(project.lake, dataset) == [], "no run takes it up"
     assert prove(session, project.lake, dataset).holds
@@ -97,7 +102,7 @@ def test_what_no_other_batch_brings_is_uncovered_and_what_another_brings_stays(
     project: Project, session: SparkSession, wrong: str
 ) -> None:
     done = rebuild(
-        project.lake, project.dataset(), InSession(project.lake, session), without=[wrong], by="mia", reason="zeros"
+        project.lake, project.dataset(), InSession(project.lake, session), without=[wrong], who="mia", reason="zeros"
     )
     assert done.swapped
     assert done.changed == (f"without {wrong}",)
@@ -114,7 +119,7 @@ def test_it_waits_for_an_operator_and_can_be_taken_up_again(
     project: Project, session: SparkSession, wrong: str
 ) -> None:
     lake, launcher = project.lake, InSession(project.lake, session)
-    assert rebuild(lake, project.dataset(), launcher, without=[wrong], by="mia", reason="zeros").swapped
+    assert rebuild(lake, project.dataset(), launcher, without=[wrong], who="mia", reason="zeros").swapped
     dataset = settle(lake, project.dataset())
     assert "waits for an operator: taken out by a rebuild" in project.onefold("run", "things").err
     assert view(session) == [("c", 0), ("d", 4)]
@@ -123,7 +128,7 @@ def test_it_waits_for_an_operator_and_can_be_taken_up_again(
     assert view(session) == [("a", 0), ("b", 0), ("c", 0), ("d", 4)]
     # Taken out once more, in another generation: what was folded before is not used.
     before = dataset.generation
-    assert rebuild(lake, dataset, launcher, without=[wrong], by="mia", reason="zeros").swapped
+    assert rebuild(lake, dataset, launcher, without=[wrong], who="mia", reason="zeros").swapped
     dataset = settle(lake, project.dataset())
     assert dataset.generation != before
     assert view(session) == rows(project) == [("c", 0), ("d", 4)]
@@ -167,7 +172,7 @@ def test_a_rebuild_that_was_killed_before_the_swap_can_be_given_up(
     assert [one.kind for one in log_of(lake, "things", wrong)] == ["discard", "again"]
     # Without another batch: not into the table that was begun without this one.
     other = next(record.batch for record in records_of(lake, settle(lake, project.dataset())) if record.batch != wrong)
-    assert rebuild(lake, project.dataset(), launcher, without=[other], by="mia", reason="no").swapped
+    assert rebuild(lake, project.dataset(), launcher, without=[other], who="mia", reason="no").swapped
     assert view(session) == [("a", 0), ("b", 0), ("c", 0)]
 
 
@@ -177,12 +182,12 @@ def test_what_is_not_published_or_has_no_record_in_the_table_is_refused(
     lake, launcher = project.lake, InSession(project.lake, session)
     published = lake.get("datasets/things/generation.json", Generation)
     with pytest.raises(UsageError, match="batch export_none is not published: there is nothing to take out"):
-        rebuild(lake, project.dataset(), launcher, without=["export_none"], by="mia", reason="zeros")
+        rebuild(lake, project.dataset(), launcher, without=["export_none"], who="mia", reason="zeros")
     with pytest.raises(UsageError, match="needs a reason"):
-        rebuild(lake, project.dataset(), launcher, without=[wrong], by="mia", reason=" ")
+        rebuild(lake, project.dataset(), launcher, without=[wrong], who="mia", reason=" ")
     every = [record.batch for record in records_of(lake, project.dataset())]
     with pytest.raises(UsageError, match=r"no other batch is landed, so without .* there is nothing to fold"):
-        rebuild(lake, project.dataset(), launcher, without=every, by="mia", reason="zeros")
+        rebuild(lake, project.dataset(), launcher, without=every, who="mia", reason="zeros")
     project.put("things/3.jsonl", [thing(9, "z", 9)])
     from onefold.landing.land import land_batch, plan_batch
 
@@ -191,7 +196,7 @@ def test_what_is_not_published_or_has_no_record_in_the_table_is_refused(
     skip(lake, project.dataset(), plan.batch, "mia", "test data")
     assert run_batch(lake, project.dataset(), plan, launcher).published
     with pytest.raises(UsageError, match=r"carries a decision out \(skipped by mia: test data\)"):
-        rebuild(lake, project.dataset(), launcher, without=[plan.batch], by="mia", reason="zeros")
+        rebuild(lake, project.dataset(), launcher, without=[plan.batch], who="mia", reason="zeros")
     assert lake.get("datasets/things/generation.json", Generation) == published
     refused = project.onefold("rebuild", "things", "--reason", "no batch")
     assert (refused.code, "belong to --without" in refused.err) == (2, True)

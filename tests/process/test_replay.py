@@ -44,7 +44,7 @@ def test_killed_it_is_pressed_again_and_pressed_once_more_it_does_nothing(
     assert done.code == 0, done
     assert (done.json["state"], done.json["verdicts"]) == ("published", {"applied": 1, "rejected": 1})
     decision = done.json["decision"]
-    assert (decision["kind"], decision["by"], decision["origin"], decision["records"]) == (
+    assert (decision["kind"], decision["who"]["name"], decision["origin"], decision["records"]) == (
         "replay", "mia", first["batch"], 2
     )  # fmt: skip
     assert {row["id"]: row["n"] for row in rows_of(project.lake, project.dataset("accounts"))} == {"a": 1, "b": 2}

@@ -277,7 +277,7 @@ def approvals() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, answer in answers.items():
         try:
-            found[name] = approved_by(answer)
+            found[name] = approved_by(answer).name
         except UsageError:
             found[name] = None
     return found

@@ -62,8 +62,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_schema_changes.py",
     ),
     "decisions": (
-        "unit/test_decisions.py", "unit/test_gaps.py", "unit/test_forget.py", "unit/test_requests.py",
-        "unit/test_rolled_back.py", "process/test_rollback.py",
+        "unit/test_decisions.py", "unit/test_deciders.py", "unit/test_gaps.py", "unit/test_forget.py",
+        "unit/test_requests.py", "unit/test_rolled_back.py", "process/test_rollback.py",
         "spark/test_skips.py", "spark/test_waivers.py", "spark/test_forget.py",
         "process/test_decisions.py", "process/test_decision_crashes.py",
     ),

@@ -18,7 +18,7 @@ from onefold import __version__
 from onefold.cli.app import app, run_command
 from onefold.cli.console import with_ranges
 from onefold.dataset import Dataset, find_dataset
-from onefold.decisions import Skip, record
+from onefold.decisions import Decider, Skip, record
 from onefold.draft import text_of
 from onefold.errors import ContentionError, DataLossError, RepeatedKeysError, SparkStepError, UsageError
 from onefold.generation import begin_rebuild, fix_generation, to_rebuild
@@ -378,6 +378,17 @@ def test_decisions_of_the_datasets_whose_files_can_be_used_are_told_and_the_othe
     one = onefold("decisions", "b2", "--json")
     assert (one.code, one.out) == (2, "")
     assert onefold("decisions", "accounts", "--json").code == 0
+
+
+def test_the_list_of_decisions_says_what_vouches_for_a_name(onefold: Onefold) -> None:
+    lake, at = Lake(load_settings()), datetime(2026, 3, 9, tzinfo=UTC)
+    for number, who in enumerate((Decider.of_airflow("7", "Ada"), Decider.asserted("mia"), Decider.earlier("noa")), 1):
+        record(lake, Skip(dataset="accounts", batch="b", number=number, who=who, reason="known", at=at))
+    listed = onefold("decisions", "accounts")
+    assert all(words in listed.out for words in ("Ada (Airflow)", "mia (asserted)", "noa")), listed
+    assert "noa (" not in listed.out
+    rows = onefold("decisions", "accounts", "--json").json
+    assert [(row["by"], row["who"]["how"]) for row in rows] == [("Ada", "airflow"), ("mia", "cli"), ("noa", None)]
 
 
 @pytest.mark.parametrize("command", ["rollback accounts --to b", "skip accounts b", "forget accounts"])

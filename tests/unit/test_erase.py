@@ -262,5 +262,5 @@ def test_a_decision_on_the_same_keys_stands_until_it_has_ended_and_keeps_digests
     assert first.keys == ["01"]
     done = erasing.end(lake, first, 3, 1)
     second = erasing.decide(lake, made, [b"\1"], {}, "tom", "again")
-    assert (second.by, second.ended) == ("tom", None)
+    assert (second.who.name, second.ended) == ("tom", None)
     assert erasures_of(lake, made.name) == [done, second]

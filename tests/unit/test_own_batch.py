@@ -41,7 +41,7 @@ def test_the_first_to_ask_is_on_record_and_the_second_gets_its_decision(
     things, (make, details) = dataset(), SAMPLES[kind]
     plan = make(things.source_id)
     first = record_own_batch(lake, things, plan, kind, "mia", " it is right ", lambda: details)
-    assert (first.by, first.reason, first.number, first.batch) == ("mia", "it is right", 1, plan.batch)
+    assert (first.who.name, first.reason, first.number, first.batch) == ("mia", "it is right", 1, plan.batch)
     assert plan_of(lake, things.source_id, plan.batch) == plan
     late = iter([[]])  # the log as the second process has read it, before the first wrote
     monkeypatch.setattr("onefold.operations.own_batch.log_of", lambda *words: next(late, log_of(*words)))
@@ -69,7 +69,7 @@ def test_another_decision_that_takes_the_number_is_an_error(
     things, (make, details) = dataset(), SAMPLES[Replay]
     plan = make(things.source_id)
     other = record_own_batch(lake, things, plan, Replay, "mia", "", lambda: details)
-    discard = Discard(**other.model_dump(include={"dataset", "batch", "number", "by", "reason", "at"}))
+    discard = Discard(**other.model_dump(include={"dataset", "batch", "number", "who", "reason", "at"}))
     lake.storage.write(f"datasets/things/decisions/{plan.batch}/0001.json", discard.model_dump_json().encode())
     late = iter([[]])
     monkeypatch.setattr("onefold.operations.own_batch.log_of", lambda *words: next(late, log_of(*words)))

@@ -17,7 +17,7 @@ from onefold import lake_keys
 from onefold.cli import app
 from onefold.cli.app import position_of
 from onefold.dataset import Dataset
-from onefold.decisions import Discard, Release, Replay, Waiver, log_of, record, standing
+from onefold.decisions import Decider, Discard, Release, Replay, Waiver, log_of, record, standing
 from onefold.dedup.code_digest import code_digest
 from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import LandingClearedError, UsageError
@@ -272,7 +272,7 @@ def test_it_is_recorded_once_and_lands_no_bytes(exact: Table) -> None:
     plan = exact.plan(None, Position("t", 0, 3)).plan
     before = {info.key for info in exact.lake.storage.list("sources/") if "/landed/" in info.key}
     made = replay(exact.lake, exact.dataset, plan, "mia", " the decoder is mended ")
-    assert (made.by, made.reason, made.origin, made.records, made.number) == (
+    assert (made.who.name, made.reason, made.origin, made.records, made.number) == (
         "mia", "the decoder is mended", exact.origin, 1, 1
     )  # fmt: skip
     assert replay(exact.lake, exact.dataset, plan, "noa", "again") == made
@@ -374,7 +374,12 @@ def test_batches_tell_what_it_replays_and_other_datasets_of_the_source_do_not_se
     replay(exact.lake, exact.dataset, plan, "mia", "mended")
     row = batches_of(exact.lake, exact.dataset)[1]
     assert (row["batch"], row["landed"], row["replays"], row["published"]) == (plan.batch, 0, exact.origin, False)
-    assert row["decision"] == {"kind": "replay", "by": "mia", "reason": "mended"}
+    assert row["decision"] == {
+        "kind": "replay",
+        "by": "mia",
+        "who": Decider.earlier("mia").model_dump(),
+        "reason": "mended",
+    }
     other = dataset("others")
     assert other.source_id == exact.dataset.source_id
     assert plan.batch not in {one["batch"] for one in batches_of(exact.lake, other)}

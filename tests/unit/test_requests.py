@@ -60,7 +60,7 @@ def test_what_was_shown_is_recorded_once_and_by_whoever_approved(lake: Lake, dat
 
     decided = carry(lake, dataset, request, "ada", shown)
 
-    assert (decided.kind, decided.by, decided.reason) == ("skip", "ada", "test data")
+    assert (decided.kind, decided.who.name, decided.reason) == ("skip", "ada", "test data")
     assert carry(lake, dataset, request, "ada", shown) == decided, "a second try finds it"
     assert log_of(lake, dataset.name, batch) == [decided]
 
@@ -114,7 +114,7 @@ def test_a_release_is_recorded_with_the_records_that_were_shown_only(lake: Lake,
         carry(lake, dataset, request, "ada", shown)
     assert log_of(lake, dataset.name, batch) == []
     judge(lake, dataset, batch, green=False, digest="0a")
-    assert carry(lake, dataset, request, "ada", shown).by == "ada"
+    assert carry(lake, dataset, request, "ada", shown).who.name == "ada"
     assert carry(lake, dataset, request, "ada", shown).number == 1, "a second try finds it"
 
 

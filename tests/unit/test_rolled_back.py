@@ -11,6 +11,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import (
     Again,
+    Decider,
     Decision,
     Discard,
     Forget,
@@ -131,7 +132,12 @@ def test_its_state_is_shown_everywhere(lake: Lake, dataset: Dataset, batch: str)
     overrule_decisions(lake, rollback(dataset, batch))
     [row] = batches_of(lake, dataset)
     assert (row["state"], row["published"]) == ("rolled_back", False)
-    assert row["decision"] == {"kind": "rolled_back", "by": "mia", "reason": "bad rates"}
+    assert row["decision"] == {
+        "kind": "rolled_back",
+        "by": "mia",
+        "who": Decider.earlier("mia").model_dump(),
+        "reason": "bad rates",
+    }
     report = describe(lake, dataset, batch)
     assert (report.status, report.decision and report.decision.kind) == ("rolled_back", "rolled_back")
     assert any(f"--again {batch}" in sentence for sentence in report.why)
@@ -142,7 +148,7 @@ def test_its_state_is_shown_everywhere(lake: Lake, dataset: Dataset, batch: str)
     [row] = batches_of(lake, dataset)
     assert "state" not in row
     report = describe(lake, dataset, batch)
-    assert (report.status, report.decision and report.decision.by) == ("unpublished", "noa")
+    assert (report.status, report.decision and report.decision.who.name) == ("unpublished", "noa")
     assert "Taken up again" in render(report)
     states = [(row["decision"], row["state"]) for row in decisions_of(lake, dataset)]
     assert states == [("rolled_back", "done"), ("again", "done")]
@@ -184,7 +190,7 @@ def test_it_is_taken_up_in_airflow_as_it_was_shown(lake: Lake, dataset: Dataset,
     shown = foresee(lake, dataset, request, "nobody yet")
     assert shown
     made = carry(lake, dataset, request, "ada", Shown(batch=batch, number=shown.number))
-    assert (made.kind, made.by) == ("again", "ada")
+    assert (made.kind, made.who.name) == ("again", "ada")
 
 
 def test_a_rollback_that_did_not_move_main_leaves_the_decisions_as_they_were(lake: Lake, dataset: Dataset) -> None:

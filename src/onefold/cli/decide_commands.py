@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from onefold.cli.app import AsJson, app, find_settled, launching, leave_out, ope
 from onefold.cli.batches import ended, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
 from onefold.dataset import Dataset, dataset_files
-from onefold.decisions import Decision
+from onefold.decisions import Decider, Decision
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
@@ -53,18 +52,6 @@ def find_batch(words: list[str]) -> tuple[Lake, Dataset, str]:
     raise UsageError(f"batch {batch} is of {', '.join(having)}: name the dataset before it")
 
 
-def user() -> str:
-    """Who runs this process.
-
-    Raises:
-        UsageError: the system has no name for it.
-    """
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        raise UsageError("the system has no name for this user: say --who. Nothing was decided.") from None
-
-
 @app.command()
 def release(
     words: Words,
@@ -81,8 +68,7 @@ def release(
     from onefold.operations import decide
 
     lake, dataset, batch = find_batch(words)
-    by = who or user()
-    made = decide.release(lake, dataset, batch, waive or [], by, reason, dry_run=dry_run)
+    made = decide.release(lake, dataset, batch, waive or [], Decider.asserted(who), reason, dry_run=dry_run)
     if made.carried:
         waivers = ", ".join(f"{waiver.check} = {waiver.value}" for waiver in made.carried)
         note(f"{dataset.name}: waived by the release before, and still: {waivers}")
@@ -95,7 +81,7 @@ def skip(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = False,
     from onefold.operations import decide
 
     lake, dataset, batch = find_batch(words)
-    made = decide.skip(lake, dataset, batch, who or user(), reason, dry_run=dry_run)
+    made = decide.skip(lake, dataset, batch, Decider.asserted(who), reason, dry_run=dry_run)
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 
@@ -106,7 +92,7 @@ def discard(words: Words, reason: Reason, who: Who = None, dry_run: DryRun = Fal
     from onefold.report import report_batch
 
     lake, dataset, batch = find_batch(words)
-    made = decide.discard(lake, dataset, batch, who or user(), reason, dry_run=dry_run)
+    made = decide.discard(lake, dataset, batch, Decider.asserted(who), reason, dry_run=dry_run)
     if made and not dry_run:
         report_batch(lake, dataset, batch)
     if made is None:
@@ -170,5 +156,6 @@ def _cells(row: dict[str, Any]) -> dict[str, Any]:
     decision = row["decision"]
     if accepts:
         decision += f": {json.dumps(accepts['key'])} to {accepts['version']}"
-    others = {name: value for name, value in row.items() if name != "accepts"}
-    return {**others, "decision": decision, "at": row["at"][:19], "waived": waived}
+    others = {name: value for name, value in row.items() if name not in ("accepts", "who")}
+    by = Decider(**row["who"]).words
+    return {**others, "decision": decision, "by": by, "at": row["at"][:19], "waived": waived}

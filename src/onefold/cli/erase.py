@@ -11,7 +11,8 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, launching, open_dataset, position_of
 from onefold.cli.console import NOTES, note, print_json, print_rows
-from onefold.cli.decide_commands import Keys, Reason, Who, user
+from onefold.cli.decide_commands import Keys, Reason, Who
+from onefold.decisions.who import Decider
 from onefold.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def erase(
             lake,
             dataset,
             wanted,
-            who or user(),
+            Decider.asserted(who),
             reason,
             spark,
             lambda said: status.update(f"{name}: {said}"),

@@ -9,7 +9,8 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset
 from onefold.cli.console import note, print_json
-from onefold.cli.decide_commands import DryRun, Keys, Reason, Who, carry_out, user
+from onefold.cli.decide_commands import DryRun, Keys, Reason, Who, carry_out
+from onefold.decisions.who import Decider
 from onefold.errors import UsageError
 from onefold.instants import duration
 
@@ -36,7 +37,7 @@ def forget(
     lake, dataset = open_dataset(name)
     before = _before(deleted_before) if deleted_before else None
     wanted = [key_of(key, dataset) for key in keys or []]
-    made, found = forgetting.forget(lake, dataset, wanted, before, who or user(), reason, dry_run=dry_run)
+    made, found = forgetting.forget(lake, dataset, wanted, before, Decider.asserted(who), reason, dry_run=dry_run)
     if made is None:
         note(f"{name}: the table has nothing of what is named: there is nothing to forget")
         if as_json:

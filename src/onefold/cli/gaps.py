@@ -9,7 +9,8 @@ import typer
 
 from onefold.cli.app import AsJson, Name, app, key_of, open_dataset, open_published
 from onefold.cli.console import answer, note
-from onefold.cli.decide_commands import DryRun, Reason, Who, carry_out, user
+from onefold.cli.decide_commands import DryRun, Reason, Who, carry_out
+from onefold.decisions.who import Decider
 from onefold.offsets import Position
 
 
@@ -27,7 +28,7 @@ def accept_gap(
     from onefold.operations import accept_gap as gaps
 
     lake, dataset = open_dataset(name)
-    made = gaps.accept_gap(lake, dataset, key_of(key, dataset), to, who or user(), reason, dry_run=dry_run)
+    made = gaps.accept_gap(lake, dataset, key_of(key, dataset), to, Decider.asserted(who), reason, dry_run=dry_run)
     missing = ", ".join(in_words(gap) for gap in made.missing)
     note(f"{name}: {key} goes on at version {to} without {missing}, as batch {made.batch}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)

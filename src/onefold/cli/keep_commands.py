@@ -12,8 +12,9 @@ from onefold import lake_keys
 from onefold.cli.app import AsJson, Name, app, find_settled, launching, leave_out, open_dataset
 from onefold.cli.batches import ended, note_other_topics, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_line, print_rows
-from onefold.cli.decide_commands import Who, user
+from onefold.cli.decide_commands import Who
 from onefold.dataset import Dataset, dataset_files
+from onefold.decisions.who import NOT_YET, Decider
 from onefold.errors import ChangedDocumentError, NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
 from onefold.operations.launcher import Say
@@ -113,10 +114,10 @@ def rebuild(
         print_rows(f"{name}: would take out", removed)
         print_rows(f"{name}: would fold", rows, "nothing")
         return
-    by = who or (user() if left_out else "")
+    decider = Decider.asserted(who) if left_out else NOT_YET
     with launching(lake) as spark, NOTES.status(f"{name}: {len(plans)} landed batches") as status:
         say = _counting(status, name, len(plans))
-        done = run_rebuild(lake, dataset, spark, say, without=without or [], by=by, reason=reason)
+        done = run_rebuild(lake, dataset, spark, say, without=without or [], who=decider, reason=reason)
     if without and not left_out:
         note(f"{name}: readers see the table without {', '.join(without)} already")
     elif not done.changed:
@@ -160,7 +161,7 @@ def rollback(
     from onefold.report import report_batch
 
     lake, dataset = open_dataset(name)
-    done = roll_back(lake, dataset, to, who or user(), reason, dry_run=dry_run)
+    done = roll_back(lake, dataset, to, Decider.asserted(who), reason, dry_run=dry_run)
     waiting = [
         {"batch": batch, "state": "rolled_back", "take_up": f"onefold run {name} --again {batch}"}
         for batch in reversed(done.undone)

@@ -10,6 +10,7 @@ import typer
 from onefold.cli.app import AsJson, Batch, Name, app, key_of, open_published, position_of
 from onefold.cli.batches import note_rolled_back
 from onefold.cli.console import answer, note, print_json_rows, print_rows, with_ranges
+from onefold.decisions import Decider
 from onefold.errors import UsageError, nearest
 from onefold.offsets import Position
 from onefold.vocabulary import OUTCOMES, Reason
@@ -81,8 +82,12 @@ def _batch_cells(row: dict[str, Any]) -> dict[str, Any]:
         "rows": ", ".join(f"{count} {change}" for change, count in (row["rows"] or {}).items() if count),
         "gate": row["gate"],
         "published": "yes" if row["published"] else row.get("state", "no"),
-        "decision": f"{row['decision']['kind']} by {row['decision']['by']}" if "decision" in row else "",
+        "decision": _decided(row["decision"]) if "decision" in row else "",
     }
+
+
+def _decided(decision: dict[str, Any]) -> str:
+    return f"{decision['kind']} by {Decider(**decision['who']).words}"
 
 
 def _landed(row: dict[str, Any]) -> Any:

@@ -8,7 +8,8 @@ import typer
 
 from onefold.cli.app import AsJson, Batch, Name, app, open_dataset, position_of
 from onefold.cli.console import note, print_json
-from onefold.cli.decide_commands import DryRun, Who, carry_out, user
+from onefold.cli.decide_commands import DryRun, Who, carry_out
+from onefold.decisions.who import Decider
 
 
 @app.command()
@@ -45,5 +46,5 @@ def replay(
         return
     reasons = ", ".join(f"{count} {why}" for why, count in found.reasons.items())
     note(f"{name}: {found.plan.records} records of batch {batch} ({reasons}) as batch {found.plan.batch}")
-    made = replay(lake, dataset, found.plan, who or user(), reason, dry_run=dry_run)
+    made = replay(lake, dataset, found.plan, Decider.asserted(who), reason, dry_run=dry_run)
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)

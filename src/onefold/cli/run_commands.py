@@ -19,11 +19,11 @@ from onefold.cli.batches import (
     waits_in_json,
 )
 from onefold.cli.console import NOTES, answer, note, print_json, print_rows
-from onefold.cli.decide_commands import user
 from onefold.dataset import Dataset, dataset_files, find_dataset, load_dataset
 from onefold.dataset.advice import notes_of
 from onefold.dataset.masks import check_mask_key
 from onefold.dataset.yaml_file import describe_error
+from onefold.decisions.who import Decider
 from onefold.errors import BatchesWaitError, OnefoldError, UsageError
 from onefold.lake import Lake, as_json
 from onefold.settings import load_settings
@@ -130,7 +130,7 @@ def run(
     check_generation(lake, dataset)
     check_mask_key(dataset)
     if again:
-        _run_again(lake, dataset, again, who or user(), reason, dry_run=dry_run, strict=strict, as_json=as_json)
+        _run_again(lake, dataset, again, Decider.asserted(who), reason, dry_run=dry_run, strict=strict, as_json=as_json)
         return
     plain = not (export or start or end)
     intervals = intervals_between(dataset, start, end) if start or end else [None]
@@ -161,7 +161,7 @@ def _run_again(
     lake: Lake,
     dataset: Dataset,
     batches: list[str],
-    by: str,
+    who: Decider,
     reason: str,
     *,
     dry_run: bool,
@@ -174,13 +174,13 @@ def _run_again(
 
     names = list(dict.fromkeys(batches))
     for batch in names:
-        take_up(lake, dataset, batch, by, reason, dry_run=True)
+        take_up(lake, dataset, batch, who, reason, dry_run=True)
     plans = [find_plan(lake, dataset, batch) for batch in names]
     if dry_run:
         answer(f"{dataset.name}: would take up", [plan.preview for plan in plans], as_json, _would_read)
         return
     for batch in names:
-        take_up(lake, dataset, batch, by, reason)
+        take_up(lake, dataset, batch, who, reason)
     _run_and_tell(lake, dataset, plans, named=strict, strict=strict, as_json=as_json)
 
 

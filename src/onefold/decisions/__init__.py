@@ -19,11 +19,14 @@ from onefold.decisions.documents import (
     checked_reason,
 )
 from onefold.decisions.log import check_not_rolled_back, erasures_of, every_decision, log_of, record, standing, undone
+from onefold.decisions.who import Attributed, Decider
 
 __all__ = [
     "OWN_BATCH",
     "AcceptGap",
     "Again",
+    "Attributed",
+    "Decider",
     "Decision",
     "Discard",
     "Erasure",

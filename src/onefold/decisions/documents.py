@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from onefold.decisions.who import Attributed
 from onefold.errors import UsageError
 from onefold.offsets import Coverage, Range
 
@@ -42,15 +43,10 @@ class Waiver(BaseModel):
         return f"{self.check}={self.value}"
 
 
-class _Decision(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class _Decision(Attributed):
     dataset: str
     batch: str
     number: int = Field(description="1 is the batch's first decision; the last one counts")
-    by: str
-    reason: str
-    at: datetime
 
 
 class Release(_Decision):
@@ -73,7 +69,7 @@ class Release(_Decision):
             ", ".join(f"{one.check} = {one.value}" for one in waivers) for waivers in (self.waivers, self.carried)
         )
         before = f"; of the release before: {carried}" if carried else ""
-        return f"released by {self.by}: {self.reason} (waived: {waived}{before})"
+        return f"released by {self.who.words}: {self.reason} (waived: {waived}{before})"
 
 
 class Discard(_Decision):
@@ -91,7 +87,7 @@ class Discard(_Decision):
     def sentence(self) -> str:
         """Who discarded it."""
         taken_out = "taken out by a rebuild and " if self.rebuilt else ""
-        return f"{taken_out}discarded by {self.by}: {self.reason}"
+        return f"{taken_out}discarded by {self.who.words}: {self.reason}"
 
 
 class Skip(_Decision):
@@ -102,7 +98,7 @@ class Skip(_Decision):
     @property
     def sentence(self) -> str:
         """Who skipped it."""
-        return f"skipped by {self.by}: {self.reason}"
+        return f"skipped by {self.who.words}: {self.reason}"
 
 
 class Replay(_Decision):
@@ -116,7 +112,7 @@ class Replay(_Decision):
     def sentence(self) -> str:
         """Who replayed what."""
         why = f": {self.reason}" if self.reason else ""
-        return f"{self.records} quarantined records of {self.origin} replayed by {self.by}{why}"
+        return f"{self.records} quarantined records of {self.origin} replayed by {self.who.words}{why}"
 
 
 class AcceptGap(_Decision):
@@ -131,7 +127,7 @@ class AcceptGap(_Decision):
     def sentence(self) -> str:
         """Who accepted what."""
         of = json.dumps(self.key, ensure_ascii=False, default=str)
-        return f"gap before version {self.version} of {of} accepted by {self.by}: {self.reason}"
+        return f"gap before version {self.version} of {of} accepted by {self.who.words}: {self.reason}"
 
 
 class Forget(_Decision):
@@ -147,7 +143,9 @@ class Forget(_Decision):
     def sentence(self) -> str:
         """Who forgot what."""
         before = f" (deleted before {self.deleted_before:%Y-%m-%d %H:%M} UTC)" if self.deleted_before else ""
-        return f"{self.found} {'key' if self.found == 1 else 'keys'}{before} forgotten by {self.by}: {self.reason}"
+        return (
+            f"{self.found} {'key' if self.found == 1 else 'keys'}{before} forgotten by {self.who.words}: {self.reason}"
+        )
 
 
 class Undone(_Decision):
@@ -163,7 +161,7 @@ class Undone(_Decision):
     def sentence(self) -> str:
         """Who rolled it back."""
         why = f": {self.reason}" if self.reason else ""
-        return f"rolled back to {self.to} by {self.by}{why}"
+        return f"rolled back to {self.to} by {self.who.words}{why}"
 
 
 class Again(_Decision):
@@ -175,7 +173,7 @@ class Again(_Decision):
     def sentence(self) -> str:
         """Who took it up again."""
         why = f": {self.reason}" if self.reason else ""
-        return f"taken up again by {self.by}{why}"
+        return f"taken up again by {self.who.words}{why}"
 
 
 Decision = Annotated[
@@ -213,10 +211,8 @@ class Mark(BaseModel):
     lines: dict[str, list[Range]] = Field(description="Lines by object digest, where they are inferred")
 
 
-class RolledBack(BaseModel):
+class RolledBack(Attributed):
     """A rollback, as it is recorded."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: Literal["rollback"] = "rollback"
     dataset: str
@@ -225,23 +221,15 @@ class RolledBack(BaseModel):
         description="Batches that are landed and not published any more, newest first; none: another writer was faster"
     )
     snapshot: int = Field(description="The one that the batch made: `main` has its rows again, in a new snapshot")
-    by: str
-    reason: str
-    at: datetime
 
 
-class Erasure(BaseModel):
-    """A person's word that keys shall be erased; `ended` once nothing of them is left."""
-
-    model_config = ConfigDict(frozen=True)
+class Erasure(Attributed):
+    """A decision that keys shall be erased; `ended` once nothing of them is left."""
 
     dataset: str
     name: str
     keys: list[str] = Field(description="Key digests, in hex: never the keys")
     positions: dict[str, list[Range]] = Field(default={}, description="Quarantined records, by TopicPartition.key")
-    by: str
-    reason: str
-    at: datetime
     ended: datetime | None = None
     records: int | None = Field(default=None, description="Landed records whose payload is gone, at the end")
     objects: int | None = Field(default=None, description="Landed objects that were written again, by what ended it")

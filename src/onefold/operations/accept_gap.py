@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from onefold.dataset import Dataset
-from onefold.decisions import AcceptGap, checked_reason
+from onefold.decisions import AcceptGap, Decider, checked_reason
 from onefold.decisions.accepted_gaps import gaps_between
 from onefold.errors import UsageError
 from onefold.generation import check_generation
@@ -24,7 +24,7 @@ from onefold.vocabulary import RowState
 
 
 def accept_gap(
-    lake: Lake, dataset: Dataset, key: dict[str, Any], version: int, by: str, reason: str, *, dry_run: bool = False
+    lake: Lake, dataset: Dataset, key: dict[str, Any], version: int, who: Decider, reason: str, *, dry_run: bool = False
 ) -> AcceptGap:
     """Record that a held version of a key waits no longer for those before it, and make it a landed batch: its steps,
     or any run of the dataset, carry it out.
@@ -42,7 +42,7 @@ def accept_gap(
     def details() -> dict[str, Any]:
         return {"key": key, "version": version, "missing": _missing(lake, dataset, key, digest, version)}
 
-    decision = record_own_batch(lake, dataset, plan, AcceptGap, by, reason, details, dry_run=dry_run)
+    decision = record_own_batch(lake, dataset, plan, AcceptGap, who, reason, details, dry_run=dry_run)
     if not dry_run:
         land_batch(lake, dataset, plan.batch)
     return decision

@@ -14,6 +14,7 @@ from onefold.dataset import Dataset
 from onefold.decisions import (
     OWN_BATCH,
     Again,
+    Decider,
     Decision,
     Discard,
     Release,
@@ -41,7 +42,7 @@ from onefold.upsert.documents import Upserted, upserted_of
 
 
 def release(
-    lake: Lake, dataset: Dataset, batch: str, waive: Sequence[str], by: str, reason: str, *, dry_run: bool = False
+    lake: Lake, dataset: Dataset, batch: str, waive: Sequence[str], who: Decider, reason: str, *, dry_run: bool = False
 ) -> Release:
     """Record that a red batch shall be published although the checks that `waive` names are red: `check=value`
     each, with the check's id or its title.
@@ -78,7 +79,7 @@ def release(
         dataset=dataset.name,
         batch=batch,
         number=len(log) + 1,
-        by=by,
+        who=who,
         reason=given,
         at=datetime.now(UTC),
         waivers=waivers_of(dataset.name, batch, gate.checks, waive, carried),
@@ -90,7 +91,7 @@ def release(
     return decision
 
 
-def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> Skip:
+def skip(lake: Lake, dataset: Dataset, batch: str, who: Decider, reason: str, *, dry_run: bool = False) -> Skip:
     """Record that a landed batch shall be covered without using a record of it.
 
     Raises:
@@ -119,13 +120,15 @@ def skip(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_
     last = standing(log)
     if isinstance(last, Skip):
         return last
-    decision = Skip(dataset=dataset.name, batch=batch, number=len(log) + 1, by=by, reason=given, at=datetime.now(UTC))
+    decision = Skip(dataset=dataset.name, batch=batch, number=len(log) + 1, who=who, reason=given, at=datetime.now(UTC))
     if not dry_run:
         record(lake, decision)
     return decision
 
 
-def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> Discard | None:
+def discard(
+    lake: Lake, dataset: Dataset, batch: str, who: Decider, reason: str, *, dry_run: bool = False
+) -> Discard | None:
     """Return a batch to landed: its attempts, their branches and staging go. None: there is nothing to discard.
 
     Raises:
@@ -146,7 +149,7 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
             dataset=dataset.name,
             batch=batch,
             number=len(log) + 1,
-            by=by,
+            who=who,
             reason=given,
             at=datetime.now(UTC),
             failures=[check.id for check in gate.checks if check.red] if gate else [],
@@ -160,7 +163,9 @@ def discard(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, d
     return decision
 
 
-def take_up(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str = "", *, dry_run: bool = False) -> Again:
+def take_up(
+    lake: Lake, dataset: Dataset, batch: str, who: Decider, reason: str = "", *, dry_run: bool = False
+) -> Again:
     """Record that a batch that was rolled back shall be judged again; nothing that was decided before counts.
 
     Raises:
@@ -179,7 +184,7 @@ def take_up(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str = "",
             f"A batch that is not finished is taken up by onefold run {dataset.name}; `onefold batches {dataset.name}` "
             "lists the states."
         )
-    given = {"by": by, "reason": reason.strip(), "at": datetime.now(UTC)}
+    given = {"who": who, "reason": reason.strip(), "at": datetime.now(UTC)}
     decision = Again(dataset=dataset.name, batch=batch, number=len(log) + 1, **given)
     if not dry_run:
         record(lake, decision)
@@ -231,7 +236,7 @@ def check_carried_out(lake: Lake, decision: Decision, published: Published | Non
     if published is None or published.decision is not None or isinstance(decision, OWN_BATCH):
         return
     number, reason = decision.number + 1, "the batch was published before it could be carried out"
-    back = {"number": number, "by": decision.by, "reason": reason, "at": datetime.now(UTC)}
+    back = {"number": number, "who": decision.who, "reason": reason, "at": datetime.now(UTC)}
     record(lake, Discard(dataset=decision.dataset, batch=decision.batch, **back))
     raise UsageError(
         f"{decision.dataset}: batch {decision.batch} was published meanwhile, and the decision taken back. To undo the "

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.dataset import Dataset
-from onefold.decisions import Decision, Release, Waiver
+from onefold.decisions import Decider, Decision, Release, Waiver
 from onefold.errors import UsageError
 from onefold.lake import Lake
 from onefold.operations.decide import discard, release, skip, take_up
@@ -46,46 +46,46 @@ class Shown(BaseModel):
         return cls(batch=decision.batch, number=decision.number, waivers=tuple(waivers))
 
 
-def foresee(lake: Lake, dataset: Dataset, request: Request, by: str) -> Decision | None:
+def foresee(lake: Lake, dataset: Dataset, request: Request, who: Decider) -> Decision | None:
     """The decision that a request comes to; nothing is written. None: there is nothing to discard, or to replay.
 
     Raises:
         OnefoldError: what `release`, `skip`, `discard` or `plan_replay` refuse.
     """
-    return _make(lake, dataset, request, by, dry_run=True)
+    return _make(lake, dataset, request, who, dry_run=True)
 
 
-def carry(lake: Lake, dataset: Dataset, request: Request, by: str, shown: Shown) -> Decision:
+def carry(lake: Lake, dataset: Dataset, request: Request, who: Decider, shown: Shown) -> Decision:
     """Record what a request comes to, if that is still what was shown. Recorded once, however often it is asked for.
     What takes a batch out is recorded by the rebuild, when its table is ready.
 
     Raises:
         UsageError: somebody has decided since, or the quarantine or the code has changed.
     """
-    made = foresee(lake, dataset, request, by)
+    made = foresee(lake, dataset, request, who)
     if made is None or Shown.of(made) != shown:
         raise UsageError(
             f"{dataset.name}: batch {request.batch} is not any more what was shown and approved. Nothing was decided. "
             f"Look at onefold decisions {dataset.name}, and ask again if it is still needed."
         )
-    recorded = _make(lake, dataset, request, by, dry_run=False)
+    recorded = _make(lake, dataset, request, who, dry_run=False)
     assert recorded is not None
     return recorded
 
 
-def _make(lake: Lake, dataset: Dataset, request: Request, by: str, *, dry_run: bool) -> Decision | None:
+def _make(lake: Lake, dataset: Dataset, request: Request, who: Decider, *, dry_run: bool) -> Decision | None:
     batch, reason = request.batch, request.reason
     if request.waivers and request.decision != "release":
         raise UsageError(f"waivers belong to a release; a {request.decision} has none. Nothing was decided.")
     if request.decision == "release":
-        return release(lake, dataset, batch, request.waivers, by, reason, dry_run=dry_run)
+        return release(lake, dataset, batch, request.waivers, who, reason, dry_run=dry_run)
     if request.decision == "skip":
-        return skip(lake, dataset, batch, by, reason, dry_run=dry_run)
+        return skip(lake, dataset, batch, who, reason, dry_run=dry_run)
     if request.decision == "discard":
-        return discard(lake, dataset, batch, by, reason, dry_run=dry_run)
+        return discard(lake, dataset, batch, who, reason, dry_run=dry_run)
     if request.decision == "again":
-        return take_up(lake, dataset, batch, by, reason, dry_run=dry_run)
+        return take_up(lake, dataset, batch, who, reason, dry_run=dry_run)
     if request.decision == "without":
-        return foresee_without(lake, dataset, batch, by, reason)
+        return foresee_without(lake, dataset, batch, who, reason)
     found = plan_replay(lake, dataset, batch)
-    return None if found.plan.empty else replay(lake, dataset, found.plan, by, reason, dry_run=dry_run)
+    return None if found.plan.empty else replay(lake, dataset, found.plan, who, reason, dry_run=dry_run)

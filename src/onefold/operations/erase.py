@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from onefold.dataset import Dataset
-from onefold.decisions import Erasure
+from onefold.decisions import Decider, Erasure
+from onefold.decisions.who import NOT_YET
 from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -47,7 +48,7 @@ def meant(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: 
     digests, positions = _asked(lake, dataset, keys, places)
     states: dict[str, int] = {}
     if keys:
-        states = forget(lake, dataset, keys, None, "", "to be erased", dry_run=True)[1].states
+        states = forget(lake, dataset, keys, None, NOT_YET, "to be erased", dry_run=True)[1].states
         for some in (scope.covered_positions, scope.forgotten_positions):
             positions = scope.together(positions, some(lake, dataset, digests))
     objects: dict[str, int] = {}
@@ -70,7 +71,7 @@ def erase_keys(
     lake: Lake,
     dataset: Dataset,
     keys: Sequence[dict[str, Any]],
-    by: str,
+    who: Decider,
     reason: str,
     spark: Launcher,
     say: Say = lambda _: None,
@@ -85,9 +86,9 @@ def erase_keys(
         ErasureDisturbedError: another process is at work there.
     """
     digests, quarantined = _asked(lake, dataset, keys, places)
-    erasure = scope.decide(lake, dataset, digests, quarantined, by, reason)
+    erasure = scope.decide(lake, dataset, digests, quarantined, who, reason)
     fault_point("before_forgotten")
-    mark, _ = forget(lake, dataset, keys, None, erasure.by, erasure.reason) if keys else (None, None)
+    mark, _ = forget(lake, dataset, keys, None, erasure.who, erasure.reason) if keys else (None, None)
     if mark:
         say("forget")
         ended = run_batch(lake, dataset, find_plan(lake, dataset, mark.batch), spark, say, rebuilding=True)

@@ -16,7 +16,7 @@ from pyiceberg.expressions import In
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, find_valid
-from onefold.decisions import Erasure, Mark, checked_reason
+from onefold.decisions import Decider, Erasure, Mark, checked_reason
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
@@ -142,7 +142,7 @@ def decide(
     dataset: Dataset,
     digests: Sequence[bytes],
     positions: dict[str, list[Range]],
-    by: str,
+    who: Decider,
     reason: str,
 ) -> Erasure:
     """Put the decision on record; one on the same keys and records that has not ended is taken."""
@@ -160,7 +160,7 @@ def decide(
         name=name,
         keys=keys,
         positions=positions,
-        by=by,
+        who=who,
         reason=reason,
         at=datetime.now(UTC),
     )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from onefold.dataset import Dataset
-from onefold.decisions import Forget, checked_reason
+from onefold.decisions import Decider, Forget, checked_reason
 from onefold.errors import UsageError
 from onefold.generation import check_generation
 from onefold.iceberg.state_table import StateTable, find_state
@@ -41,7 +41,7 @@ def forget(
     dataset: Dataset,
     keys: Sequence[dict[str, Any]],
     deleted_before: datetime | None,
-    by: str,
+    who: Decider,
     reason: str,
     *,
     dry_run: bool = False,
@@ -80,7 +80,7 @@ def forget(
         rows = sum(found.states.values())
         return {"keys": plan.keys, "deleted_before": deleted_before, "found": found.keys, "rows": rows}
 
-    decision = record_own_batch(lake, dataset, plan, Forget, by, reason, details, dry_run=dry_run)
+    decision = record_own_batch(lake, dataset, plan, Forget, who, reason, details, dry_run=dry_run)
     if not dry_run:
         land_batch(lake, dataset, plan.batch)
     return decision, found

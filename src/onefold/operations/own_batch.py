@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from onefold.dataset import Dataset
-from onefold.decisions import AcceptGap, Decision, Forget, Replay, log_of, record
+from onefold.decisions import AcceptGap, Decider, Decision, Forget, Replay, log_of, record
 from onefold.errors import DecidedMeanwhileError
 from onefold.lake import Lake
 from onefold.landing.plan import Plan, put_plan
@@ -24,7 +24,7 @@ def record_own_batch(
     dataset: Dataset,
     plan: Plan,
     kind: type[Own],
-    by: str,
+    who: Decider,
     reason: str,
     details: Callable[[], dict[str, Any]],
     *,
@@ -37,7 +37,7 @@ def record_own_batch(
         dataset: whose batch it is.
         plan: what the batch does.
         kind: of decision.
-        by: who decided it.
+        who: who decided it.
         reason: kept with it.
         details: the fields of this kind of decision; called only where none is on record.
         dry_run: write nothing.
@@ -49,7 +49,7 @@ def record_own_batch(
         dataset=dataset.name,
         batch=plan.batch,
         number=len(log) + 1,
-        by=by,
+        who=who,
         reason=reason.strip(),
         at=datetime.now(UTC),
         **details(),

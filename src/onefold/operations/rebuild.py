@@ -10,9 +10,10 @@ from typing import Any
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.layouts import LAYOUTS
-from onefold.decisions import AcceptGap, Discard, Forget, Skip, checked_reason, log_of
+from onefold.decisions import AcceptGap, Decider, Discard, Forget, Skip, checked_reason, log_of
 from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
+from onefold.decisions.who import NOT_YET
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.generation import Generation, Rebuild, begin_rebuild, end_rebuild, is_given_up, to_rebuild
@@ -111,7 +112,7 @@ def is_begun_without(lake: Lake, dataset: Dataset, batch: str) -> bool:
     return is_taken_out(lake, dataset, batch) or bool(begun and batch in begun.without)
 
 
-def foresee_without(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str) -> Discard | None:
+def foresee_without(lake: Lake, dataset: Dataset, batch: str, who: Decider, reason: str) -> Discard | None:
     """The decision that a rebuild without a batch records; nothing is written. None: the batch is taken out already.
 
     Raises:
@@ -120,7 +121,7 @@ def foresee_without(lake: Lake, dataset: Dataset, batch: str, by: str, reason: s
     if not check_without(lake, dataset, [batch], reason):
         return None
     number, generation = len(log_of(lake, dataset.name, batch)) + 1, generation_without(lake, dataset, [batch])
-    given = {"by": by, "reason": reason.strip(), "at": datetime.now(UTC), "rebuilt": generation.generation}
+    given = {"who": who, "reason": reason.strip(), "at": datetime.now(UTC), "rebuilt": generation.generation}
     return Discard(dataset=dataset.name, batch=batch, number=number, **given)
 
 
@@ -146,7 +147,7 @@ def rebuild(
     say: Say = lambda _: None,
     *,
     without: Collection[str] = (),
-    by: str = "",
+    who: Decider = NOT_YET,
     reason: str = "",
 ) -> Rebuilt:
     """Fold every landed batch into the dataset's generation, then swap; interrupted, it goes on where it was.
@@ -162,7 +163,7 @@ def rebuild(
         spark: runs the steps.
         say: takes what the rebuild is at.
         without: published batches to take out (`check_without`).
-        by: who decides that.
+        who: who decides that.
         reason: why; it is recorded.
 
     Raises:
@@ -201,7 +202,7 @@ def rebuild(
             f"where they are; run it again: onefold rebuild {dataset.name}"
         )
     say("swap")
-    take_out(lake, dataset, without, by, reason.strip())
+    take_out(lake, dataset, without, who, reason.strip())
     fault_point("before_swap")
     spark.swap_views(dataset)
     fault_point("after_swap")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onefold.dataset import Dataset
-from onefold.decisions import Replay
+from onefold.decisions import Decider, Replay
 from onefold.dedup.code_digest import judged_by
 from onefold.errors import UsageError
 from onefold.generation import check_generation
@@ -84,7 +84,9 @@ def plan_replay(
     return Replayable(plan, dict(sorted(reasons.items())), len(tried), unplaced)
 
 
-def replay(lake: Lake, dataset: Dataset, plan: ReplayPlan, by: str, reason: str, *, dry_run: bool = False) -> Replay:
+def replay(
+    lake: Lake, dataset: Dataset, plan: ReplayPlan, who: Decider, reason: str, *, dry_run: bool = False
+) -> Replay:
     """Record that a plan's records are to be folded again, and make it a landed batch: its steps, or any run of the
     dataset, carry it out.
     """
@@ -92,7 +94,7 @@ def replay(lake: Lake, dataset: Dataset, plan: ReplayPlan, by: str, reason: str,
     def details() -> dict[str, Any]:
         return {"origin": plan.origin, "records": plan.records}
 
-    decision = record_own_batch(lake, dataset, plan, Replay, by, reason, details, dry_run=dry_run)
+    decision = record_own_batch(lake, dataset, plan, Replay, who, reason, details, dry_run=dry_run)
     if not dry_run:
         take_plan(lake, dataset.name, plan)  # before it is landed: it keeps the landing that it reads
         land_batch(lake, dataset, plan.batch)

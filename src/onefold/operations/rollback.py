@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import RolledBack
+from onefold.decisions import Decider, RolledBack
 from onefold.decisions.marks import pin_marks
 from onefold.errors import ContentionError, UsageError
 from onefold.faults import fault_point
@@ -20,7 +20,9 @@ from onefold.publish.rolled_back import overrule_decisions, restore_decisions
 from onefold.upsert.commit_record import chain, published_chain
 
 
-def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *, dry_run: bool = False) -> RolledBack:
+def roll_back(
+    lake: Lake, dataset: Dataset, batch: str, who: Decider, reason: str, *, dry_run: bool = False
+) -> RolledBack:
     """Move `main` back to the rows of a published batch. Later batches are `rolled_back`, and wait for an operator.
 
     What was decided of these counts no more. Their bytes stay landed, and forgotten keys stay forgotten.
@@ -47,7 +49,7 @@ def roll_back(lake: Lake, dataset: Dataset, batch: str, by: str, reason: str, *,
         to=batch,
         undone=[record.batch for record in records[:place]],
         snapshot=to.snapshot,
-        by=by,
+        who=who,
         reason=reason,
         at=datetime.now(UTC),
     )

@@ -11,6 +11,7 @@ from airflow.sdk import DAG, AssetAlias, Context, Param, get_current_context, ta
 from airflow.sdk.exceptions import AirflowSkipException
 
 from onefold.dataset import Dataset
+from onefold.decisions.who import NOT_YET, Decider
 from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
 from onefold.orchestration.connections import open_dataset
@@ -131,7 +132,7 @@ def look_up() -> dict[str, Any]:
     from onefold.orchestration.approval import body_of, subject_of
 
     lake, dataset, request = _asked()
-    made = foresee(lake, dataset, request, "not approved yet")
+    made = foresee(lake, dataset, request, NOT_YET)
     if made is None:
         raise AirflowSkipException(f"{dataset.name}: there is nothing to {request.decision} of batch {request.batch}")
     asked_by = get_current_context()["dag_run"].triggering_user_name
@@ -187,7 +188,7 @@ class RebuildOperator(SparkLauncher):
         shown, user = Shown(**pull(task_ids="look_up")["shown"]), approved_by(pull(task_ids="approve"))
         if not is_begun_without(lake, dataset, request.batch):
             carry(lake, dataset, request, user, shown)
-        decided = json.dumps({"by": user, "reason": request.reason.strip()})
+        decided = json.dumps({"who": user.model_dump(), "reason": request.reason.strip()})
         done = self.launch(context, lake, "rebuild", request.batch, new_attempt(), "--decided", decided)
         report_of(lake, open_dataset(dataset.name)[1], request.batch, None)
         return done
@@ -212,12 +213,12 @@ class PublishDecidedOperator(PublishOperator):
             context["outlet_events"][DECIDED].add(asset_of(dataset), extra)
 
 
-def approved_by(answer: dict[str, Any] | None) -> str:
+def approved_by(answer: dict[str, Any] | None) -> Decider:
     """Who approved it; a task that was marked as successful has no answer."""
     user = (answer or {}).get("responded_by_user")
     if not answer or not user or answer["chosen_options"] != [ApprovalOperator.APPROVE]:
         raise UsageError("it was not approved: the task approve has no answer. Nothing was decided.")
-    return str(user["name"] or user["id"])
+    return Decider.of_airflow(str(user["id"]), user["name"])
 
 
 def _asked() -> tuple[Lake, Dataset, Request]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from onefold.dataset import Dataset
-from onefold.decisions import Again, Discard, Release, RolledBack, Skip, Undone, log_of, record, undone
+from onefold.decisions import Again, Decider, Discard, Release, RolledBack, Skip, Undone, log_of, record, undone
 from onefold.lake import Lake
 from onefold.landing.plan import taken_plans
 from onefold.upsert.commit_record import CommitRecord, published_chain
@@ -35,7 +35,7 @@ def overrule_decisions(lake: Lake, rollback: RolledBack) -> None:
         log = log_of(lake, rollback.dataset, batch)
         if undone(log):  # of a rollback that ended before `main` moved
             continue
-        given = {"by": rollback.by, "reason": rollback.reason, "at": rollback.at, "to": rollback.to}
+        given = {"who": rollback.who, "reason": rollback.reason, "at": rollback.at, "to": rollback.to}
         record(lake, Undone(dataset=rollback.dataset, batch=batch, number=len(log) + 1, **given))
 
 
@@ -59,7 +59,7 @@ def restore_decisions(lake: Lake, dataset: Dataset, records: Iterable[CommitReco
         if isinstance(published.decision, Release | Skip):
             record(lake, published.decision.model_copy(update={"number": number}))
         else:
-            given = {"by": decision.by, "reason": f"the {_name_of(decision)} was not carried out", "at": at}
+            given = {"who": decision.who, "reason": f"the {_name_of(decision)} was not carried out", "at": at}
             record(lake, Again(dataset=dataset.name, batch=published.batch, number=number, **given))
 
 
@@ -67,7 +67,7 @@ def _name_of(decision: Undone | Discard) -> str:
     return "rebuild" if isinstance(decision, Discard) else "rollback"
 
 
-def take_out(lake: Lake, dataset: Dataset, batches: Iterable[str], by: str, reason: str) -> None:
+def take_out(lake: Lake, dataset: Dataset, batches: Iterable[str], who: Decider, reason: str) -> None:
     """Record a `Discard` for each batch that the dataset's generation is made without, before readers see it. Repeated,
     it finds what is on record.
 
@@ -79,5 +79,5 @@ def take_out(lake: Lake, dataset: Dataset, batches: Iterable[str], by: str, reas
         decision = undone(log)
         if isinstance(decision, Discard) and decision.rebuilt == dataset.generation:
             continue
-        given = {"by": by, "reason": reason, "at": datetime.now(UTC), "rebuilt": dataset.generation}
+        given = {"who": who, "reason": reason, "at": datetime.now(UTC), "rebuilt": dataset.generation}
         record(lake, Discard(dataset=dataset.name, batch=batch, number=len(log) + 1, **given))

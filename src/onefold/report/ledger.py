@@ -123,7 +123,7 @@ def batches_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
             | ({"replayed": upserted.replayed if upserted else None} if plan.origin else {})
             | plan.decides
             | ({"state": state} if state in ("rolled_back", "discarded") else {})
-            | ({"decision": {name: getattr(decision, name) for name in ("kind", "by", "reason")}} if decision else {})
+            | ({"decision": {"kind": decision.kind, **decision.attribution}} if decision else {})
         )
     return rows
 

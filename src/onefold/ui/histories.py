@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, AwareDatetime, Field, ValidationError
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, dataset_files, load_dataset
-from onefold.decisions import Waiver
+from onefold.decisions import Attributed, Waiver
 from onefold.errors import InvalidDatasetError, LakeUnavailableError
 from onefold.lake import Lake
 from onefold.lake_keys import HISTORIES
@@ -45,17 +45,13 @@ def unless_broken(name: str, look: Callable[[], _Seen]) -> _Seen | None:
         return None
 
 
-class Decided(BaseModel):
+class Decided(Attributed):
     """What a page says of a decision on a batch or on the table, of whatever kind and version."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: str
     batch: str = Field(validation_alias=AliasChoices("batch", "to"), description="Of a rollback: the last that stays")
-    by: str
-    reason: str
     at: AwareDatetime
-    waivers: list[Waiver] = []
+    waivers: list[Waiver] = Field(default=[])
     undone: list[str] = Field(default=[], description="Of a rollback: batches that are not published any more")
 
 
