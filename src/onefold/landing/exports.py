@@ -64,8 +64,9 @@ class ExportSource:
             planned, settled = self._planned(), self._settled()
             young = {layout.group_of(info.key) for info, _ in wanted if info.modified > settled}
             new = {layout.group_of(info.key) for info, role in wanted if self._pin(info, role) not in planned}
-            notes += self._unsettled([info.key for info, _ in wanted if layout.group_of(info.key) in new & young])
-            wanted = [(info, role) for info, role in wanted if layout.group_of(info.key) in new - young]
+            waiting, ready = new & young, new - young
+            notes += self._unsettled([info.key for info, _ in wanted if layout.group_of(info.key) in waiting])
+            wanted = [(info, role) for info, role in wanted if layout.group_of(info.key) in ready]
         check_objects(self.lake.settings, self.store.folder, (info.key for info, _ in wanted))
         return ObjectsPlan(
             source=self.dataset.source_id,
