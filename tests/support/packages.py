@@ -114,6 +114,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_leader_epochs.py", "unit/test_incarnations.py", "unit/test_segment_*.py",
         "unit/test_transactions.py", "unit/test_newest.py", "unit/test_connections.py", "spark/test_incarnations.py",
         "process/test_runs.py", "process/test_tampering.py", "spark/test_erase.py", "process/test_large_plans.py",
+        "integration/test_many_partitions.py",
         "integration/test_lost_executors.py",
     ),
     "maintenance": (

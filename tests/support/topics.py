@@ -92,15 +92,18 @@ class Topics:
         where = TopicPartition(self.names[0], partition, before)
         next(iter(self.admin.delete_records([where]).values())).result(30)
 
-    def send(self, hours: Iterable[float], partition: int = 0, topic: str = "", *, pad: int = 0) -> None:
-        """One record an hour given, each with an id of its own, and some bytes larger if that is wanted."""
+    def send(
+        self, hours: Iterable[float], partition: int = 0, topic: str = "", *, pad: int = 0, wait: float = 30
+    ) -> None:
+        """One record an hour given, each with an id of its own, and some bytes larger if that is wanted; `wait`: seconds
+        until the broker must have it."""
         producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0})
         for hour in hours:
             value = json.dumps({"id": f"id-{self.sent}", "n": self.sent, **({"pad": "x" * pad} if pad else {})})
             stamp = int(at(hour).timestamp() * 1000)
             producer.produce(topic or self.names[0], value, partition=partition, timestamp=stamp)
             self.sent += 1
-        assert producer.flush(30) == 0
+        assert producer.flush(wait) == 0
 
     # In Onefold.
 
