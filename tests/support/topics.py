@@ -95,8 +95,8 @@ class Topics:
     def send(
         self, hours: Iterable[float], partition: int = 0, topic: str = "", *, pad: int = 0, wait: float = 30
     ) -> None:
-        """One record an hour given, each with an id of its own, and some bytes larger if that is wanted; `wait`: seconds
-        until the broker must have it."""
+        """One record an hour given, each with an id of its own, and some bytes larger if that is wanted; the broker
+        must have it after `wait` seconds."""
         producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0})
         for hour in hours:
             value = json.dumps({"id": f"id-{self.sent}", "n": self.sent, **({"pad": "x" * pad} if pad else {})})
