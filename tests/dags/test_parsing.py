@@ -26,6 +26,12 @@ def edges(tasks: list[str], reading: dict[str, str]) -> list[str]:
     return sorted(chain | {f"{said}>{reader}" for reader, words in reading.items() for said in words.split()})
 
 
+@pytest.fixture(scope="module")
+def bag(probe: Any) -> Any:
+    """What Airflow makes of the project's own folder of DAGs."""
+    return probe("bag")
+
+
 def test_parsing_imports_no_engine(probe: Any) -> None:
     found = probe("parsing")
 
@@ -33,8 +39,8 @@ def test_parsing_imports_no_engine(probe: Any) -> None:
     assert found["dags"] == NAMES
 
 
-def test_every_dataset_file_is_a_dag_beside_onefolds_own_and_nothing_is_an_import_error(probe: Any) -> None:
-    found = probe("bag")
+def test_every_dataset_file_is_a_dag_beside_onefolds_own_and_nothing_is_an_import_error(bag: Any) -> None:
+    found = bag
 
     assert sorted(found["dags"]) == sorted([*NAMES, *OWN])
     assert found["errors"] == {}
@@ -60,8 +66,8 @@ def test_of_200_dataset_files_each_is_a_dag_without_code_and_each_is_opened_once
     assert len(found["dags"]) == (200 if file == "onefold_datasets" else 0)
 
 
-def test_every_dag_keeps_the_policy(probe: Any) -> None:
-    for name, dag in probe("bag")["dags"].items():
+def test_every_dag_keeps_the_policy(bag: Any) -> None:
+    for name, dag in bag["dags"].items():
         assert dag["owner"] == OWNERS.get(name, "onefold")
         assert {"onefold", OWNERS.get(name, "onefold")} <= set(dag["tags"])
         assert f"### {name}\n" in dag["doc"]
@@ -75,8 +81,8 @@ def test_every_dag_keeps_the_policy(probe: Any) -> None:
         assert dag["weight_rules"] == ["BackfillLast"]
 
 
-def test_every_dataset_dag_has_the_same_tasks_and_one_asset(probe: Any) -> None:
-    dags = probe("bag")["dags"]
+def test_every_dataset_dag_has_the_same_tasks_and_one_asset(bag: Any) -> None:
+    dags = bag["dags"]
 
     for name in NAMES:
         dag = dags[name]
@@ -169,8 +175,8 @@ def test_airflow_runs_the_intervals_that_a_backfill_by_command_reads_without_gap
         assert one["ours"] == [one["airflow"][0][0], *(end for _, end in one["airflow"])], case
 
 
-def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_before_it_is_made(probe: Any) -> None:
-    dag = probe("bag")["dags"]["onefold_decide"]
+def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_before_it_is_made(bag: Any) -> None:
+    dag = bag["dags"]["onefold_decide"]
 
     assert dag["timetable"] == "NullTimetable"
     assert dag["params"] == ["dataset", "batch", "decision", "waivers", "reason"]
@@ -186,8 +192,8 @@ def test_a_decision_is_triggered_with_known_datasets_and_decisions_and_approved_
     assert (dag["approval"]["defaults"], dag["approval"]["seconds"]) == (["Reject"], 24 * 60 * 60)
 
 
-def test_housekeeping_is_daily_and_one_task_at_a_time(probe: Any) -> None:
-    dag = probe("bag")["dags"]["onefold_housekeeping"]
+def test_housekeeping_is_daily_and_one_task_at_a_time(bag: Any) -> None:
+    dag = bag["dags"]["onefold_housekeeping"]
 
     assert dag["timetable"] == "CronTriggerTimetable"
     assert (dag["max_active_runs"], dag["max_active_tasks"]) == (1, 1)
