@@ -9,6 +9,7 @@ clusters/<cluster>/<topic>/<n>.json           the topic ids that a name has had
 sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged but for what was erased
 datasets/<dataset>/<generation>/…             staging, attempts, commit records, reports, the shapes of its fields
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
+datasets/<dataset>/approvals/…                what was asked in runs of Airflow, and who has answered
 datasets/<dataset>/forgotten/<batch>/…        which records are forgotten with it
 datasets/<dataset>/erasures/…                 which keys people had erased
 datasets/<dataset>/results/<batch>/…          how Spark's steps ended, for drivers in other processes
@@ -174,9 +175,19 @@ def decision_of(dataset: str, batch: str, number: int, ending: str = ".json") ->
     return f"{decisions(dataset)}{batch}/{number:04d}{ending}"
 
 
+def approval(dataset: str, run: str) -> str:
+    """The key of what a DAG run has asked, and of the answer."""
+    return f"datasets/{dataset}/approvals/{_of_run(run)}.json"
+
+
 def run(dataset: str, run: str) -> str:
     """The key of the document that says what a run has planned, whatever its name is made of."""
-    return f"datasets/{dataset}/runs/{hashlib.sha256(run.encode()).hexdigest()[:32]}.json"
+    return f"datasets/{dataset}/runs/{_of_run(run)}.json"
+
+
+def _of_run(run: str) -> str:
+    """A name for a run, whatever its own is made of."""
+    return hashlib.sha256(run.encode()).hexdigest()[:32]
 
 
 def target(table: str) -> str:

@@ -131,6 +131,11 @@ class Settings(BaseSettings):
     max_plan_objects: int = Field(default=100_000, ge=1, description="Objects of an export that a batch reads, at most")
     max_plan_partitions: int = Field(default=10_000, ge=1, description="Partitions that a batch reads, at most")
     max_plan_bytes: int = Field(default=64 << 20, ge=1, description="Bytes of a batch's plan itself, at most")
+    landing_min_age: Duration = Field(
+        default=timedelta(days=30),
+        ge=timedelta(days=1),
+        description="How old landed bytes are at least before an operator may have them cleared; never below 1d",
+    )
     pool: str = Field(default="default_pool", description="Airflow's pool of the tasks that start Spark; it must exist")
     task_timeout: Duration = Field(
         default=timedelta(hours=12), description="After which Airflow ends a try of a task, such as 90m or 12h"

@@ -57,10 +57,10 @@ def of_this_run(done: Done) -> dict[str, Any]:
 def decide(probe: Any, project: Project) -> Callable[..., Any]:
     """Triggers the decision of a batch, with an answer to give when it is asked for."""
 
-    def once(answer: str, batch: str, decision: str, *waivers: str, **environ: str) -> Any:
+    def once(answer: str, batch: str, decision: str, *waivers: str, forged: str = "", **environ: str) -> Any:
         asked = {"dataset": "things", "batch": batch, "decision": decision, "waivers": list(waivers)}
         conf = asked | {"reason": "a known retry\n\n**Red checks**: `none`"}
-        return probe("decide", json.dumps(conf), answer, **home_of(project), **SPARK_HERE, **environ)
+        return probe("decide", json.dumps(conf), answer, forged, **home_of(project), **SPARK_HERE, **environ)
 
     return once
 
@@ -130,6 +130,21 @@ def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) ->
     assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
 
 
+FORGED = {
+    "approve": {"chosen_options": ["Approve"], "responded_by_user": {"id": "eve", "name": "eve"}},
+    "look_up": {"shown": {"batch": "other", "number": 9}, "subject": "Nothing", "body": "Nothing happens"},
+}
+
+
+def test_s8_a_forged_xcom_approves_nothing(decide: Callable[..., Any], project: Project, red: str) -> None:
+    found = decide("", red, "release", RATE, forged=json.dumps(FORGED))
+
+    assert (found["tasks"]["approve"], found["tasks"]["decide"]) == ("success", "failed"), found["log"][-5000:]
+    assert "it was not approved in the run onefold_decide/" in found["log"]
+    assert found["tasks"]["publish"] == "upstream_failed"
+    assert (log_of(project.lake, "things", red), rows(project)) == ([], [])
+
+
 def test_approved_it_is_published_under_the_name_of_whoever_approved(
     decide: Callable[..., Any], project: Project, red: str, statsd: Any
 ) -> None:
@@ -175,7 +190,8 @@ def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_wai
     found = probe("run", "onefold_housekeeping", '{"attempts": "0s"}', **home_of(project), **SPARK_HERE)
 
     assert found["state"] == "success", found["log"][-5000:]
-    assert found["tasks"] == dict.fromkeys(("things.maintain", "things.doctor", "things.stuck"), "success")
+    asked = dict.fromkeys(("clear-landings.look", "clear-landings.approve", "clear-landings.clear"), "skipped")
+    assert found["tasks"] == asked | dict.fromkeys(("things.maintain", "things.doctor", "things.stuck"), "success")
     assert found["xcoms"]["things.stuck"] == [second]
     assert f"batch {second} is red and undecided since" in found["log"]
     assert "findings (onefold doctor things shows more)" in found["log"]
@@ -292,3 +308,15 @@ def test_a_wrong_batch_is_taken_out_under_the_name_of_whoever_approved(
     assert (("y", 0) in before, after) == (True, [row for row in before if row != ("y", 0)])
     made = log_of(project.lake, "things", wrong)[-1]
     assert (made.kind, made.who.name) == ("discard", "ada")
+
+
+def test_s8_a_forged_xcom_does_not_change_who_is_recorded(decide: Callable[..., Any], project: Project) -> None:
+    batch = run_red(project, "0", [thing(90, "f", 1), thing(91, "f", 1)])
+
+    found = decide("Approve", batch, "discard", forged=json.dumps(FORGED))
+
+    assert found["state"] == "success", found["log"][-5000:]
+    [made] = log_of(project.lake, "things", batch)
+    assert (made.who.id, made.who.name, made.who.how) == ("ada", "ada", "airflow")
+    assert (made.kind, made.number, bool(made.who.host)) == ("discard", 1, True)
+    assert found["shown"][0]["subject"] == f"Discard batch {batch} of things?"

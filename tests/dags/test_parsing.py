@@ -198,7 +198,12 @@ def test_housekeeping_is_daily_and_one_task_at_a_time(bag: Any) -> None:
     assert dag["timetable"] == "CronTriggerTimetable"
     assert (dag["max_active_runs"], dag["max_active_tasks"]) == (1, 1)
     assert sorted(dag["tasks"]) == sorted(
-        f"{name}.{task}" for name in NAMES for task in ("maintain", "doctor", "stuck")
+        [f"{name}.{task}" for name in NAMES for task in ("maintain", "doctor", "stuck")]
+        + [f"clear-landings.{task}" for task in ("look", "approve", "clear")]
+    )
+    assert {f"{name}.maintain>clear-landings.look" for name in NAMES} <= set(dag["edges"])
+    assert {"clear-landings.look>clear-landings.approve", "clear-landings.approve>clear-landings.clear"} <= set(
+        dag["edges"]
     )
 
 
@@ -291,13 +296,6 @@ def test_terminal_errors_fail_at_once_and_all_others_are_tried_again(probe: Any)
     assert decisions["SparkLostError"] == decisions["CommitOutcomeUnknownError"] == "retry"
     assert decisions["ValueError"] == "default"
     assert (decisions["NotSettledError"], decisions["seconds to settle"]) == ("retry", 610)
-
-
-def test_only_somebody_who_said_approve_has_approved(probe: Any) -> None:
-    found = probe("approvals")
-
-    assert (found["approved"], found["nameless"]) == ("ada", "7")
-    assert (found["rejected"], found["timed out"], found["marked as successful"]) == (None, None, None)
 
 
 def test_only_a_dated_run_of_a_schedule_has_an_interval(probe: Any) -> None:

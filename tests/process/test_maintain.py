@@ -20,6 +20,7 @@ from onefold.lake import new_attempt
 from onefold.landing.land import land_batch, plan_batch
 from onefold.landing.plan import find_plan
 from onefold.maintenance.keep import Keep, Maintained
+from onefold.maintenance.landings import clear_landing, clearable, sources_of
 from onefold.maintenance.maintain import maintain
 from onefold.operations.decide import take_up
 from onefold.operations.in_process import InSession
@@ -243,21 +244,25 @@ def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(
     dataset, wanted = project.dataset("accounts"), rows(project)
     published = {record.batch for record in records_of(project.lake, dataset)}
     [red] = landed(project) - published
-    clear = replace(CLEAR, landing=NOTHING)
-    assert tidy(project, session).landings == [], "they are kept for ever where nobody says otherwise"
+
+    def found(age: timedelta = NOTHING) -> tuple[set[str], list[str]]:
+        manifests, unread = clearable(project.lake, sources_of(project.lake, dataset), age)
+        return {manifest.batch for manifest in manifests}, [Path(file).name for file in unread]
+
+    tidy(project, session)
+    assert landed(project) == {*published, red}, "no maintenance clears them by itself"
     other = ACCOUNTS.replace("name: accounts", "name: others").replace("shop.accounts", "shop.others")
     project.write_dataset("others", other)
-    assert tidy(project, session, clear).landings == [], "another dataset of the source has not folded them"
+    assert found() == (set(), []), "another dataset of the source has not folded them"
     project.write_dataset("others", "name: others\n")
-    found = tidy(project, session, clear)
-    assert (found.landings, [Path(file).name for file in found.unread]) == ([], ["others.yaml"]), "what does it read?"
+    assert found() == (set(), ["others.yaml"]), "what does it read?"
     (project.home / "datasets" / "others.yaml").unlink()
-    assert set(tidy(project, session, replace(clear, landing=timedelta(days=1))).landings) == set()
-    assert set(tidy(project, session, clear, dry_run=True).landings) == published
-    assert landed(project) == {*published, red}
-    assert set(tidy(project, session, clear).landings) == published
-    assert landed(project) == {red}, "a person may still release it"
-    assert (tidy(project, session, clear).landings, rows(project)) == ([], wanted)
+    assert found(timedelta(days=1)) == (set(), [])
+    assert found() == (published, [])
+    for manifest in clearable(project.lake, sources_of(project.lake, dataset), NOTHING)[0]:
+        clear_landing(project.lake, manifest, "decision")
+    assert landed(project) == {red}, "an operator may still release it"
+    assert (found(), rows(project)) == ((set(), []), wanted)
 
 
 def test_landed_bytes_go_though_fields_were_changed_in_place(tmp_path: Path, session_on: Any) -> None:
@@ -271,8 +276,8 @@ def test_landed_bytes_go_though_fields_were_changed_in_place(tmp_path: Path, ses
     assert changed.shape
     plan = plan_batch(made.lake, changed)
     assert run_batch(made.lake, changed, plan, InSession(made.lake, session)).published  # type: ignore[arg-type]
-    found = maintain(session, made.lake, changed, replace(CLEAR, landing=NOTHING), dry_run=True)
-    assert set(found.landings) == {first.batch, plan.batch}
+    found, _ = clearable(made.lake, sources_of(made.lake, changed), NOTHING)
+    assert {manifest.batch for manifest in found} == {first.batch, plan.batch}
 
 
 def test_without_landed_bytes_a_batch_is_still_published_and_cannot_be_folded_anew(
@@ -327,7 +332,7 @@ def test_a_dataset_file_that_cannot_be_gone_by_keeps_no_other_dataset_from_being
     made.write_dataset("c3", changed.replace("buckets: 2", "buckets: 4"))
     made.write_dataset("accounts", ACCOUNTS)
     made.write_dataset("b2", ACCOUNTS.replace("name: accounts", "name: b2").replace("offset", "offsets"))
-    done = made.onefold("maintain", "--landing", "0s", "--dry-run", "--json")
+    done = made.onefold("maintain", "--landing", "30d", "--dry-run", "--json")
     assert (done.code, [row["dataset"] for row in done.json]) == (2, ["accounts", "things"]), done.err
     assert "b2.yaml:5: apply.version.from" in done.err
     assert done.err.count("The dataset was left out.") == 2

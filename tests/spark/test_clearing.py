@@ -71,7 +71,7 @@ def test_every_step_finds_a_published_batch_whose_tables_and_landed_bytes_are_go
     published = publish_batch(lake, made, batch, attempt, never)
 
     assert maintain(session, lake, made, AT_ONCE).tables
-    clear_landing(lake, landed)
+    clear_landing(lake, landed, "decision")
     mend(monkeypatch, "#")  # and other code is installed
     before = state_of(lake, made)
 

@@ -261,28 +261,6 @@ def figures() -> dict[str, Any]:
     }
 
 
-def approvals() -> dict[str, Any]:
-    """Who approved, by what the task `approve` left."""
-    from onefold.errors import UsageError
-    from onefold.orchestration.decide_dag import approved_by
-
-    user = {"id": "7", "name": "ada"}
-    answers = {
-        "approved": {"chosen_options": ["Approve"], "responded_by_user": user},
-        "nameless": {"chosen_options": ["Approve"], "responded_by_user": user | {"name": ""}},
-        "rejected": {"chosen_options": ["Reject"], "responded_by_user": user},
-        "timed out": {"chosen_options": ["Reject"], "responded_by_user": None},
-        "marked as successful": None,
-    }
-    found: dict[str, Any] = {}
-    for name, answer in answers.items():
-        try:
-            found[name] = approved_by(answer).name
-        except UsageError:
-            found[name] = None
-    return found
-
-
 def intervals() -> dict[str, Any]:
     """The interval of a dated, a date-less, an empty and an export run, by the instants that Airflow gives."""
     import pendulum
@@ -443,34 +421,76 @@ def _dag(dag_id: str) -> Any:
     return dags[dag_id]
 
 
-def decide(conf: str, answer: str) -> dict[str, Any]:
-    """Run the DAG that decides, and answer it from another process; what was shown there, and the outcome."""
+def decide(conf: str, answer: str, forged: str = "") -> dict[str, Any]:
+    """Run the DAG that decides, and answer it from another process; what was shown there, and the outcome.
+
+    `forged`: JSON that a user who may edit the run writes as the XCom of the tasks before, just before `decide` runs.
+    Without an answer the task `approve` is marked as successful.
+    """
     from dags.onefold_decide import dag
 
-    words = [sys.executable, __file__, "respond", answer]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as responding:
-        for task in dag.tasks:
-            task.retries = 0
-        done = dag.test(logical_date=None, run_conf=json.loads(conf))
-        said, _ = responding.communicate()  # closes its input
+    if forged:
+        _forge(dag.get_task("decide"), json.loads(forged))
+    found = _answered(dag, conf, answer, None if answer else "approve")
+    return found | {"main": _main(json.loads(conf)["dataset"])}
+
+
+def clear(conf: str, answer: str, forged: str = "") -> dict[str, Any]:
+    """Run the housekeeping but for what is of the tables, and answer it."""
+    from dags.onefold_housekeeping import dag
+
+    if forged:
+        _forge(dag.get_task("clear-landings.clear"), json.loads(forged))
+    return _answered(dag, conf, answer, r".*\.(maintain|doctor|stuck)")
+
+
+def _answered(dag: Any, conf: str, answer: str, marked: str | None) -> dict[str, Any]:
+    """Run a DAG, and answer what it asks from another process; tasks that match `marked` are not run."""
+    for task in dag.tasks:
+        task.retries = 0
+    given = {"logical_date": None, "run_conf": json.loads(conf), "mark_success_pattern": marked}
+    said = {}
+    if answer:
+        words = [sys.executable, __file__, "respond", answer, dag.dag_id]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as responding:
+            done = dag.test(**given)
+            out, _ = responding.communicate()  # closes its input
+        said = json.loads(out.rpartition("\nanswer: ")[2].splitlines()[0])
+    else:
+        done = dag.test(**given)
     return {
         "state": str(done.state),
         "tasks": {one.task_id: str(one.state) for one in done.get_task_instances()},
         "events": _events(done),
-        "main": _main(json.loads(conf)["dataset"]),
-        **json.loads(said.rpartition("\nanswer: ")[2].splitlines()[0]),
+        **said,
     }
 
 
-def respond(answer: str) -> dict[str, Any]:
-    """Answer whatever is asked by Airflow's API as the user ada, until the input ends; what was shown.
+def _forge(task: Any, xcoms: dict[str, Any]) -> None:
+    """Let XComs of the run be written over as Airflow's API does it, just before a task runs."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    def forge(context: Any) -> None:
+        run = context["dag_run"]
+        for task_id, value in xcoms.items():
+            where = {"task_id": task_id, "dag_id": run.dag_id, "run_id": run.run_id}
+            with create_session() as session:
+                XComModel.set(key="return_value", value=value, serialize=False, **where, session=session)
+            assert context["ti"].xcom_pull(task_ids=task_id) == value
+
+    task._pre_execute_hook = forge
+
+
+def respond(answer: str, dag_id: str) -> dict[str, Any]:
+    """Answer whatever a DAG asks by Airflow's API as the user ada, until the input ends; what was shown.
 
     Then also what the runs' tab shows, and where the buttons of their tasks lead.
     """
     from airflow.api_fastapi.app import create_app
     from fastapi.testclient import TestClient
 
-    runs, shown = "/api/v2/dags/onefold_decide/dagRuns", []
+    runs, shown = f"/api/v2/dags/{dag_id}/dagRuns", []
     with TestClient(create_app(apps="core")) as client:
         client.headers["Authorization"] = f"Bearer {_token('ada')}"
         while not select.select([sys.stdin], [], [], 0.5)[0]:
@@ -483,7 +503,7 @@ def respond(answer: str) -> dict[str, Any]:
                 said = client.patch(place, json={"chosen_options": [answer], "params_input": {}})
                 shown.append(one | {"status": said.status_code})
         of_runs = [one["task_instance"]["dag_run_id"] for one in shown]
-        tabs = [client.get(f"/onefold/runs/onefold_decide/{run_id}").text for run_id in of_runs]
+        tabs = [client.get(f"/onefold/runs/{dag_id}/{run_id}").text for run_id in of_runs]
         links = [
             {task: client.get(f"{runs}/{run_id}/taskInstances/{task}/links").json() for task in ("gate", "publish")}
             for run_id in of_runs

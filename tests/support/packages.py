@@ -62,7 +62,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_schema_changes.py",
     ),
     "decisions": (
-        "unit/test_decisions.py", "unit/test_deciders.py", "unit/test_gaps.py", "unit/test_forget.py",
+        "unit/test_decisions.py", "unit/test_deciders.py", "unit/test_approvals.py",
+        "unit/test_gaps.py", "unit/test_forget.py",
         "unit/test_requests.py", "unit/test_rolled_back.py", "process/test_rollback.py",
         "spark/test_skips.py", "spark/test_waivers.py", "spark/test_forget.py",
         "process/test_decisions.py", "process/test_decision_crashes.py",
@@ -119,6 +120,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "maintenance": (
         "process/test_maintain.py", "process/test_recovery.py", "process/test_rebuild.py", "spark/test_clearing.py",
+        "unit/test_clear.py", "dags/test_housekeeping.py",
         "unit/test_erase.py", "spark/test_erase.py", "process/test_erase.py", "integration/test_remote_recovery.py",
         "dags/test_decide.py",
     ),

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Never
 
@@ -18,7 +18,7 @@ from onefold import __version__
 from onefold.cli.app import app, run_command
 from onefold.cli.console import with_ranges
 from onefold.dataset import Dataset, find_dataset
-from onefold.decisions import Decider, Skip, record
+from onefold.decisions import Decider, Skip, record, table_decisions
 from onefold.draft import text_of
 from onefold.errors import ContentionError, DataLossError, RepeatedKeysError, SparkStepError, UsageError
 from onefold.generation import begin_rebuild, fix_generation, to_rebuild
@@ -27,7 +27,8 @@ from onefold.maintenance.keep import Keep, Maintained
 from onefold.operations.in_process import InProcess
 from onefold.operations.launcher import OpenLauncher
 from onefold.settings import load_settings
-from tests.support.project import Done
+from tests.support.landings import bytes_of, landed
+from tests.support.project import THINGS, Done
 
 PROJECT = Path(__file__).parents[2]
 COMMANDS = (
@@ -145,6 +146,10 @@ def test_the_installed_program_says_its_version() -> None:
         ("skip", "accounts", "export_000000000000", "more", "--reason", "no"),
         ("maintain", "--attempts", "99999999999d"),
         ("maintain", "--attempts", "9999999d"),
+        ("maintain", "--snapshots", "0s"),
+        ("maintain", "--landing", "0s", "--reason", "full"),
+        ("maintain", "--landing", "90d"),
+        ("maintain", "--reason", "full"),
         ("forget", "accounts", "--reason", "old", "--who", "me", "--deleted-before", "9999999d"),
         ("explain", "accounts", "--key", '{"id": 1}'),
         ("explain", "accounts", "--key", '{"account_id": 1, "more": 2}'),
@@ -508,6 +513,23 @@ class AccountsFail(InProcess):
 def fail_for_accounts(dataset: Dataset) -> None:
     if dataset.name == "accounts":
         raise RepeatedKeysError("accounts", "t", 2, ("a",))
+
+
+def test_s8_clearing_on_the_command_line_is_recorded_with_the_name_as_asserted(onefold: Onefold, own: Path) -> None:
+    (own / "things.yaml").write_text(THINGS)
+    lake = Lake(load_settings())
+    dataset = find_dataset(own, "things")
+    old, young = landed(lake, dataset, [timedelta(days=40), timedelta(days=3)])
+    words = ("maintain", "things", "--landing", "30d", "--json")
+    would = onefold(*words, "--dry-run", open_launcher=AccountsFail)
+    assert (would.code, would.json[0]["landings"]) == (0, [old]), would
+    assert (bytes_of(lake, dataset), table_decisions(lake, "things")) == ({old, young}, [])
+    done = onefold(*words, "--reason", "the disk is full", "--who", "mia", open_launcher=AccountsFail)
+    assert (done.code, done.json[0]["landings"]) == (0, [old]), done
+    assert bytes_of(lake, dataset) == {young}
+    [row] = onefold("decisions", "things", "--json").json
+    assert (row["decision"], row["by"], row["who"]["how"], row["clears"]) == ("clear", "mia", "cli", [old])
+    assert "mia (asserted)" in onefold("decisions", "things").out
 
 
 def test_a_dataset_that_fails_keeps_no_other_one_from_being_maintained_or_sampled(onefold: Onefold, own: Path) -> None:

@@ -91,6 +91,7 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "max_plan_objects": (100_000, "default"),
         "max_plan_partitions": (10_000, "default"),
         "max_plan_bytes": (64 << 20, "default"),
+        "landing_min_age": ("30 days, 0:00:00", "default"),
         "pool": ("default_pool", "default"),
         "task_timeout": ("12:00:00", "default"),
         "notify": (None, "default"),

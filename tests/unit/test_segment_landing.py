@@ -175,7 +175,7 @@ def test_of_two_landings_at_once_one_sees_the_other(
 def test_what_was_cleared_cannot_be_woken(lake: Lake, things: Make, export: Export) -> None:
     export.write(A[0], *A[1])
     first = land(lake, things())
-    clear_landing(lake, first)
+    clear_landing(lake, first, "decision")
     assert lake.get(lake_keys.cleared(first.source, first.batch), Cleared)
     export.write(3, sent(3, "d"), marker(4, 1, commit=True))
     assert names(land(lake, things())) == [("0003.log", False)]

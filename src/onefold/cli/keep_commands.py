@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from onefold.cli.batches import ended, note_other_topics, raise_first, say_step
 from onefold.cli.console import NOTES, answer, note, print_json, print_line, print_rows
 from onefold.cli.decide_commands import Who
 from onefold.dataset import Dataset, dataset_files
+from onefold.decisions import checked_reason
 from onefold.decisions.who import NOT_YET, Decider
 from onefold.errors import ChangedDocumentError, NotProvedError, NotRecoveredError, OnefoldError, UsageError
 from onefold.lake import Lake
@@ -194,6 +196,8 @@ def maintain(
             "without them there is no rebuild, and no rollback to before them]",
         ),
     ] = None,
+    reason: Annotated[str, typer.Option(help="Why, with --landing; it is recorded and shown")] = "",
+    who: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides, with --landing [default: you]")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; change nothing")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -201,14 +205,16 @@ def maintain(
     from onefold.maintenance.keep import keep_of
 
     lake = Lake(load_settings())
-    keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations, "landing": landing})
+    keep = keep_of({"attempts": attempts, "snapshots": snapshots, "generations": generations})
+    clear_landings = _clearing(lake, landing, reason, who, dry_run=dry_run)
     wanted, wrong = find_settled(lake, names or ())
     done, failed = [], list[OnefoldError]()
     with launching(lake) as spark, NOTES.status("maintain") as status:
         for dataset in wanted:
             status.update(f"maintain {dataset.name}")
             try:
-                done.append(spark.maintain(dataset, keep, dry_run=dry_run).model_dump())
+                maintained = spark.maintain(dataset, keep, dry_run=dry_run).model_dump()
+                done.append(maintained | clear_landings(dataset))
             except OnefoldError as error:
                 note(f"error: {error}")
                 failed.append(error)
@@ -235,6 +241,35 @@ def maintain(
     leave_out(wrong)
     if unread:
         raise typer.Exit(2)
+
+
+def _clearing(
+    lake: Lake, landing: str | None, reason: str, who: str | None, *, dry_run: bool
+) -> Callable[[Dataset], dict[str, list[str]]]:
+    """What clears a dataset's landings, or says which would go; checked before anything starts.
+
+    Raises:
+        UsageError: the age is none or too small, or --reason or --who are missing or not needed.
+    """
+    from onefold.maintenance.keep import age_of
+    from onefold.operations.clear import check_age, clear, find_clearable
+
+    if landing is None:
+        if reason or who:
+            raise UsageError("--reason and --who belong to --landing. Nothing was changed.")
+        return lambda _: {"landings": [], "unread": []}
+    age = age_of(landing)
+    check_age(lake.settings, age)
+    given = reason if dry_run else checked_reason(reason)
+    decider = NOT_YET if dry_run else Decider.asserted(who)
+
+    def clear_landings(dataset: Dataset) -> dict[str, list[str]]:
+        found, unread = find_clearable(lake, dataset, age)
+        if not dry_run:
+            clear(lake, dataset, found, age, decider, given)
+        return {"landings": [batch for part in found for batch in part.landings], "unread": unread}
+
+    return clear_landings
 
 
 def _counted(row: dict[str, Any]) -> dict[str, Any]:

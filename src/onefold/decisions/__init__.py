@@ -4,6 +4,7 @@ from onefold.decisions.documents import (
     OWN_BATCH,
     AcceptGap,
     Again,
+    Clearing,
     Decision,
     Discard,
     Erasure,
@@ -18,7 +19,16 @@ from onefold.decisions.documents import (
     Waiver,
     checked_reason,
 )
-from onefold.decisions.log import check_not_rolled_back, erasures_of, every_decision, log_of, record, standing, undone
+from onefold.decisions.log import (
+    check_not_rolled_back,
+    erasures_of,
+    every_decision,
+    log_of,
+    record,
+    standing,
+    table_decisions,
+    undone,
+)
 from onefold.decisions.who import Attributed, Decider
 
 __all__ = [
@@ -26,6 +36,7 @@ __all__ = [
     "AcceptGap",
     "Again",
     "Attributed",
+    "Clearing",
     "Decider",
     "Decision",
     "Discard",
@@ -46,5 +57,6 @@ __all__ = [
     "log_of",
     "record",
     "standing",
+    "table_decisions",
     "undone",
 ]

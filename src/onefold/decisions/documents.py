@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -221,6 +221,24 @@ class RolledBack(Attributed):
         description="Batches that are landed and not published any more, newest first; none: another writer was faster"
     )
     snapshot: int = Field(description="The one that the batch made: `main` has its rows again, in a new snapshot")
+
+
+class Clearing(Attributed):
+    """Landed bytes of a source are cleared: recorded before the first of them goes."""
+
+    kind: Literal["clear"] = "clear"
+    dataset: str = Field(description="Whose maintenance it is; other datasets of the source have published them, too")
+    source: str
+    landings: list[str] = Field(description="Batches, oldest first")
+    objects: int
+    bytes: int
+    oldest: datetime = Field(description="When the first of them was landed")
+    newest: datetime
+    older_than: timedelta = Field(description="The age that was asked for")
+
+
+TABLE_DECISION: TypeAdapter[RolledBack | Clearing] = TypeAdapter(RolledBack | Clearing)
+"""What lies at the top of a dataset's decisions: it is of no single batch."""
 
 
 class Erasure(Attributed):

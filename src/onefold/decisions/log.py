@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from onefold import lake_keys
-from onefold.decisions.documents import DECISION, Again, Decision, Discard, Erasure, Pinned, Skip, Standing, Undone
+from onefold.decisions.documents import (
+    DECISION,
+    TABLE_DECISION,
+    Again,
+    Clearing,
+    Decision,
+    Discard,
+    Erasure,
+    Pinned,
+    RolledBack,
+    Skip,
+    Standing,
+    Undone,
+)
 from onefold.errors import DecidedMeanwhileError, RolledBackError
 from onefold.faults import fault_point
 from onefold.lake import Lake
@@ -69,6 +82,13 @@ def every_decision(lake: Lake, dataset: str) -> Iterator[Decision]:
         below = info.key.removeprefix(lake_keys.decisions(dataset))
         if "/" in below and not below.endswith(_PINNED) and (data := lake.storage.read(info.key)):
             yield DECISION.validate_json(data)
+
+
+def table_decisions(lake: Lake, dataset: str) -> list[RolledBack | Clearing]:
+    """The decisions on a dataset's table and on its landings, by name."""
+    prefix = lake_keys.decisions(dataset)
+    keys = [info.key for info in lake.storage.list(prefix) if "/" not in info.key.removeprefix(prefix)]
+    return [TABLE_DECISION.validate_json(data) for key in keys if (data := lake.storage.read(key))]
 
 
 def pin_skips(lake: Lake, dataset: str, skipped: Mapping[str, Coverage]) -> None:

@@ -68,6 +68,7 @@ class Cleared(BaseModel):
     batch: str
     bytes: int
     at: datetime
+    decision: str = Field(default="", description="The key of the decision; empty: of an earlier release")
 
 
 class Replays(BaseModel):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from onefold.dedup.documents import Reused
 from onefold.errors import UsageError
-from onefold.instants import duration
+from onefold.instants import duration, span_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +21,35 @@ class Keep:
     snapshots: timedelta = timedelta(days=7)
     generations: timedelta = timedelta(days=7)
     orphans: timedelta = timedelta(days=3)
-    landing: timedelta | None = None
-    """Landed bytes of published batches; None: for ever. Without them there is no rebuild and no rollback."""
+
+
+MINIMUM = {"snapshots": timedelta(days=1), "generations": timedelta(days=1), "orphans": timedelta(days=1)}
+"""The least that may be asked for, by a user or a DAG's parameters: what expires cannot be rolled back to."""
 
 
 def keep_of(ages: Mapping[str, str | None]) -> Keep:
     """What is kept for how long, by name, as a person says it (`{"snapshots": "7d"}`); None: as it is by default.
 
     Raises:
-        UsageError: an age is none.
+        UsageError: an age is none, or below the least.
+    """
+    given = {name: age_of(text) for name, text in ages.items() if text is not None}
+    for name, age in given.items():
+        if age < (least := MINIMUM.get(name, timedelta(0))):
+            raise UsageError(
+                f"{name} are kept for {span_text(least)} at least; {span_text(age)} is less. Nothing was changed."
+            )
+    return Keep(**given)
+
+
+def age_of(text: str) -> timedelta:
+    """An age, as a person says it.
+
+    Raises:
+        UsageError: it is none.
     """
     try:
-        return Keep(**{name: duration(text) for name, text in ages.items() if text is not None})
+        return duration(text)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -48,10 +65,6 @@ class Maintained(BaseModel):
     verdicts: list[str] = Field(default=[], description="Attempts that are over, whose verdicts count for nothing")
     generations: list[str] = Field(description="Rebuilt long enough ago")
     failed_landings: list[str] = Field(default=[], description="Folders of landing attempts that no manifest names")
-    landings: list[str] = Field(default=[], description="Batches whose landed bytes are older than they are kept")
-    unread: list[str] = Field(
-        default=[], description="Dataset files that cannot be read: while there are some, no landed bytes are cleared"
-    )
     results: list[str] = Field(default=[], description="What Spark's steps left for drivers that have read it")
     files_rewritten: int = Field(default=0, description="Data and delete files that became fewer")
     snapshots_expired: int = 0

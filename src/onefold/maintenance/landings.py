@@ -57,13 +57,11 @@ def old_landings(lake: Lake, source: str, readers: Iterable[Dataset], age: timed
     ]
 
 
-def clearable(lake: Lake, sources: Iterable[str], age: timedelta | None) -> tuple[list[Manifest], list[str]]:
-    """`old_landings` of some sources (`age` None: all are kept), and the dataset files that cannot be read.
+def clearable(lake: Lake, sources: Iterable[str], age: timedelta) -> tuple[list[Manifest], list[str]]:
+    """`old_landings` of some sources , and the dataset files that cannot be read.
 
     What these read is unknown: while there are some, no landing goes.
     """
-    if age is None:
-        return [], []
     every, wrong = find_valid(lake.settings.datasets_folder)
     if wrong:
         return [], [error.file for error in wrong]
@@ -73,12 +71,12 @@ def clearable(lake: Lake, sources: Iterable[str], age: timedelta | None) -> tupl
     ], []
 
 
-def clear_landing(lake: Lake, manifest: Manifest) -> None:
-    """Say so, then remove the bytes; interrupted, the next call goes on."""
+def clear_landing(lake: Lake, manifest: Manifest, decision: str) -> None:
+    """Write down the key of the decision, then remove the bytes; interrupted, the next call goes on."""
     size = sum(object_.size for object_ in manifest.objects)
     lake.put_first(
         lake_keys.cleared(manifest.source, manifest.batch),
-        Cleared(batch=manifest.batch, bytes=size, at=datetime.now(UTC)),
+        Cleared(batch=manifest.batch, bytes=size, at=datetime.now(UTC), decision=decision),
     )
     lake.storage.remove_below(lake_keys.landed(manifest.source, manifest.batch, manifest.attempt, ""))
 

@@ -15,7 +15,7 @@ from onefold.iceberg.state_table import StateTable, find_state, generations_of
 from onefold.lake import Lake
 from onefold.maintenance.attempts import old_branches, old_results, old_tables, old_verdicts, waiting
 from onefold.maintenance.keep import Keep, Maintained
-from onefold.maintenance.landings import clear_landing, clearable, failed_landings, sources_of
+from onefold.maintenance.landings import failed_landings, sources_of
 from onefold.maintenance.tables import KEPT, compact, expire, forget_verdicts, remove_orphans
 from onefold.spark.iceberg_tables import drop
 from onefold.tables.names import CATALOG, STAGING, verdict_name
@@ -30,17 +30,13 @@ def maintain(session: SparkSession, lake: Lake, dataset: Dataset, keep: Keep, *,
     """
     sources = sources_of(lake, dataset)
     failed = [folder for source in sources for folder in failed_landings(lake, source, keep.attempts)]
-    landings, unread = clearable(lake, sources, keep.landing)
     results = old_results(lake, dataset, keep.attempts)
     if not dry_run:
         for folder in failed:
             lake.storage.remove_below(folder)
-        for manifest in landings:
-            clear_landing(lake, manifest)
         for key in results:
             lake.storage.remove(key)
-    batches = [landing.batch for landing in landings]
-    of_lake = {"failed_landings": failed, "landings": batches, "unread": unread, "results": results}
+    of_lake = {"failed_landings": failed, "results": results}
     of_tables = _maintain_tables(session, lake, dataset, keep, dry_run=dry_run)
     return of_tables.model_copy(update=of_lake)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 
 from onefold.dataset import Dataset
 from onefold.decisions import Decision
+from onefold.instants import span_text
+from onefold.operations.clear import Clearable
 from onefold.operations.decision_requests import Request
 from onefold.orchestration.links import report_link
 from onefold.quality.documents import CheckResult, GateResult
@@ -43,8 +46,7 @@ def body_of(
     parts = [
         _MEANS[request.decision],
         f"Table: {_code(dataset.target.table)}. Decision {made.number} on batch {_code(made.batch)}.",
-        f"**Reason given**{f', by {_code(asked_by)}' if asked_by else ''}\n\n"
-        + "\n".join(f"> {_code(line)}" for line in request.reason.splitlines() if line.strip()),
+        _reason(request.reason, asked_by),
     ]
     if made.kind == "replay":
         parts.append(f"**Records**: {made.records}, of batch {_code(made.origin)}")
@@ -90,6 +92,29 @@ def _sides(gate: GateResult) -> Iterator[str]:
         yield f"- {sides[winner]} wins, {sides[loser]} does not{listed}"
     if len(conflicts) > SIDES:
         yield "- more of them: see the report"
+
+
+def clearing_body(
+    found: Mapping[str, Sequence[Clearable]], age: timedelta, reason: str, asked_by: str | None = None
+) -> str:
+    """Which landed bytes would be deleted, of which datasets, why, and who asks for it."""
+    parts = [
+        f"Landed bytes that are older than {span_text(age)} are deleted. **Nothing brings them back**: without them "
+        "there is no rebuild, no replay and no proof, and no rollback to before them. Rows stay as they are.",
+        _reason(reason, asked_by),
+    ]
+    lines = [
+        f"- {_code(dataset)}, source {_code(part.source)}: {len(part.landings)} landings, {part.objects} objects, "
+        f"{part.bytes:,} bytes, landed from {part.oldest:%Y-%m-%d %H:%M} to {part.newest:%Y-%m-%d %H:%M} UTC"
+        for dataset, some in found.items()
+        for part in some
+    ]
+    return "\n\n".join([*parts, "**What is deleted**\n\n" + "\n".join(lines)])
+
+
+def _reason(reason: str, asked_by: str | None) -> str:
+    lines = "\n".join(f"> {_code(line)}" for line in reason.splitlines() if line.strip())
+    return f"**Reason given**{f', by {_code(asked_by)}' if asked_by else ''}\n\n{lines}"
 
 
 def _code(text: str) -> str:

@@ -6,14 +6,14 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, AssetAlias, Context, Param, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 from onefold.dataset import Dataset
+from onefold.decisions.approvals import approval_of
 from onefold.decisions.who import NOT_YET, Decider
-from onefold.errors import UsageError
 from onefold.lake import Lake, new_attempt
+from onefold.orchestration.approval_task import Question, RecordedApproval, run_of
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.dataset_dag import UNSCHEDULED_START, asset_of, report_of
 from onefold.orchestration.retries import task_defaults
@@ -22,7 +22,7 @@ from onefold.orchestration.spark_step import PublishOperator, SparkLauncher, Spa
 from onefold.settings import load_settings
 
 if TYPE_CHECKING:
-    from onefold.operations.decision_requests import Request
+    from onefold.operations.decision_requests import Request, Shown
     from onefold.publish import Published
 
 ANSWER_WITHIN = timedelta(days=1)
@@ -72,13 +72,7 @@ def decide_dag(names: list[str]) -> DAG:
         params=_params(names),
     ) as dag:
         looked = look_up.override(on_failure_callback=[])()  # the caller reads it; nothing has happened
-        approve = ApprovalOperator(
-            task_id="approve",
-            subject="{{ ti.xcom_pull(task_ids='look_up')['subject'] }}",
-            body="{{ ti.xcom_pull(task_ids='look_up')['body'] }}",
-            defaults=ApprovalOperator.REJECT,
-            response_timeout=ANSWER_WITHIN,
-        )
+        approve = ApproveDecisionOperator(task_id="approve", response_timeout=ANSWER_WITHIN)
         of: dict[str, Any] = {
             "dataset": "{{ params.dataset }}",
             "batch": BATCH,
@@ -125,34 +119,49 @@ def _params(names: list[str]) -> dict[str, Param]:
 
 
 @task
-def look_up() -> dict[str, Any]:
-    """What would be decided, for the approver. Nothing to decide: the run's other tasks are skipped."""
+def look_up() -> None:
+    """What would be decided, in the log. Nothing to decide: the run's other tasks are skipped."""
+    asks = _question(get_current_context())
+    print(f"{asks.subject}\n{asks.body}")
+
+
+class ApproveDecisionOperator(RecordedApproval):
+    """Shows what would be decided, and waits for an answer."""
+
+    def question(self, context: Context) -> Question:
+        """What would be decided, as it is now."""
+        return _question(context)
+
+    def place(self, context: Context) -> tuple[Lake, list[str]]:
+        """The lake and the dataset that the run is about."""
+        lake, dataset = open_dataset(context["params"]["dataset"])
+        return lake, [dataset.name]
+
+
+def _question(context: Context) -> Question:
     from onefold.operations.decision_requests import Shown, foresee
     from onefold.operations.stuck_batches import judged
     from onefold.orchestration.approval import body_of, subject_of
 
-    lake, dataset, request = _asked()
+    lake, dataset, request = _requested(context)
     made = foresee(lake, dataset, request, NOT_YET)
     if made is None:
         raise AirflowSkipException(f"{dataset.name}: there is nothing to {request.decision} of batch {request.batch}")
-    asked_by = get_current_context()["dag_run"].triggering_user_name
+    asked_by = context["dag_run"].triggering_user_name
     body = body_of(dataset, request, made, judged(lake, dataset, request.batch), asked_by)
-    print(f"{subject_of(dataset, request)}\n{body}")
-    shown = Shown.of(made).model_dump(mode="json")
-    return {"shown": shown, "subject": subject_of(dataset, request), "body": body}
+    asked = {"request": request.model_dump(mode="json"), "shown": Shown.of(made).model_dump(mode="json")}
+    return Question(lake, subject_of(dataset, request), body, {dataset.name: asked})
 
 
 @task.short_circuit
 def decide() -> str:
     """Record what was approved, under the name of the approver; the batch to run, or nothing after a discard."""
-    from onefold.operations.decision_requests import Shown, carry
+    from onefold.operations.decision_requests import carry
 
-    lake, dataset, request = _asked()
+    lake, dataset, request, shown, who = _approved(get_current_context())
     if request.decision == "without":  # the task `rebuild` looks and records it, and may have done so already
         return ""
-    pull = get_current_context()["ti"].xcom_pull
-    shown, user = Shown(**pull(task_ids="look_up")["shown"]), approved_by(pull(task_ids="approve"))
-    made = carry(lake, dataset, request, user, shown)
+    made = carry(lake, dataset, request, who, shown)
     print(f"{dataset.name}: batch {made.batch}: {made.sentence}")
     if made.kind != "discard":
         return made.batch
@@ -178,17 +187,15 @@ class RebuildOperator(SparkLauncher):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the rebuild under the name of the approver; another try goes on where it was."""
-        from onefold.operations.decision_requests import Shown, carry
+        from onefold.operations.decision_requests import carry
         from onefold.operations.rebuild import is_begun_without
 
-        lake, dataset, request = _asked()
+        lake, dataset, request, shown, who = _approved(context)
         if request.decision != "without":
             raise AirflowSkipException(f"the decision is {request.decision}: nothing is rebuilt")
-        pull = context["ti"].xcom_pull
-        shown, user = Shown(**pull(task_ids="look_up")["shown"]), approved_by(pull(task_ids="approve"))
         if not is_begun_without(lake, dataset, request.batch):
-            carry(lake, dataset, request, user, shown)
-        decided = json.dumps({"who": user.model_dump(), "reason": request.reason.strip()})
+            carry(lake, dataset, request, who, shown)
+        decided = json.dumps({"who": who.model_dump(), "reason": request.reason.strip()})
         done = self.launch(context, lake, "rebuild", request.batch, new_attempt(), "--decided", decided)
         report_of(lake, open_dataset(dataset.name)[1], request.batch, None)
         return done
@@ -213,18 +220,10 @@ class PublishDecidedOperator(PublishOperator):
             context["outlet_events"][DECIDED].add(asset_of(dataset), extra)
 
 
-def approved_by(answer: dict[str, Any] | None) -> Decider:
-    """Who approved it; a task that was marked as successful has no answer."""
-    user = (answer or {}).get("responded_by_user")
-    if not answer or not user or answer["chosen_options"] != [ApprovalOperator.APPROVE]:
-        raise UsageError("it was not approved: the task approve has no answer. Nothing was decided.")
-    return Decider.of_airflow(str(user["id"]), user["name"])
-
-
-def _asked() -> tuple[Lake, Dataset, Request]:
+def _requested(context: Context) -> tuple[Lake, Dataset, Request]:
     from onefold.operations.decision_requests import Request
 
-    params = get_current_context()["params"]
+    params = context["params"]
     request = Request(
         batch=params["batch"].strip(),
         decision=params["decision"],
@@ -232,3 +231,12 @@ def _asked() -> tuple[Lake, Dataset, Request]:
         waivers=tuple(params["waivers"] or ()),
     )
     return *open_dataset(params["dataset"]), request
+
+
+def _approved(context: Context) -> tuple[Lake, Dataset, Request, Shown, Decider]:
+    """What was approved, as the lake has it."""
+    from onefold.operations.decision_requests import Request, Shown
+
+    lake, dataset = open_dataset(context["params"]["dataset"])
+    asked, who = approval_of(lake, dataset.name, run_of(context))
+    return lake, dataset, Request(**asked["request"]), Shown(**asked["shown"]), who

@@ -10,6 +10,7 @@ from onefold.decisions import (
     OWN_BATCH,
     AcceptGap,
     Again,
+    Clearing,
     Decision,
     Discard,
     Release,
@@ -19,6 +20,7 @@ from onefold.decisions import (
     erasures_of,
     every_decision,
     log_of,
+    table_decisions,
 )
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
@@ -63,7 +65,7 @@ def decisions_of(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
         else:
             state = "done" if isinstance(decision, Discard | Again) else "waiting"
         rows.append(row_of(decision, state))
-    return sorted([*rows, *_rollbacks(lake, dataset), *_erasures(lake, dataset)], key=lambda row: str(row["at"]))
+    return sorted([*rows, *_of_table(lake, dataset), *_erasures(lake, dataset)], key=lambda row: str(row["at"]))
 
 
 def _brought(decision: Decision, *, newest: bool) -> bool:
@@ -86,22 +88,27 @@ def row_of(decision: Decision, state: str) -> dict[str, Any]:
     } | ({"accepts": {"key": decision.key, "version": decision.version}} if isinstance(decision, AcceptGap) else {})
 
 
-def _rollbacks(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
-    prefix = lake_keys.decisions(dataset.name)
-    keys = [info.key for info in lake.storage.list(prefix) if "/" not in info.key.removeprefix(prefix)]
-    found = [rollback for key in keys if (rollback := lake.get(key, RolledBack))]
+def _of_table(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:
     return [
         {
-            "dataset": rollback.dataset,
-            "batch": rollback.to,
-            "decision": rollback.kind,
-            **rollback.attribution,
-            "at": rollback.at.isoformat(),
+            "dataset": made.dataset,
+            "batch": made.source if isinstance(made, Clearing) else made.to,
+            "decision": made.kind,
+            **made.attribution,
+            "at": made.at.isoformat(),
             "waived": [],
-            "state": "done" if rollback.undone else "overruled",
+            "state": _state_of(lake, made),
         }
-        for rollback in found
+        | ({"clears": made.landings} if isinstance(made, Clearing) else {})
+        for made in table_decisions(lake, dataset.name)
     ]
+
+
+def _state_of(lake: Lake, made: RolledBack | Clearing) -> str:
+    if isinstance(made, RolledBack):
+        return "done" if made.undone else "overruled"
+    begun = all(lake.storage.stat(lake_keys.cleared(made.source, batch)) for batch in made.landings)
+    return "done" if begun else "waiting"
 
 
 def _erasures(lake: Lake, dataset: Dataset) -> list[dict[str, Any]]:

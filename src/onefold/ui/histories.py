@@ -49,7 +49,9 @@ class Decided(Attributed):
     """What a page says of a decision on a batch or on the table, of whatever kind and version."""
 
     kind: str
-    batch: str = Field(validation_alias=AliasChoices("batch", "to"), description="Of a rollback: the last that stays")
+    batch: str = Field(
+        validation_alias=AliasChoices("batch", "to", "source"), description="Of a rollback: the last that stays"
+    )
     at: AwareDatetime
     waivers: list[Waiver] = Field(default=[])
     undone: list[str] = Field(default=[], description="Of a rollback: batches that are not published any more")
