@@ -32,6 +32,13 @@ S3_LOGIN = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "
 """What a login to S3 may hold."""
 
 
+def _own_places(lake: str) -> list[str]:
+    """The project's folder, and the lake's bucket, if the lake is a part of one."""
+    scheme, found, rest = lake.partition("://")
+    bucket, _, prefix = rest.strip("/").partition("/")
+    return [".", f"s3://{bucket}"] if found and scheme != "file" and prefix else ["."]
+
+
 class Settings(BaseSettings):
     """Where things lie and how Spark runs. The defaults need no server."""
 
@@ -52,9 +59,9 @@ class Settings(BaseSettings):
     datasets: Path = Field(default=Path("datasets"), description="The folder of the dataset files")
     expectations: Path = Field(default=Path("expectations"), description="The folder of the users' quality suites")
     exports_below: list[str] = Field(
-        default=[".", "s3://"],
+        default_factory=lambda given: _own_places(given.get("lake", "")),
         description="Folders and s3://bucket/prefix places below which exports are read, links resolved; default: the "
-        "project's folder, and every bucket that the login reaches (s3://)",
+        "project's folder, and the bucket of the lake, if it lies in one. s3:// is every bucket that the login reaches",
     )
     catalog: str | None = Field(
         default=None,

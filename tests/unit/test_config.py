@@ -68,7 +68,7 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "lake_access": ("owner", "default"),
         "datasets": (str(home / "datasets"), "default"),
         "expectations": (str(home / "expectations"), "default"),
-        "exports_below": ([".", "s3://"], "default"),
+        "exports_below": (["."], "default"),
         "catalog": (f"sqlite:///{home / '.lake' / 'catalog.db'}", "default"),
         "catalog_properties": (None, "default"),
         "s3_encryption": (None, "default"),

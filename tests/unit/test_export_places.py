@@ -12,8 +12,9 @@ from onefold.errors import UsageError
 from onefold.kafka.cluster import matching_topics
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
-from onefold.landing.places import check_place
+from onefold.landing.places import check_not_anothers, check_place
 from onefold.settings import Settings
+from tests.support.project import THINGS
 
 MakeDataset = Callable[..., Dataset]
 LINE = '{"topic": "t", "partition": 0, "offset": 0, "ts": 0, "key": null, "payload": "{}"}\n'
@@ -117,6 +118,72 @@ def test_s3_buckets_are_allowed_by_prefix(project: Lake, below: list[str], place
     else:
         with pytest.raises(UsageError, match=REFUSED):
             check_place(settings, place)
+
+
+@pytest.mark.parametrize(
+    ("lake", "place", "allowed"),
+    [
+        ("lake", "s3://any/prefix/", False),
+        ("file:///data/lake", "s3://data/topics", False),
+        ("s3a://mine/onefold", "s3://any/prefix/", False),
+        ("s3a://mine/onefold", "s3://mine/exports/topics/", True),
+        ("s3a://mine/onefold", "s3://mine-too/exports/", False),
+        ("s3a://mine/onefold", "s3://mine/onefold/sources/", False),
+        ("s3a://mine/onefold", "s3://mine/onefold", False),
+        ("s3a://mine/onefold", "s3://mine/", False),
+        ("s3a://mine/onefold", "s3://mine/onefold-exports/", True),
+        ("s3a://mine", "s3://mine/exports/", False),
+        ("s3a://mine/", "s3://mine/sources/", False),
+    ],
+)
+def test_s3_by_default_no_bucket_is_read_but_the_lakes_and_there_not_the_lake(
+    tmp_path: Path, lake: str, place: str, allowed: bool
+) -> None:
+    settings = Settings(home=tmp_path, lake=lake)
+    if allowed:
+        check_place(settings, place)
+    else:
+        with pytest.raises(UsageError, match=REFUSED):
+            check_place(settings, place)
+
+
+def test_s3_a_place_in_the_lakes_bucket_is_read_where_the_setting_names_it(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, lake="s3a://mine/onefold", exports_below=["s3://mine/onefold/exports"])
+    check_place(settings, "s3://mine/onefold/exports/topics")
+    with pytest.raises(UsageError, match=REFUSED):
+        check_place(settings, "s3://mine/onefold/sources")
+
+
+@pytest.mark.parametrize(
+    ("place", "refused"),
+    [
+        ("exports/others", True),
+        ("exports/others/2026/../2026", True),
+        ("exports", True),
+        (".", True),
+        ("exports/mine/2026", False),
+        ("exports/mine-again", False),
+        ("exports/others-again", False),
+        ("s3://others/topics/2026", True),
+        ("s3a://others", True),
+        ("s3://others/topics-again", False),
+    ],
+)
+def test_s3_a_parameter_of_a_dag_reads_no_other_datasets_exports(
+    project: Lake, things: MakeDataset, place: str, refused: bool
+) -> None:
+    folder = project.settings.datasets_folder
+    folder.mkdir()
+    for name, path in (("others", "exports/others/"), ("remote", "s3://others/topics/")):
+        text = THINGS.replace("name: things", f"name: {name}").replace("shop.things", f"shop.{name}")
+        (folder / f"{name}.yaml").write_text(text.replace("exports/things/", path))
+    mine = things("exports/mine")
+    if refused:
+        with pytest.raises(UsageError, match=r"holds exports of the dataset (others|remote)\. .* Nothing was read"):
+            check_not_anothers(project.settings, mine, place)
+    else:
+        check_not_anothers(project.settings, mine, place)
+        check_not_anothers(project.settings, things("exports"), "exports/others")
 
 
 def test_s3_a_topic_pattern_matches_whole_names() -> None:

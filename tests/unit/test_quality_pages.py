@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pkgutil
 import re
 from collections.abc import Callable
@@ -770,3 +771,15 @@ def test_offsets_that_nothing_accounts_for_are_drawn_over_what_is_covered() -> N
 def test_offsets_that_nothing_accounted_for_are_no_alarm_once_their_batch_was_settled() -> None:
     assert status_of(history(entry(0, "red", unexplained=5)), [], 0, NINE).unexplained == 5
     assert status_of(history(entry(0, "unpublished", unexplained=5)), [], 0, NINE).unexplained == 0
+
+
+def test_s10_the_pages_leave_the_umask_of_airflows_api_server_as_it_is(lake: Lake, client: Client) -> None:
+    """They only read: `lake_access` is for processes that write the lake."""
+    decide(lake, Skip(dataset="accounts", batch="export_a", number=1, who="mira", reason="", at=NINE))
+    before = os.umask(0o027)
+    try:
+        for page in ("/", "/datasets/accounts", "/reports/accounts/export_a"):
+            client("accounts").get(page)
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)

@@ -38,7 +38,7 @@ def answer(lake: Lake, dataset: str, run: str, who: Decider | None, *, approved:
     """Keep the answer to what was asked; of a dataset that was not asked about there is none to keep."""
     key = lake_keys.approval(dataset, run)
     if question := lake.get(key, Approval):
-        given = {"who": who, "approved": approved and who is not None, "at": datetime.now(UTC)}
+        given = {"who": who, "approved": approved, "at": datetime.now(UTC)}
         lake.put(key, question.model_copy(update=given))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from onefold.dataset import Dataset, find_valid
 from onefold.errors import UsageError
 from onefold.settings import Settings
 
@@ -18,11 +19,39 @@ def check_place(settings: Settings, place: str) -> None:
     """
     scheme, found, rest = place.partition("://")
     if found and scheme != "file":
-        bucket = _of_bucket(place)
-        if not any(bucket.startswith(allowed) for allowed in map(_of_bucket, _buckets(settings))):
+        if not _is_in_allowed_bucket(settings, _of_bucket(place)):
             raise _refused(settings, place, "")
         return
     _check_path(settings, settings.path(rest if found else place), place)
+
+
+def check_not_anothers(settings: Settings, dataset: Dataset, place: str) -> None:
+    """Refuse a place that holds exports of another dataset and is not below this one's own: a user of Airflow may be
+    allowed to run one dataset only.
+
+    Raises:
+        UsageError: it names the place and the dataset.
+    """
+    meant = _spelled(settings, place)
+    if dataset.source.exports and meant.startswith(_spelled(settings, dataset.source.place)):
+        return
+    for other in find_valid(settings.datasets_folder)[0]:
+        if other.name == dataset.name or not other.source.exports:
+            continue
+        theirs = _spelled(settings, other.source.place)
+        if meant.startswith(theirs) or theirs.startswith(meant):
+            raise UsageError(
+                f"{dataset.name}: {place} holds exports of the dataset {other.name}. A run in Airflow reads none "
+                "of another dataset. Nothing was read. An operator reads them by `onefold run --export`."
+            )
+
+
+def _spelled(settings: Settings, place: str) -> str:
+    """A place with `/` at its end, so that what is below it begins with it."""
+    scheme, found, rest = place.partition("://")
+    if found and scheme != "file":
+        return _of_bucket(place)
+    return f"{str(settings.path(rest if found else place).resolve()).rstrip('/')}/"
 
 
 def check_objects(settings: Settings, folder: Path | None, names: Iterable[str]) -> None:
@@ -44,6 +73,18 @@ def check_objects(settings: Settings, folder: Path | None, names: Iterable[str])
             leads_to[path.parent] = path.parent.resolve()
         if not allowed.holds(found := leads_to[path.parent] / path.name):
             raise _refused(settings, str(path), "" if found == path else f" (it leads to {found})")
+
+
+def _is_in_allowed_bucket(settings: Settings, place: str) -> bool:
+    """Whether a place is below an allowed place of a bucket; in the lake, only below an allowed place in it."""
+    inside = [allowed for allowed in map(_of_bucket, _buckets(settings)) if place.startswith(allowed)]
+    scheme, found, _ = settings.lake.partition("://")
+    lake = _of_bucket(settings.lake) if found and scheme != "file" else None
+    if lake and place.startswith(lake):  # other datasets' landed bytes
+        inside = [allowed for allowed in inside if allowed.startswith(lake)]
+    elif lake and lake.startswith(place):  # a listing of it would go through the lake
+        return False
+    return bool(inside)
 
 
 @dataclass(frozen=True, slots=True)

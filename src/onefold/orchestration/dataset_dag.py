@@ -18,6 +18,7 @@ from onefold.errors import InvalidDatasetError
 from onefold.generation import check_generation
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
+from onefold.landing.places import check_not_anothers
 from onefold.orchestration.connections import open_dataset
 from onefold.orchestration.description import doc_of
 from onefold.orchestration.interval import interval_of
@@ -108,9 +109,11 @@ def plan(name: str) -> str:
     check_generation(lake, dataset)
     check_mask_key(dataset)
     dry_run = bool(params.get("dry_run"))
+    if export := params.get("export"):
+        check_not_anothers(lake.settings, dataset, export)
     run = context["dag_run"]
     named = f"{run.run_id} {run.run_after.isoformat()}"  # a run that was deleted may leave its name to another
-    planned = plan_one(lake, dataset, interval_of(context), params.get("export"), run=named, dry_run=dry_run)
+    planned = plan_one(lake, dataset, interval_of(context), export, run=named, dry_run=dry_run)
     if dry_run:
         print(f"{name}: would read {json.dumps(planned.preview)}")
         print(f"{name}: {AFTER_DRY_RUN}")
