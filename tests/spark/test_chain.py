@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,9 +23,11 @@ from onefold.operations.rebuild import rebuild
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
+from onefold.report.attempts import red_batches
 from onefold.report.decisions import decisions_of
+from onefold.report.document import describe
 from onefold.report.explain import explain
-from onefold.report.held import held_of
+from onefold.report.held import held_of, seen_in_words
 from onefold.report.ledger import records_of, rows_of
 from onefold.tables.key_digest import digest_of_key
 from onefold.tables.names import state_table
@@ -334,9 +337,58 @@ def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
         {"key": {"id": "b"}, "version": 3, "missing": [[2, 3]], "since": since[red.batch], "offset": 2},
         {"key": {"id": "b"}, "version": 6, "missing": [[2, 3], [4, 6]], "since": since[red.batch], "offset": 3},
     ]
+    nothing: dict[str, object] = {"seen": []}
     at = "1970-01-01T00:00:00.0{}0000+00:00"
     assert held_of(lake, made) == [
-        row | place | {"timestamp": at.format(n)} for row, n in zip(rows, (1, 2, 2), strict=True)
+        row | place | nothing | {"timestamp": at.format(n)} for row, n in zip(rows, (1, 2, 2), strict=True)
     ]
     assert [row["version"] for row in held_of(lake, made, limit=2)] == [2, 3]
     assert accept(session, lake, made, "a", 2).published, "two wait on"
+
+
+def test_a_held_record_says_where_the_version_that_it_waits_for_was_seen(
+    session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """Rejected, with a version that cannot be read, and in a red batch: in `held`, `explain` and the batches' reports.
+    Of a version that no record has nothing is said."""
+    made = chained(dataset, quality={"max_rejected_rate": 1.0})
+    no_number: Any = "x"
+    first = [
+        Sent(0, 0, 10, "a", 1, "1", {"owner": "A1"}),
+        Sent(0, 1, 11, "a", 2, "2", {"owner": 7}),
+        Sent(0, 2, 12, "a", 3, "3", {"owner": "A3"}),
+        Sent(0, 3, 13, "b", 2, "4", {"owner": "B2"}),
+        Sent(0, 4, 14, "c", 2, "5", {"owner": "C2"}),
+        Sent(0, 5, 15, "c", no_number, "6", {"owner": "C1"}),
+        Sent(0, 6, 16, "d", 2, "7", {"owner": "D2"}),
+    ]
+    done = run(session, lake, made, export(tmp_path / "0", first))
+    assert counts(done)["held/version_gap"] == 4
+    again = [Sent(0, 7, 20, "b", 1, "8", {"owner": "B1"}), Sent(0, 8, 21, "a", 1, "9", {"owner": "other"})]
+    red = run(session, lake, made, export(tmp_path / "1", again))
+    assert red.red, "one version with two contents"
+
+    waiting = held_of(lake, made, red=red_batches(lake, made))
+
+    assert [(row["key"]["id"], [seen_in_words(seen) for seen in row["seen"]]) for row in waiting] == [
+        ("a", ["version 2 is at t-0@1: rejected/wrong_type"]),
+        ("b", [f"version 1 is at t-0@7: applied/folded in batch {red.batch}, which is not published"]),
+        ("c", ["a version that cannot be read is at t-0@5: rejected/wrong_type"]),
+        ("d", []),
+    ]
+    rejected = waiting[0]["seen"][0]
+    assert (rejected["batch"], rejected["published"]) == (done.batch, True)
+    assert "owner" in rejected["detail"]
+    assert [row["seen"] for row in held_of(lake, made)][1] == [], "what is published"
+    of_key = explain(lake, made, digest_of_key(made, {"id": "a"}))
+    waits = {row["offset"]: row["waits"] for row in of_key if "waits" in row}
+    assert waits == {2: {"missing": [[2, 3]], "seen": [rejected]}}
+    assert describe(lake, made, done.batch).notes == [
+        "Version 3 of id a is held, and version 2 is at t-0@1: rejected/wrong_type",
+        "Version 2 of id c is held, and a version that cannot be read is at t-0@5: rejected/wrong_type",
+    ]
+    later = run(session, lake, made, export(tmp_path / "2", [Sent(0, 9, 30, "d", 1, "a", {"owner": 7})]))
+    assert later.published
+    assert describe(lake, made, later.batch).notes == [
+        "Version 2 of id d is held, and version 1 is at t-0@9: rejected/wrong_type"
+    ], "the batch that takes the missing version out names what waits for it"

@@ -159,7 +159,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "records": (*_LAYOUTS, "spark/test_nested.py", "property/test_moves.py", "process/test_bad_inputs.py"),
     "report": (
         "unit/test_report_page.py", "unit/test_history.py", "unit/test_looking.py", "unit/test_causes.py",
-        "spark/test_explain.py", "spark/test_explain_taken_out.py", "process/test_red_verdicts.py",
+        "unit/test_held.py", "spark/test_explain.py", "spark/test_explain_taken_out.py", "process/test_red_verdicts.py",
         "process/test_quarantine.py",
         "process/test_changes.py", "process/test_reds.py", "dags/test_report_pages.py",
     ),

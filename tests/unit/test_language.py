@@ -22,7 +22,7 @@ WORD = re.compile(rf"(?<![a-z])({'|'.join(INSTEAD)})(?![a-z])", re.IGNORECASE)
 RECORDED = ("stands: str | None", "stands=_place(", "every action stands on the branch")
 """Words of documents that lakes hold already: a field of a proof, the earlier title of a check."""
 WITH_ONES = (
-    "decisions", "dedup", "operations", "report", "upsert",
+    "decisions", "dedup", "operations", "upsert",
 )  # fmt: skip
 """Packages that still have variables called `one`. The list only gets shorter."""
 

@@ -82,11 +82,11 @@ def _batch_cells(row: dict[str, Any]) -> dict[str, Any]:
         "rows": ", ".join(f"{count} {change}" for change, count in (row["rows"] or {}).items() if count),
         "gate": row["gate"],
         "published": "yes" if row["published"] else row.get("state", "no"),
-        "decision": _decided(row["decision"]) if "decision" in row else "",
+        "decision": _decision_in_words(row["decision"]) if "decision" in row else "",
     }
 
 
-def _decided(decision: dict[str, Any]) -> str:
+def _decision_in_words(decision: dict[str, Any]) -> str:
     return f"{decision['kind']} by {Decider(**decision['who']).words}"
 
 
@@ -107,7 +107,7 @@ def verdicts(
     as_json: AsJson = False,
 ) -> None:
     """The verdict of each record of a batch."""
-    from onefold.report.explain import red_batch
+    from onefold.report.attempts import red_batch
     from onefold.report.ledger import VERDICT, each_verdict
 
     _check_reason(reason, Reason)
@@ -189,7 +189,8 @@ def explain_key(
     Also those that the filter, a skip or their own rejection took out, where their key can be read. Records of a red
     batch are marked as not published.
     """
-    from onefold.report.explain import explain, explain_position, explain_sum, red_batches
+    from onefold.report.attempts import red_batches
+    from onefold.report.explain import explain, explain_position, explain_sum
     from onefold.tables.key_digest import digest_of_key, period_of_key
 
     lake, dataset = open_published(name)
@@ -221,17 +222,28 @@ def explain_key(
 def _touched(rows: list[dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """What is shown of each row; cluster and incarnation where the answer has several, and what is not published."""
     several = _several(rows)
-    hidden = ("key", "row", "cluster", "topic", "incarnation", "partition", "offset", "published")
+    hidden = ("key", "row", "cluster", "topic", "incarnation", "partition", "offset", "published", "waits")
 
     def shown(row: dict[str, Any]) -> dict[str, Any]:
         at = {name: row[name] for name in ("topic", "partition", "offset")} if row["topic"] is not None else None
         place = {name: row[name] for name in several} | {"position": _place(at)}
         cells = _verdict_cells({name: value for name, value in row.items() if name not in hidden})
         left = row["row"]
+        cells["detail"] = cells["detail"] or _wait_in_words(row.get("waits"))
         cells["batch"] += "" if row["published"] else " (not published)"
         return {**place, **cells, "won": "won" if row["won"] else "", "row": left["_state"] if left else ""}
 
     return shown
+
+
+def _wait_in_words(waits: dict[str, Any] | None) -> str | None:
+    """What a held record waits for, and where that was seen."""
+    from onefold.report.held import in_words, seen_in_words
+
+    if not waits:
+        return None
+    missing = ", ".join(in_words((start, end)) for start, end in waits["missing"])
+    return "; ".join([f"waits for version {missing}", *map(seen_in_words, waits["seen"])])
 
 
 def _several(rows: list[dict[str, Any]]) -> list[str]:

@@ -22,6 +22,7 @@ from onefold.publish.publish import find_published
 from onefold.quality.documents import AUDIT, Audited, GateResult
 from onefold.report.causes import Explained, causes_of
 from onefold.report.decisions import in_force
+from onefold.report.held import seen_of_batch
 from onefold.report.status import Status, status_of
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.documents import Outcome, Producing, Upserted, part_of
@@ -102,6 +103,10 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
         landed, replayed = (0, upserted.replayed) if upserted else (0 if staged else None, counted)
     else:
         landed, replayed = upserted.landed if upserted else counted, 0
+    waits = []
+    if upserted and gate and gate.facts.get("held"):
+        own, snapshot = (record, published.snapshot) if published and record else (upserted, upserted.head)
+        waits = seen_of_batch(lake, dataset, own, upserted.base_record, snapshot)
     return Report(
         **part_of(upserted, Outcome),
         **part_of(record, Producing),
@@ -127,6 +132,7 @@ def describe(lake: Lake, dataset: Dataset, batch: str) -> Report:
                 if upserted and upserted.unreadable
                 else []
             ),
+            *waits,
         ],
         decision=_shown(dataset, decision),
         snapshot=published.snapshot if published else None,

@@ -7,89 +7,34 @@ listed on request, marked as not published: they are what that attempt found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, datetime
 from functools import reduce
 from typing import Any
 
 from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, Or
 
-from onefold import instants, lake_keys
+from onefold import instants
 from onefold.dataset import Dataset
 from onefold.dataset.reserved_columns import FLAT_ORDER, is_own
 from onefold.iceberg.scan import order_of
 from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
-from onefold.landing.plan import taken_plans
 from onefold.offsets import Position
-from onefold.quality.documents import GateResult
+from onefold.report.attempts import Attempt, RedBatch, attempts_of
+from onefold.report.held import missing_of, seen_in
 from onefold.report.ledger import (
     POSITION,
     equal,
-    has_verdicts,
-    lost_verdicts,
     one_of,
     plain,
     position,
-    records_of,
     verdict_rows,
 )
 from onefold.tables import state as S
 from onefold.tables.key_digest import digest_of_sum, values_of_sum
 from onefold.upsert.commit_record import CommitRecord
-from onefold.upsert.documents import Upserted
 from onefold.vocabulary import RowState
-
-
-@dataclass(frozen=True, slots=True)
-class RedBatch:
-    """A batch that is not published because its last attempt is red; `kept`: what the attempt found is in the lake."""
-
-    dataset: str
-    attempt: Upserted
-    gate: GateResult
-    kept: bool
-
-    @property
-    def batch(self) -> str:
-        """The batch id."""
-        return self.attempt.batch
-
-    @property
-    def sentence(self) -> str:
-        """That the batch is not published, why, and what its verdicts are worth."""
-        red = f"not published: batch {self.batch} is red ({'; '.join(self.gate.failures())})"
-        if not self.kept:
-            return f"{red}, and {lost_verdicts(self.dataset, self.batch)}"
-        return (
-            f"{red}. Its verdicts are what its last attempt found ({self.gate.judged:%Y-%m-%d %H:%M} UTC): they count "
-            "once the batch is published, and another attempt may find others."
-        )
-
-
-def red_batches(lake: Lake, dataset: Dataset) -> list[RedBatch]:
-    """The red batches of a dataset that are not published, in the order of planning."""
-    published = {record.batch for record in records_of(lake, dataset)}
-    plans = (plan for plan in taken_plans(lake, dataset.name) if plan.batch not in published)
-    return [red for plan in plans if (red := red_batch(lake, dataset, plan.batch))]
-
-
-def red_batch(lake: Lake, dataset: Dataset, batch: str) -> RedBatch | None:
-    """A batch that is not published, if its last attempt is red."""
-    attempt = lake.get(lake_keys.latest(dataset, batch), Upserted)
-    gate = lake.get(lake_keys.attempt(dataset, batch, attempt.attempt, "gate"), GateResult) if attempt else None
-    if attempt is None or gate is None or gate.green:
-        return None
-    kept = has_verdicts(lake, dataset, attempt) and not (
-        dataset.apply.KEEPS_ENTRIES and _entries_gone(lake, dataset, attempt)
-    )
-    return RedBatch(dataset.name, attempt, gate, kept)
-
-
-def _entries_gone(lake: Lake, dataset: Dataset, attempt: Upserted) -> bool:
-    """Mode increment: whether the snapshot is gone that says which sum each message of the attempt is of."""
-    table = find_state(lake, dataset)
-    return table is None or table.table.snapshot_by_id(attempt.head) is None
 
 
 def explain(
@@ -99,11 +44,12 @@ def explain(
     the filter, a skip or their own rejection took out, where their key can be read.
 
     `published` is whether the verdict's batch is; those of the batches in `red` are listed, too. The record that wins
-    has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted, hidden). `period`: where
-    the key's begins (`onefold.tables.key_digest.period_of_key`); nothing of other periods is opened.
+    has the row of its key as `row`: the columns that readers see, and `_state` (live, deleted, hidden, held). One that
+    is held has `waits`: `{missing, seen}`, as `onefold.report.held` lists them. `period`: where the key's begins
+    (`onefold.tables.key_digest.period_of_key`); nothing of other periods is opened.
     """
     periods = None if period is None else [period]
-    return _touching(lake, dataset, _attempts(lake, dataset, red), equal("key", digest), [digest], periods)
+    return _touching(lake, dataset, attempts_of(lake, dataset, red), equal("key", digest), [digest], periods)
 
 
 def explain_sum(
@@ -122,13 +68,13 @@ def explain_sum(
         entries = table.table.scan(row_filter=wanted, selected_fields=("_key",), snapshot_id=snapshot)
         digests |= set(entries.to_arrow()["_key"].to_pylist())
     messages = one_of("key", sorted(digests)) if digests else AlwaysFalse()
-    return _touching(lake, dataset, _attempts(lake, dataset, red), messages, [digest_of_sum(dataset, key)])
+    return _touching(lake, dataset, attempts_of(lake, dataset, red), messages, [digest_of_sum(dataset, key)])
 
 
 def explain_position(lake: Lake, dataset: Dataset, at: Position, red: Sequence[RedBatch] = ()) -> list[dict[str, Any]]:
     """The records of one position: every record that touched a key which a record there had, as `explain` lists it,
     and what had no key; in every cluster and incarnation that has such a position, where it names none."""
-    attempts = _attempts(lake, dataset, red)
+    attempts = attempts_of(lake, dataset, red)
     place = reduce(And, (equal(name, part) for name, part in asdict(at).items() if part is not None))
     there = _judged(lake, dataset, attempts, place)
     rows = [row | {"row": None} for row in there if not row["key"]]
@@ -137,16 +83,6 @@ def explain_position(lake: Lake, dataset: Dataset, at: Position, red: Sequence[R
         digest = bytes.fromhex(key)
         rows += _touching(lake, dataset, attempts, equal("key", digest), [digest], periods)
     return rows
-
-
-Attempt = CommitRecord | Upserted
-"""An attempt that judged records: a published one by its commit record, or a red one."""
-
-
-def _attempts(lake: Lake, dataset: Dataset, red: Sequence[RedBatch]) -> list[Attempt]:
-    """The published attempts, oldest first, then those of red batches."""
-    published: list[Attempt] = list(records_of(lake, dataset))
-    return [*reversed(published), *(batch.attempt for batch in red if batch.kept)]
 
 
 def _shared_periods(attempts: Sequence[Attempt], batches: set[str]) -> list[str] | None:
@@ -178,7 +114,23 @@ def _touching(
     for row in rows:
         place = (row["key"], *(row[name] for name in POSITION))
         row["row"] = standing.get(place) if row["published"] else None
+    if dataset.apply.HOLDS:
+        _add_waits(lake, dataset, rows)
     return rows
+
+
+def _add_waits(lake: Lake, dataset: Dataset, rows: list[dict[str, Any]]) -> None:
+    """Add `waits` to the verdicts of records that are held."""
+    held = [row for row in rows if row["row"] and row["row"][S.STATE] == RowState.HELD]
+    table = find_state(lake, dataset) if held else None
+    if table is None:
+        return
+    keys = sorted({bytes.fromhex(row["key"]) for row in held})
+    missing = missing_of(dataset, table, table.main.snapshot, keys)
+    for row in held:
+        below = missing[bytes.fromhex(row["key"]), int(row["version"])]
+        seen = seen_in((other for other in rows if other["key"] == row["key"]), below)
+        row["waits"] = {"missing": [list(versions) for versions in below], "seen": seen}
 
 
 def _judged(

@@ -210,10 +210,11 @@ def _quarantined(table: StateTable | None) -> tuple[dict[str, list[list[int]]], 
 
 
 def verdict_rows(
-    lake: Lake, dataset: Dataset, wanted: BooleanExpression, names: tuple[str, ...]
+    lake: Lake, dataset: Dataset, wanted: BooleanExpression, names: tuple[str, ...], limit: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """Rows of the dataset's verdict table, with only some columns; JSON values."""
-    for batch in _verdict_table(lake, dataset).scan(row_filter=wanted, selected_fields=names).to_arrow_batch_reader():
+    found = _verdict_table(lake, dataset).scan(row_filter=wanted, selected_fields=names, limit=limit)
+    for batch in found.to_arrow_batch_reader():
         ordered = pa.Table.from_batches([batch]).select(list(names))
         yield from (plain(_from_here(row)) for row in instants.rows_of(ordered))
 
