@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import Skip, log_of, standing
+from onefold.decisions import LostContent, Skip, log_of, standing
 from onefold.dedup.code_digest import judge_of
 from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, staged_key
 from onefold.dedup.exclusions import take_out
@@ -58,7 +59,7 @@ def run(
     try:
         with sized(session, manifest.size), objects_named(manifest):
             records = take_out(read_records(session, lake, dataset, manifest), taken)
-            staged = _stage(session, dataset, manifest, attempt or new_attempt(), records)
+            staged = _stage(session, dataset, manifest, attempt or new_attempt(), records, taken.lost)
     except (UnreadableObjectError, ExportColumnError, ObjectTooLargeError) as error:
         # Skipped, it is let go unread: which records an object holds that cannot be read nobody can tell.
         skips = taken.everything or isinstance(standing(log_of(lake, dataset.name, batch)), Skip)
@@ -79,16 +80,23 @@ def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:
     return lake.get(staged_key(lake, dataset, batch, by=judge_of(upserted.code, record.shape)), Staged)
 
 
-def _stage(session: SparkSession, dataset: Dataset, manifest: Manifest, attempt: str, records: DataFrame) -> Staged:
+def _stage(
+    session: SparkSession,
+    dataset: Dataset,
+    manifest: Manifest,
+    attempt: str,
+    records: DataFrame,
+    lost: Sequence[LostContent] = (),
+) -> Staged:
     batch = manifest.batch
     identified = identify(decode(records, dataset), dataset)
     slots = slots_for(manifest, dataset.target.buckets)
-    judged = choose_survivors(needed(identified, dataset), dataset, slots)
+    judged = choose_survivors(needed(identified, dataset), dataset, slots, lost)
     table = write_staging(staged_columns(judged, dataset), dataset, attempt)
     staged, inconsistent = account(session, dataset, batch, attempt, table)
     if inconsistent:  # rare, and worth a second pass: one position stands with two contents
         drop(session, table)
-        folded = choose_survivors(needed(fold_positions(identified), dataset), dataset, slots)
+        folded = choose_survivors(needed(fold_positions(identified), dataset), dataset, slots, lost)
         table = write_staging(staged_columns(folded, dataset), dataset, attempt)
         staged, _ = account(session, dataset, batch, attempt, table)
     return staged

@@ -9,11 +9,13 @@ from pyspark.sql import SparkSession
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, check_not_rolled_back, log_of, standing
+from onefold.decisions.conflicts import conflicts_in_force, lost_contents
 from onefold.decisions.log import pinned_skips
 from onefold.decisions.marks import marks_in_force, put_mark
 from onefold.dedup.documents import staged_of
+from onefold.dedup.lost_contents import lost_in
 from onefold.faults import fault_point
-from onefold.generation import check_generation, claim_target, record_shape
+from onefold.generation import check_generation, claim_target, left_out_of, record_shape
 from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import manifest_of
@@ -57,6 +59,8 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     if manifest.forgets and batch not in forgotten:
         forgotten[batch] = find_mark(session, lake, dataset, manifest, base, attempt)
         put_mark(lake, dataset.name, forgotten[batch])
+    named = record.conflicts if record else {}
+    decided = conflicts_in_force(lake, dataset.name, named, left_out_of(lake, dataset))
     obeyed = Obeyed(
         decided=len(log),
         decision=decision,
@@ -64,8 +68,14 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
         pinned=pinned_skips(lake, dataset.name),
         forgotten=forgotten,
         known=marks,
+        conflicts={made.attempt: made.batch for made in decided},
+        lost=[] if dataset.resolves_ties else lost_contents(decided, forgotten),
     )
-    if taken := taken_out_of(staged, manifest, obeyed):
+    taken = taken_out_of(staged, manifest, obeyed)
+    if obeyed.lost and not obeyed.skips:
+        lost = lost_in(read_flat(session, staged.table), dataset, obeyed.lost)
+        taken = taken.model_copy(update={"lost": lost})
+    if taken:
         staged = dedup.run(session, lake, dataset, batch, taken=taken)
     known = Known()
     if not obeyed.skips:

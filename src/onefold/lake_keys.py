@@ -10,6 +10,7 @@ sources/<source>/landed/<batch>/<attempt>/…   the exported bytes, unchanged bu
 datasets/<dataset>/<generation>/…             staging, attempts, commit records, reports, the shapes of its fields
 datasets/<dataset>/decisions/<batch>/…        what people decided of it
 datasets/<dataset>/approvals/…                what was asked in runs of Airflow, and who has answered
+datasets/<dataset>/conflicts/<batch>/…        what lost the conflicts that its release accepted
 datasets/<dataset>/forgotten/<batch>/…        which records are forgotten with it
 datasets/<dataset>/erasures/…                 which keys people had erased
 datasets/<dataset>/results/<batch>/…          how Spark's steps ended, for drivers in other processes
@@ -148,6 +149,16 @@ def marks(dataset: str) -> str:
 def mark(dataset: str, batch: str, attempt: str) -> str:
     """The key of the mark that an attempt at forgetting has made."""
     return f"{marks(dataset)}{batch}/{attempt}.json"
+
+
+def conflicts(dataset: str) -> str:
+    """The prefix of decided conflicts: of an attempt below its batch's name, pinned documents at the top."""
+    return f"datasets/{dataset}/conflicts/"
+
+
+def decided_conflicts(dataset: str, batch: str, attempt: str) -> str:
+    """The key of the conflicts that an attempt was published with, by a release."""
+    return f"{conflicts(dataset)}{batch}/{attempt}.json"
 
 
 def erasures(dataset: str) -> str:

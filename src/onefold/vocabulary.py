@@ -110,7 +110,11 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
     listed = [
         Outcome(v.APPLIED, r.INSERT, "a key that was not in the table"),
         Outcome(v.APPLIED, r.UPDATE, "a newer version of a row"),
-        Outcome(v.APPLIED, r.REPLACE, "takes the place of a row of the same version, as the dataset declares for ties"),
+        Outcome(
+            v.APPLIED,
+            r.REPLACE,
+            "takes the place of a row of the same version, as the dataset or a recorded decision says",
+        ),
         Outcome(v.APPLIED, r.DELETE, "deletes its key, and remembers the version"),
         Outcome(v.APPLIED, r.HIDE, "a newer version of a row, which `target.where` hides from readers"),
         Outcome(v.APPLIED, r.ADD, "adds to its row's sum"),
@@ -259,6 +263,9 @@ class Level(_Word):
         """As text for people."""
         return self.replace("_", " ")
 
+
+DECIDABLE = (Reason.SAME_IDENTITY, Reason.SAME_VERSION)
+"""Reasons of conflicts of which an operator may accept the winner; the others are against a law."""
 
 DECLARED_LEVELS = (Level.PRODUCER, Level.MESSAGE_ID, Level.BUSINESS_KEY)
 """The levels that a dataset file may declare under `identity`, narrow to wide; the position is always one."""

@@ -33,15 +33,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.decisions import DecidedConflicts, LostContent
+from onefold.decisions.conflicts import lost_contents
+from onefold.dedup.identity import identify
+from onefold.dedup.lost_contents import version_text
 from onefold.errors import RolledBackError, UsageError
 from onefold.faults import RUN_POINTS
 from onefold.generation import settle
 from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
-from onefold.landing.land import plan_batch
+from onefold.landing.land import manifest_of, plan_batch
 from onefold.landing.plan import Plan, find_plan
 from onefold.maintenance.keep import Keep
 from onefold.operations import decide
@@ -53,9 +58,12 @@ from onefold.operations.replay import plan_replay, replay
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
+from onefold.records.read import read_records
 from onefold.report.ledger import rows_of
 from onefold.spark import key_filter as narrow
+from onefold.tables import staging as C
 from onefold.tables.names import state_table
+from onefold.values.decode import decode
 from tests.support import oracle
 from tests.support.pipeline import Sent, export, mend
 
@@ -86,6 +94,10 @@ def tell(what: str) -> None:
     """Say what happens, where hypothesis listens."""
     if currently_in_test_context():
         note(what)
+
+
+Lost = tuple[Any, Any, Any]
+"""Key, version and content of what lost a conflict."""
 
 
 class KilledError(BaseException):
@@ -125,6 +137,14 @@ class History(RuleBasedStateMachine):
         self.taken: dict[str, frozenset[int]] = {}
         self.marks: dict[str, frozenset[int]] = {}
         self.in_force: dict[str, frozenset[str]] = {}
+        self.lost: dict[str, frozenset[Lost]] = {}
+        """By attempt: what lost the conflicts that its release accepted."""
+        self.known_marks: dict[str, frozenset[str]] = {}
+        """By attempt that decided conflicts: the marks of then. What a later mark forgets ends what was decided."""
+        self.decided: dict[str, frozenset[str]] = {}
+        """By published batch: the attempts whose decided conflicts it obeys, its own included."""
+        self.released: dict[str, str] = {}
+        """By attempt that decided conflicts: its batch, while the release counts."""
         self.healed: dict[str, frozenset[int]] = {}
         self.mended = False
         self.patch = pytest.MonkeyPatch()
@@ -184,9 +204,35 @@ class History(RuleBasedStateMachine):
                 if batch.forgets and done.batch not in self.marks:
                     self.marks[done.batch] = self._of_key(batch.forgets)
                 self.in_force[done.batch] = frozenset(self.marks)
+                before = self.decided[self.published[-1].plan.batch] if self.published else frozenset[str]()
+                self.decided[done.batch] = before | self._decides(done, batch)
                 self.healed[done.batch] = self._heals(batch)
                 self.published.append(batch)
         return done
+
+    def _decides(self, done: BatchRun, batch: Batch) -> frozenset[str]:
+        """The published attempt, if its release accepted conflicts. What lost is read from its document, by digests."""
+        assert done.published
+        attempt = done.published.attempt
+        document = self.lake.get(lake_keys.decided_conflicts(self.dataset.name, done.batch, attempt), DecidedConflicts)
+        if document is None:
+            return frozenset()
+        losers = {LostContent(*loser): set[Lost]() for loser in lost_contents([document], {})}
+        names = [F.lower(F.hex(C.KEY)), version_text(self.dataset), F.lower(F.hex(C.compared(self.dataset)))]
+        for plan in (batch.plan, *(one.plan for one in self.published if one.records)):
+            manifest = manifest_of(self.lake, self.dataset, plan.batch)
+            if manifest.replays is None:
+                records = read_records(self.session, self.lake, self.dataset, manifest)
+                rows = identify(decode(records, self.dataset), self.dataset)
+                for *digests, offset in rows.select(*names, f"{C.ORDER}.offset").collect():
+                    if (loser := LostContent(*digests)) in losers:
+                        record = self._identified(self._sent(offset).decoded(self.dataset))
+                        losers[loser].add((record.key, record.version, record.content))
+        assert {len(records) for records in losers.values()} == {1}
+        self.lost[attempt] = frozenset[Lost]().union(*losers.values())
+        self.known_marks[attempt], self.released[attempt] = frozenset(self.marks), done.batch
+        self.happened["decided"] += 1
+        return frozenset([attempt])
 
     def _broken(self, offset: int) -> bool:
         value = self.log[offset].value
@@ -357,6 +403,7 @@ class History(RuleBasedStateMachine):
         for batch in undone:  # no earlier decision on it counts
             self.rolled_back.add(batch.plan.batch)
             self.taken.pop(batch.plan.batch, None)
+            self.released = {name: of for name, of in self.released.items() if of != batch.plan.batch}
             self.waiting.append(replace(batch, skips=False))
 
     @rule(clear=st.booleans())
@@ -394,10 +441,12 @@ class History(RuleBasedStateMachine):
         ends = rebuild(self.lake, self.dataset, self.spark)
         assert ends.swapped
         self.dataset = settle(self.lake, self.dataset)  # a number of buckets that was there before makes another name
+        pinned = frozenset(self.decided[self.published[-1].plan.batch] & self.released.keys())
         known = {one.plan.batch: one for one in (*self.published, *self.waiting)}
         self.published = [known[end.batch] for end in ends.batches if end.published]
         self.healed = {one.plan.batch: self._heals(one) for one in self.published}
         self.in_force = {one.plan.batch: frozenset(self.marks) for one in self.published}
+        self.decided = dict.fromkeys((one.plan.batch for one in self.published), pinned)
         self.waiting, self.expired = [one for one in self.waiting if one.plan.batch in self.rolled_back], 0
 
     def teardown(self) -> None:
@@ -441,8 +490,9 @@ class History(RuleBasedStateMachine):
         return set(self._chain(self._usable())[1]) if self.dataset.apply.HOLDS else set()
 
     def _chain(self, usable: list[oracle.Decoded]) -> tuple[dict[Any, oracle.Decoded], dict[Any, oracle.Decoded]]:
-        rules = oracle.Rules(mode="upsert", tie=self._tie)
-        return oracle.chain(usable, rules, accepted=[one.gap for one in self.published if one.gap])
+        return oracle.chain(
+            map(self._identified, usable), self._rules, accepted=[one.gap for one in self.published if one.gap]
+        )
 
     def _wanted(self, usable: list[oracle.Decoded]) -> dict[str, Any]:
         if self.dataset.apply.KEEPS_ENTRIES:
@@ -457,13 +507,38 @@ class History(RuleBasedStateMachine):
 
     def _heads(self, usable: list[oracle.Decoded]) -> dict[Any, oracle.Decoded]:
         """What stands for each key, deleted or not."""
-        rules = oracle.Rules(mode=self.dataset.apply.mode, tie=self._tie)
-        return self._chain(usable)[0] if self.dataset.apply.HOLDS else oracle.rows(usable, rules)
+        return (
+            self._chain(usable)[0]
+            if self.dataset.apply.HOLDS
+            else oracle.rows(map(self._identified, usable), self._rules)
+        )
 
-    @staticmethod
-    def _entries(usable: list[oracle.Decoded]) -> dict[Any, oracle.Decoded]:
+    def _entries(self, usable: list[oracle.Decoded]) -> dict[Any, oracle.Decoded]:
         """Mode increment: the record that counts of each message."""
-        return oracle.rows((_by(one, one.message_id) for one in usable), oracle.Rules(mode="append"))
+        return oracle.rows(map(self._identified, usable), self._rules)
+
+    def _identified(self, record: oracle.Decoded) -> oracle.Decoded:
+        """A record by what its row is keyed by, and by what is compared; of a sum's, by its message."""
+        if self.dataset.apply.KEEPS_ENTRIES:
+            return _by(record, record.message_id)
+        value = json.loads(record.content)
+        if not self.dataset.excepted or value is None:
+            return record
+        compared = {name: of for name, of in value.items() if name not in self.dataset.excepted}
+        return replace(record, content=json.dumps(compared), sent=record.content)
+
+    @property
+    def _rules(self) -> oracle.Rules:
+        named = self.decided[self.published[-1].plan.batch] if self._tie == "conflict" else frozenset[str]()
+        lost = frozenset[Lost]().union(*(self._still_lost(name) for name in named))
+        return oracle.Rules(mode=self.dataset.apply.mode, tie=self._tie, lost=lost)
+
+    def _still_lost(self, attempt: str) -> frozenset[Lost]:
+        """What lost by a decision, but for what was forgotten since."""
+        since = self.in_force[self.published[-1].plan.batch] - self.known_marks[attempt]
+        offsets = frozenset[int]().union(*(self.marks[name] for name in since))
+        gone = {self._identified(self._sent(offset).decoded(self.dataset)).key for offset in offsets}
+        return frozenset(lost for lost in self.lost[attempt] if lost[0] not in gone)
 
     def _states(self, usable: list[oracle.Decoded]) -> Counter[tuple[str, str]]:
         """How many rows of each state the table has by id; deleted and held ones, and entries of sums, too."""
@@ -503,7 +578,7 @@ def _killed(process: int, sign: int) -> None:
 
 
 def _by(one: oracle.Decoded, key: Any) -> oracle.Decoded:
-    return oracle.Decoded(one.position, one.timestamp, key, (one.key, one.content))
+    return oracle.Decoded(one.position, one.timestamp, key, f"{one.key} {one.content}")
 
 
 def _plain(row: Any) -> Any:
@@ -526,6 +601,7 @@ BY_DAY: dict[str, list[Step]] = {
     "append": [
         (R.judge_strictly_and_decide, "skip"),
         (R.two_batches_meet,),
+        (R.judge_strictly_and_decide, "release"),
         (R.forget, "k1", True),
         (R.rebuild,),
     ],

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from onefold.dataset import Dataset
+from onefold.decisions import LostContent
 from onefold.decisions.accepted_gaps import Link
+from onefold.dedup.lost_contents import judge_with_lost, put_lost_last
 from onefold.dedup.survivors import judge_batch
 from onefold.folding.strategy import Placing, folding_of
 from onefold.records import envelope as E
@@ -39,6 +42,9 @@ Row = dict[str, Any]
 Gap = tuple[Any, int]
 """A key, and its version that needs none before it."""
 _NONE: Mapping[tuple[str, int], Gap] = {}
+Lost = Collection[tuple[Any, Any, str]]
+"""Contents that lost a conflict by a decision: key, version, content."""
+_NOTHING: Mapping[str, Lost] = {}
 
 
 @dataclass(slots=True)
@@ -58,12 +64,26 @@ class Table:
 
 
 def fold(
-    session: SparkSession, arrivals: Sequence[Arrival], dataset: Dataset, gaps: Mapping[tuple[str, int], Gap] = _NONE
+    session: SparkSession,
+    arrivals: Sequence[Arrival],
+    dataset: Dataset,
+    gaps: Mapping[tuple[str, int], Gap] = _NONE,
+    lost: Mapping[str, Lost] = _NOTHING,
 ) -> list[Table]:
     """Fold every arrival's batches, in their order, into a table of its own.
 
-    `gaps`: guard contiguous: the gap that the batch with a number of an arrival accepts.
+    `gaps`: guard contiguous: the gap that the batch with a number of an arrival accepts. `lost`: by arrival, what lost
+    conflicts that were decided before its first batch.
     """
+    contents = [
+        LostContent(
+            f"{name}|{key}".encode().hex(),
+            None if version is None else f'{{"v":{version}}}',
+            content.encode().hex(),
+        )
+        for name, some in lost.items()
+        for key, version, content in some
+    ]
     tables = {arrival.name: Table() for arrival in arrivals}
     for number in range(max(len(arrival.batches) for arrival in arrivals)):
         staged = [
@@ -75,7 +95,8 @@ def fold(
         if not staged and not any(at == number for _, at in gaps):
             continue
         base = [row for table in tables.values() for row in table.rows.values()]
-        rows = judge_batch(identified(session, staged, dataset), dataset, within=(CASE,))
+        records = put_lost_last(identified(session, staged, dataset), dataset, contents)
+        rows = judge_batch(records, dataset, within=(CASE,))
         stood = state(session, base, dataset)
         links = []
         if dataset.apply.HOLDS:
@@ -85,8 +106,9 @@ def fold(
                 if at <= number
             ]
         folding = folding_of(dataset)
-        judged = settle_known(folding.judge(rows, folding.base_columns(stood), Placing(links=links)))
-        found = judged.toArrow().to_pylist()
+        judge = partial(folding.judge, base=folding.base_columns(stood), placing=Placing(links=links))
+        judged = judge_with_lost(rows, dataset, judge) if lost else judge(rows)
+        found = settle_known(judged).toArrow().to_pylist()
         by_case: dict[str, list[Row]] = {}
         for row in found:
             by_case.setdefault(row[CASE] or row[C.KEY].decode().rpartition("|")[0], []).append(row)
@@ -210,7 +232,8 @@ def _apply(table: Table, judged: list[Row]) -> None:
     if _is_refused(table):
         return
     for row in (row for row in judged if row[U.ACTION]):
-        assert (row[U.ACTION] != "insert") is (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
+        is_new = row[U.ACTION] in (Action.INSERT, Action.ENTER)
+        assert is_new is not (row[C.KEY] in table.rows), f"{row[U.ACTION]} of {row[C.KEY]!r}"
         if row[U.ACTION] == Action.UNPLACE:
             table.rows[row[C.KEY]] |= {C.PLACELESS: True}
         else:
@@ -229,6 +252,8 @@ def _is_refused(table: Table) -> bool:
 
 def state_of(row: Row) -> str:
     """The state of the row that an action makes."""
+    if row.get(U.BECOMES):
+        return str(row[U.BECOMES])
     return "deleted" if row[C.DELETED] else "hidden" if row.get(C.HIDDEN) else "live"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -69,6 +69,8 @@ class Rules:
     exact: bool = True
     every_version: bool = False
     by_delivery: bool = False
+    lost: frozenset[tuple[Any, Any, Any]] = frozenset()
+    """(key, version, content) of what lost a conflict by a decision."""
 
     @property
     def by_offset(self) -> bool:
@@ -79,9 +81,14 @@ class Rules:
         """Whether `one` is the row where `other` would be; of two contents at one position the smaller is it."""
         if self.mode == "upsert" and one.version != other.version:
             return bool(one.version > other.version)
+        against = [(record.key, record.version, record.content) in self.lost for record in (one, other)]
+        if against[0] != against[1]:
+            return against[1]
+        if all(against):  # of contents that all lost the place decides
+            one, other = replace(one, timestamp=0), replace(other, timestamp=0)
         if one.order == other.order:
             return bool(one.whole < other.whole)
-        earlier_wins = self.mode == "append" or self.tie == "first"
+        earlier_wins = self.mode != "upsert" or self.tie == "first"
         if self.by_offset and one.position != other.position:
             return (one.position < other.position) is earlier_wins
         return (one.order < other.order) is earlier_wins

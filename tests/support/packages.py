@@ -66,6 +66,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "unit/test_gaps.py", "unit/test_forget.py",
         "unit/test_requests.py", "unit/test_rolled_back.py", "process/test_rollback.py",
         "spark/test_skips.py", "spark/test_waivers.py", "spark/test_forget.py",
+        "unit/test_decided_conflicts.py", "property/test_decided.py", "spark/test_decided_conflicts.py",
         "process/test_decisions.py", "process/test_decision_crashes.py",
     ),
     "dedup": (

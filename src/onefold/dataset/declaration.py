@@ -332,6 +332,16 @@ class Declaration(Model):
                 names.append(path.column)
         return list(dict.fromkeys(names))
 
+    @property
+    def earliest_wins(self) -> bool:
+        """Whether of two records of one identity (in upsert: and version) the earlier one is the row."""
+        return self.apply.version is None or self.apply.version.tie == "first"
+
+    @property
+    def resolves_ties(self) -> bool:
+        """Whether the file says which of two contents of one version is the row: no decision does, then."""
+        return self.apply.version is not None and self.apply.version.tie != "conflict"
+
     @cached_property
     def excepted(self) -> frozenset[str]:
         """The fields that do not count when two contents are compared."""

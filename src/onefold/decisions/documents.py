@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -61,6 +61,11 @@ class Release(_Decision):
     def in_force(self) -> list[Waiver]:
         """All that may be red."""
         return [*self.waivers, *self.carried]
+
+    @property
+    def accepts_conflicts(self) -> bool:
+        """Whether it waives the check `conflicts`, by its id or one of its titles."""
+        return any(waiver.check.partition(",")[0] == "conflicts" for waiver in self.in_force)
 
     @property
     def sentence(self) -> str:
@@ -209,6 +214,37 @@ class Mark(BaseModel):
     keys: list[str] = Field(description="Digests of the keys whose rows went, in hex")
     partitions: dict[str, list[Range]] = Field(description="Offsets by TopicPartition.key, where positions are exact")
     lines: dict[str, list[Range]] = Field(description="Lines by object digest, where they are inferred")
+
+
+class LostContent(NamedTuple):
+    """A content that lost a conflict by a release: digests in hex; the version as JSON, None where a mode has none."""
+
+    key: str
+    version: str | None
+    content: str
+
+
+class DecidedConflict(BaseModel):
+    """The contents of one identity (in upsert: and version), of which a release accepted the winner."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str = Field(description="The key's digest, in hex")
+    version: str | None = Field(description="As JSON; None: the mode has none")
+    winner: str = Field(description="The digest of its content, in hex")
+    losers: list[str] = Field(description="Those of the other contents")
+
+
+class DecidedConflicts(BaseModel):
+    """The conflicts that a release accepted, as the attempt that was published under it found them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    batch: str
+    attempt: str = Field(description="The one that found them")
+    released: datetime = Field(description="When the release was recorded: one of its batch")
+    marks: list[str] = Field(description="Batches whose forget marks were in force; a later mark ends what was decided")
+    conflicts: list[DecidedConflict]
 
 
 class RolledBack(Attributed):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked_text, masks_of
+from onefold.decisions import LostContent
 from onefold.dedup.code_digest import judged_by
 from onefold.errors import StepMissingError
 from onefold.lake import Lake
@@ -148,8 +149,8 @@ class Staged(BaseModel):
 
 
 class TakenOut(BaseModel):
-    """Records of a batch that are taken out before survivors are chosen: by recorded decisions, or for their position
-    is covered."""
+    """Records of a batch that are taken out, or put last, before survivors are chosen: by recorded decisions, or for
+    their position is covered."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -161,15 +162,19 @@ class TakenOut(BaseModel):
     covered: dict[str, list[Range]] = Field(
         default={}, description="By TopicPartition.key; covered, by what may have been another record"
     )
+    lost: list[LostContent] = Field(
+        default=[], description="Contents that come last in the order (`onefold.dedup.lost_contents`)"
+    )
 
     def __bool__(self) -> bool:
-        some = self.partitions, self.objects, self.forgotten, self.forgotten_lines, self.covered
+        some = self.partitions, self.objects, self.forgotten, self.forgotten_lines, self.covered, self.lost
         return self.everything or any(some)
 
     @property
     def digest(self) -> str:
         """Twelve hex digits, or nothing where nothing is taken out."""
-        said = self.model_dump_json(exclude=None if self.covered else {"covered"})
+        absent = {name for name in ("covered", "lost") if not getattr(self, name)}  # stagings of earlier releases hold
+        said = self.model_dump_json(exclude=absent)
         return hashlib.sha256(said.encode()).hexdigest()[:12] if self else ""
 
 

@@ -56,7 +56,7 @@ def lines_of(rows: DataFrame) -> dict[str, list[Range]]:
 def has_inconsistent_positions(staged: DataFrame) -> bool:
     """Whether one position has two contents, or one content with two identities, versions or times; asked only where
     positions repeat."""
-    content = F.struct(*_identity(staged, f"{C.ORDER}.timestamp"), C.HASH, C.RAW_VALUE)
+    content = F.struct(*_identity(staged, C.sent_at(staged.columns)), C.HASH, C.RAW_VALUE)
     placed = staged.where(F.col(f"{C.ORDER}.offset").isNotNull())
     position = [F.col(f"{C.ORDER}.{name.removeprefix('_')}").alias(name) for name in E.POSITION]
     contents = placed.groupBy(*position).agg(F.count_distinct(content).alias("n"))
@@ -106,4 +106,4 @@ def fold_positions(identified: DataFrame) -> DataFrame:
 def _identity(rows: DataFrame, timestamp: str) -> list[Column]:
     """What a record is folded by, next to its content and its position."""
     names = [name for name in (C.KEY, C.VERSION) if name in rows.columns]
-    return [*(F.col(name) for name in names), F.col(timestamp).alias("time")]
+    return [*(F.col(name) for name in names), F.expr(timestamp).alias("time")]

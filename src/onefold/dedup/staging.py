@@ -56,7 +56,7 @@ def staged_columns(judged: DataFrame, dataset: Dataset) -> DataFrame:
         kept |= F.col(C.CONTESTED).isNotNull()
     own = [C.KEY, C.ORDER, C.HASH, C.DELETED]
     optional = [C.HIDDEN, C.COMPARED, C.SAID, C.WITHIN, C.IDENTITY, C.VERSION, C.TIED, C.PLACELESS]
-    optional += [C.NULL_KEY, C.FILTERED_KEY, C.READABLE_KEY]
+    optional += [C.NULL_KEY, C.FILTERED_KEY, C.READABLE_KEY, C.TRUE_TIMESTAMP]
     own += [name for name in (*optional, *C.LEVELS.values()) if name in judged.columns]
     payload = [name for name, _ in dataset.key_columns] + list(dataset.fields)
     return judged.select(

@@ -6,10 +6,14 @@ their verdict.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
+from onefold.decisions import LostContent
+from onefold.dedup.lost_contents import put_lost_last
 from onefold.folding.strategy import folding_of
 from onefold.folding.versions import APART
 from onefold.records import envelope as E
@@ -19,15 +23,19 @@ from onefold.values.decode import FILTERED, REJECTED
 from onefold.vocabulary import LogStatus, Reason, Verdict
 
 
-def choose_survivors(identified: DataFrame, dataset: Dataset, slots: int = 1) -> DataFrame:
+def choose_survivors(
+    identified: DataFrame, dataset: Dataset, slots: int = 1, lost: Sequence[LostContent] = ()
+) -> DataFrame:
     """Add `_survivor`, `_verdict`, `_reason` and `_winner` to identified records.
 
     `slots` is how many parts each bucket of the target is shuffled into: records of one key share one slot,
-    so that what a task writes falls into few buckets. Exactly one exchange.
+    so that what a task writes falls into few buckets. `lost`: contents that lost a conflict by a decision. Exactly one
+    exchange.
     """
     # Records without a key stay where they are spread: they meet no other.
     spread = F.pmod(F.xxhash64(C.ORDER, E.LINE), F.lit(dataset.target.buckets * slots)).cast("int")
-    return judge_batch(in_slots(identified, dataset, slots, spread), dataset, (SLOT,)).drop(SLOT)
+    placed = put_lost_last(in_slots(identified, dataset, slots, spread), dataset, lost)
+    return judge_batch(placed, dataset, (SLOT,)).drop(SLOT)
 
 
 def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = ()) -> DataFrame:

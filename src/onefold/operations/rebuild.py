@@ -11,6 +11,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.layouts import LAYOUTS
 from onefold.decisions import AcceptGap, Decider, Discard, Forget, Skip, checked_reason, log_of
+from onefold.decisions.conflicts import pin_conflicts
 from onefold.decisions.log import pin_skips
 from onefold.decisions.marks import pin_marks
 from onefold.decisions.who import NOT_YET
@@ -244,7 +245,9 @@ def _published(lake: Lake, dataset: Dataset) -> set[str]:
 
 
 def _pin(lake: Lake, dataset: Dataset) -> None:
-    """Keep what skips and forget marks took out of the table that readers see: the rebuild goes in another order."""
+    """Keep what was decided of the table that readers see, by skips, forget marks and releases: the rebuild goes in
+    another order."""
     if newest := next(published_chain(lake, dataset), None):
         pin_skips(lake, dataset.name, newest.skipped)
         pin_marks(lake, dataset.name, newest.forgotten)
+        pin_conflicts(lake, dataset.name, newest.conflicts)

@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
-from onefold.decisions import Mark
+from onefold.decisions import LostContent, Mark
+from onefold.decisions.conflicts import conflicts_named, lost_contents
 from onefold.decisions.marks import marks_named
 from onefold.dedup.documents import TakenOut
 from onefold.dedup.exclusions import take_out
@@ -65,6 +66,7 @@ def write_claims(
     own = first_covered(records)
     taken = reduce(Coverage.with_, newest.skipped.values(), Coverage())
     marks = marks_named(lake, dataset.name, newest.forgotten)
+    lost = lost_contents(conflicts_named(lake, dataset.name, newest.conflicts), marks)
     landed = [record for record in (newest, *older) if record.replays is None and not record.unreadable]
     begun = False
     for number, record in enumerate(reversed(landed), 1):
@@ -73,6 +75,7 @@ def write_claims(
         with sized(session, manifest.size), objects_named(manifest):
             found = read_records(session, lake, dataset, manifest)
             claims = _claims(found, dataset, manifest, own[record.batch], taken, marks)
+            claims = _put_last(claims, dataset, lost)
             laid_flat(claims).writeTo(table).append() if begun else bucketed(claims, table, dataset)
         begun = True
 
@@ -97,6 +100,20 @@ def first_covered(records: Sequence[CommitRecord]) -> dict[str, Coverage]:
 def read_claims(session: SparkSession, table: str) -> DataFrame:
     """The claims that count: of records that the table covers and that have a key."""
     return read_flat(session, table).where(F.col(U.COVERED) & F.col(C.KEY).isNotNull())
+
+
+def _put_last(claims: DataFrame, dataset: Dataset, lost: Sequence[LostContent]) -> DataFrame:
+    """Claims, those last in the order whose content lost a conflict by a decision."""
+    if not lost or dataset.resolves_ties:
+        return claims
+    parts = [F.lower(F.hex(C.KEY)), F.lower(F.hex(C.compared(dataset)))]
+    if dataset.apply.version:
+        parts.append(F.to_json(F.struct(F.col(C.VERSION).alias("v"))))
+    texts = [" ".join([key, content, *([version] if version is not None else [])]) for key, version, content in lost]
+    last = F.lit(C.LAST_OF_ALL if dataset.earliest_wins else C.FIRST_OF_ALL).cast("bigint")
+    order = F.col(C.ORDER)
+    at = F.when(F.concat_ws(" ", *parts).isin(texts), last).otherwise(order["timestamp"])
+    return claims.withColumn(C.ORDER, order.withField("timestamp", at))
 
 
 def _claims(

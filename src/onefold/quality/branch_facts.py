@@ -328,10 +328,10 @@ def _named_with_other(
 def _first_ahead(session: SparkSession, dataset: Dataset, upserted: Upserted, now: datetime) -> list[str]:
     """Some records whose log timestamp is too far after an instant, by position; and how many more there are."""
     assert dataset.max_ahead is not None
-    stamp, latest = F.col(f"{C.ORDER}.timestamp"), (now + dataset.max_ahead).timestamp() * 1000
-    landed = read_flat(session, upserted.actions).where(F.col(C.SURVIVOR).isNotNull())
-    rows = landed.where(stamp > F.lit(int(latest)))
-    shown = F.expr(C.stamp(f"{C.ORDER}.timestamp")).cast("string")
+    actions, latest = read_flat(session, upserted.actions), (now + dataset.max_ahead).timestamp() * 1000
+    stamp = C.sent_at(actions.columns)
+    rows = actions.where(F.col(C.SURVIVOR).isNotNull() & (F.expr(stamp) > F.lit(int(latest))))
+    shown = F.expr(C.stamp(stamp)).cast("string")
     named = [f"{row[0]} of {row[1]}" for row in _first(rows).select(_position(C.ORDER), shown).collect()]
     return _and_more(named, rows.count())
 
@@ -426,9 +426,10 @@ def _and_more(named: list[str], count: int) -> list[str]:
 def held_rows(session: SparkSession, dataset: Dataset, snapshot: int) -> tuple[int, int | None]:
     """How many records are held in the table, and the timestamp (milliseconds) of the oldest."""
     held = read_state(session, dataset, snapshot).where(F.col(S.STATE) == RowState.HELD)
-    found = held.agg(F.count("*").alias("count"), F.min(f"{C.ORDER}.timestamp").alias("oldest")).first()
+    stamp = F.col(f"{C.ORDER}.timestamp")
+    found = held.agg(F.count("*").alias("count"), F.min(F.when(stamp >= 0, stamp)).alias("oldest")).first()
     assert found is not None
-    return int(found["count"]), None if found.oldest is None or found.oldest < 0 else int(found.oldest)
+    return int(found["count"]), None if found.oldest is None else int(found.oldest)
 
 
 def first_held(session: SparkSession, dataset: Dataset, snapshot: int, keys: list[str]) -> list[str]:

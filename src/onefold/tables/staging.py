@@ -27,6 +27,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_placeless` | boolean | upsert with ties by offset: the version of the key's row has copies in several partitions |
 | `_tied` | boolean | upsert only: whether the record of its own version that it lost to is the survivor; or null |
 | `_witness` | struct | that record's producer (name, epoch) and object; null where `_key` is |
+| `_true_timestamp` | bigint | under decisions: of a content that lost a conflict the timestamp (ms); or null |
 | `_detail` | string | why it was rejected |
 | `_object`, `_line` | string, int | where it was landed |
 | `_raw_key`, `_raw_value` | binary | the bytes of rejected records, and of a content that was beaten at its position |
@@ -60,6 +61,9 @@ HIDDEN = "_is_hidden"
 NULL_KEY = "_null_key"
 FILTERED_KEY = "_filtered_key"
 READABLE_KEY = "_readable_key"
+TRUE_TIMESTAMP = "_true_timestamp"
+FIRST_OF_ALL, LAST_OF_ALL = -(1 << 63), (1 << 63) - 1
+"""Timestamps in `_order` of records whose content lost a conflict (`onefold.dedup.lost_contents`)."""
 CONTESTED = "_contested"
 """Behind `fold_positions`, not staged: order of the record that wins at a position with two contents, on every record
 that has a key there; null elsewhere."""
@@ -75,6 +79,12 @@ def stamp(of: str) -> str:
     """A record's timestamp (a column in ms), to be shown, in SQL: null where it has none, the last that there is where
     it lies beyond."""
     return f"CASE WHEN {of} >= 0 THEN timestamp_millis(least({of}, {LAST})) END"
+
+
+def sent_at(columns: Collection[str]) -> str:
+    """A record's own timestamp (ms), in SQL: of a staging or actions table with some columns."""
+    by_order = f"{ORDER}.timestamp"
+    return f"coalesce({TRUE_TIMESTAMP}, {by_order})" if TRUE_TIMESTAMP in columns else by_order
 
 
 def compared(dataset: Dataset) -> str:

@@ -12,8 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
+from onefold.decisions import DecidedConflicts
 from onefold.decisions.accepted_gaps import Link, links_of
+from onefold.decisions.conflicts import put_conflicts
 from onefold.dedup.documents import Restart, Staged
+from onefold.dedup.lost_contents import judge_with_lost
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.faults import fault_point
 from onefold.folding.strategy import Size, folding_of
@@ -32,6 +35,7 @@ from onefold.tables.names import verdict_table
 from onefold.upsert.actions import write_actions
 from onefold.upsert.commit_record import CommitRecord
 from onefold.upsert.completeness import fallen_silent, gaps_of, stamp_runs, taken_partitions, topics_of
+from onefold.upsert.conflicts import conflicts_of, decided_in
 from onefold.upsert.counts import ActionCounts, count_actions
 from onefold.upsert.coverage import account_for, freed_by
 from onefold.upsert.decisions_in_force import Obeyed, cover
@@ -125,7 +129,7 @@ def apply_batch(at: Attempt) -> Upserted:
     folding_of(at.dataset).follow_up(
         actions, lambda: read_state(at.session, at.dataset, at.table.main.snapshot), at.name, at.size, at.gone
     )
-    upserted = count(at, actions)
+    upserted = decide_conflicts(at, count(at, actions))
     upserted = record(at, staged, upserted)
     at.table.cut_branch(upserted.branch, at.table.main.snapshot)
     fault_point("before_merge")
@@ -151,7 +155,11 @@ def judge(at: Attempt, marked: DataFrame) -> DataFrame:
     """Marked rows with their final verdicts."""
     keys = at.session.table(at.staged.table).select(*C.row_key(at.dataset)) if at.size.narrow else None
     bounded = at.periods is not None
-    return settle_known(look_up(at.dataset, marked, at.state(), at.size.slots, at.links, keys=keys, bounded=bounded))
+
+    def judge_rows(rows: DataFrame) -> DataFrame:
+        return look_up(at.dataset, rows, at.state(), at.size.slots, at.links, keys=keys, bounded=bounded)
+
+    return settle_known(judge_with_lost(marked, at.dataset, judge_rows) if at.obeyed.lost else judge_rows(marked))
 
 
 def count(at: Attempt, actions: str) -> Upserted:
@@ -207,7 +215,30 @@ def count(at: Attempt, actions: str) -> Upserted:
         accepted=[*accepted, *([manifest.accepts] if manifest.accepts else [])],
         forgotten={name: made.attempt for name, made in obeyed.forgotten.items()},
         carried_out={made.batch: made.attempt for made in obeyed.fresh},
+        conflicts=obeyed.conflicts,
     )
+
+
+def decide_conflicts(at: Attempt, upserted: Upserted) -> Upserted:
+    """Under a release that accepts conflicts, keep which contents won; the document, with the attempt among those that
+    decided conflicts.
+
+    It counts from the next batch on. The gate judges this one by the waivers, which hold the digest of these contents.
+    """
+    release = at.obeyed.decides_conflicts
+    if release is None or upserted.waivable_conflicts <= at.dataset.quality.max_conflicts:
+        return upserted  # what is within the limit was released by no one
+    if not (found := decided_in(conflicts_of(at.session, at.dataset, upserted), at.dataset)):
+        return upserted
+    decided = DecidedConflicts(
+        batch=upserted.batch,
+        attempt=at.name,
+        released=release.at,
+        marks=sorted(at.obeyed.forgotten),
+        conflicts=found,
+    )
+    put_conflicts(at.lake, at.dataset.name, decided)
+    return upserted.model_copy(update={"conflicts": {**upserted.conflicts, at.name: upserted.batch}})
 
 
 def _is_covered(restart: Restart, before: Coverage) -> bool:
@@ -257,7 +288,7 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
         left_out=left_out + (at.record.left_out if at.record else 0),
         decision=at.obeyed.decision,
         skipped=skipped,
-        links=_links(at),
+        links=_links(at, upserted),
         written=datetime.now(UTC),
     )
     key = lake_keys.record(at.dataset, at.name)
@@ -265,11 +296,14 @@ def record(at: Attempt, staged: Staged, upserted: Upserted) -> Upserted:
     return upserted.model_copy(update={"record_digest": at.lake.digest(key)})
 
 
-def _links(at: Attempt) -> dict[str, str]:
+def _links(at: Attempt, upserted: Upserted) -> dict[str, str]:
     """The digests of the documents that the attempt's commit record rests on, by key."""
     manifest = at.manifest
     keys = [lake_keys.manifest(manifest.source, manifest.batch)]
     keys += [lake_keys.decision_of(at.dataset.name, manifest.batch, 1 + n) for n in range(at.obeyed.decided)]
+    named = at.record.conflicts if at.record else {}
+    fresh = [(batch, attempt) for attempt, batch in upserted.conflicts.items() if attempt not in named]
+    keys += [lake_keys.decided_conflicts(at.dataset.name, *document) for document in fresh]
     found = {key: at.lake.digest(key) for key in keys}
     # Of the parent what its own snapshot says: what became of the document since does not count.
     parent = lake_keys.record(at.dataset, at.table.main.record)

@@ -52,7 +52,7 @@ class CommitRecord(Attempted, Producing):
     links: dict[str, str] = Field(
         default={},
         description="SHA-256 of the documents that it rests on, by key: its parent, the batch's manifest and "
-        "decisions. None: an earlier release wrote it",
+        "decisions, and conflicts decided since. None: an earlier release wrote it",
     )
     written: datetime
 

@@ -51,7 +51,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     log = [F.col(C.ORDER)[name].alias(name) for name in TopicPartition.model_fields]
     words = [C.VERDICT, C.REASON, U.COVERED, U.ACTION]
     landed = F.col(C.SURVIVOR).isNotNull()  # the others are rows of the base that change (contiguous), and sums
-    newest = F.max(F.when(landed, F.col(f"{C.ORDER}.timestamp")))
+    newest = F.max(F.when(landed, F.expr(C.sent_at(actions.columns))))
     counted = actions.groupBy(*words, *log, touched).agg(
         F.count("*").alias("count"),
         newest.alias("newest"),

@@ -11,7 +11,7 @@ from functools import reduce
 
 from pydantic import BaseModel, ConfigDict
 
-from onefold.decisions import Mark, Skip, Standing
+from onefold.decisions import LostContent, Mark, Release, Skip, Standing
 from onefold.dedup.documents import EVERYTHING, Staged, TakenOut
 from onefold.landing.manifest import Manifest
 from onefold.offsets import Coverage, Present, Range, meet, merged, minus
@@ -32,11 +32,21 @@ class Obeyed(BaseModel):
     """By batch: in force, whether or not the table has the batch; its own included."""
     known: dict[str, str] = {}
     """Of these, the ones that the table's commit record names."""
+    conflicts: dict[str, str] = {}
+    """Decided conflicts in force: batches by the attempt that found them."""
+    lost: list[LostContent] = []
+    """What lost in them."""
 
     @property
     def fresh(self) -> list[Mark]:
         """Marks that the table does not know yet: the rows of their keys go with this attempt."""
         return [mark for batch, mark in self.forgotten.items() if batch not in self.known]
+
+    @property
+    def decides_conflicts(self) -> Release | None:
+        """The release by which the batch's conflicts are accepted."""
+        decision = self.decision
+        return decision if isinstance(decision, Release) and decision.accepts_conflicts else None
 
     @property
     def skips(self) -> bool:

@@ -16,6 +16,7 @@ from onefold.landing.manifest import Accepted
 from onefold.offsets import Range
 from onefold.upsert.completeness import Gap
 from onefold.upsert.coverage import PartitionAccount
+from onefold.vocabulary import DECIDABLE, Verdict
 
 
 class Duplicates(BaseModel):
@@ -96,6 +97,10 @@ class Attempted(BaseModel):
         description="Timestamp of the newest record that is applied, superseded or held, milliseconds since 1970; of a "
         "commit record: of all batches so far",
     )
+    conflicts: dict[str, str] = Field(
+        default={},
+        description="Decided conflicts that it obeys, and its own: by the attempt that found them, the batch",
+    )
     within: list[str] | None = Field(
         default=None, description="Where the periods of its keys begin; None: they have none, or it was not noted"
     )
@@ -170,6 +175,12 @@ class Upserted(Attempted, Outcome):
     known_topics: list[str] = Field(default=[], description="Topics of which earlier batches brought records")
     decided: int = Field(default=0, description="Decisions on the batch that were on record")
     carried_out: dict[str, str] = Field(default={}, description="Of these, those whose keys' rows go with it")
+
+    @property
+    def waivable_conflicts(self) -> int:
+        """What the check `conflicts` counts: records in conflict, but for those that a law forbids, and findings."""
+        of_reasons = self.counts.get(Verdict.CONFLICT, {})
+        return self.findings + sum(count for reason, count in of_reasons.items() if reason in DECIDABLE)
 
 
 def upserted_of(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = None) -> Upserted:

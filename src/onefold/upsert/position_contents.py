@@ -99,7 +99,7 @@ def _compare(
     own = {
         "key": F.col(C.KEY),
         "version": F.col(C.VERSION).cast("string") if C.VERSION in rows.columns else none,
-        "timestamp": F.expr(C.stamp(f"{C.ORDER}.timestamp")),
+        "timestamp": F.expr(C.stamp(C.sent_at(rows.columns))),
         "message_id": F.col(C.MESSAGE_ID) if C.MESSAGE_ID in rows.columns else none,
         "content": F.expr(C.position_content(rows.columns)),
     }

@@ -33,7 +33,7 @@ def append_verdicts(actions: DataFrame, dataset: Dataset, batch: str, attempt: s
             F.col(f"{C.ORDER}.{name}").alias(name)
             for name in ("cluster", "topic", "incarnation", "partition", "offset")
         ),
-        F.expr(C.stamp(f"{C.ORDER}.timestamp")).alias("timestamp"),
+        F.expr(C.stamp(C.sent_at(actions.columns))).alias("timestamp"),
         F.col(C.VERDICT).alias("verdict"),
         F.col(C.REASON).alias("reason"),
         F.col(U.SCOPE).alias("scope"),

@@ -28,11 +28,9 @@ FEW = 3
 
 def conflicts(facts: BranchFacts) -> Measurement:
     """Records in conflict, without those that a law forbids, reused identities, and identities in two periods."""
-    upserted, of_laws = facts.upserted, (Reason.INCONSISTENT_POSITION, Reason.INCOMPARABLE_VERSION)
-    of_reasons = upserted.counts.get(Verdict.CONFLICT, {})
-    count = sum(count for reason, count in of_reasons.items() if reason not in of_laws)
+    upserted = facts.upserted
     return Measurement(
-        count + upserted.findings,
+        upserted.waivable_conflicts,
         facts.dataset.quality.max_conflicts,
         title=_title_of_conflicts(upserted.findings - upserted.moved, upserted.moved),
         first=_first_moved(facts),
