@@ -77,6 +77,7 @@ def run(home: Path, own: dict[str, Any]) -> None:
     settings = {f"ONEFOLD_{name.upper()}": str(value) for name, value in own.items()}
     settings |= {"ONEFOLD_HOME": str(home), "ONEFOLD_LAKE": LAKE, "ONEFOLD_CATALOG": f"sqlite:///{home}/catalog.db"}
     settings["ONEFOLD_JARS"] = str(PROJECT / ".jars")
+    settings["ONEFOLD_EXPORTS_BELOW"] = json.dumps(["s3://exports/topics"])
     words = ["things=s3://exports/topics/things/", "logs=s3://exports/topics/logs/", "maintain=things"]
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.arrivals", *words],
