@@ -11,7 +11,7 @@ from onefold.dataset import Dataset
 from onefold.decisions import Skip, check_not_rolled_back, log_of, standing
 from onefold.decisions.conflicts import conflicts_in_force, lost_contents
 from onefold.decisions.log import pinned_skips
-from onefold.decisions.marks import marks_in_force, put_mark
+from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import staged_of
 from onefold.dedup.lost_contents import lost_in
 from onefold.faults import fault_point
@@ -25,8 +25,9 @@ from onefold.upsert.apply import Attempt, apply_batch
 from onefold.upsert.commit_record import find_record, read_record
 from onefold.upsert.decisions_in_force import Obeyed, taken_out_of
 from onefold.upsert.documents import Upserted
-from onefold.upsert.forgotten_keys import find_mark
+from onefold.upsert.find_mark import find_mark
 from onefold.upsert.known_positions import Known
+from onefold.upsert.marks_met import with_forgotten
 from onefold.upsert.position_contents import known_positions
 from onefold.upsert.state import ensure_state
 from spark_jobs import dedup
@@ -58,7 +59,6 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     forgotten = marks_in_force(lake, dataset.name, marks)
     if manifest.forgets and batch not in forgotten:
         forgotten[batch] = find_mark(session, lake, dataset, manifest, base, attempt)
-        put_mark(lake, dataset.name, forgotten[batch])
     named = record.conflicts if record else {}
     decided = conflicts_in_force(lake, dataset.name, named, left_out_of(lake, dataset))
     obeyed = Obeyed(
@@ -75,6 +75,7 @@ def run(session: SparkSession, lake: Lake, dataset: Dataset, batch: str, attempt
     if obeyed.lost and not obeyed.skips:
         lost = lost_in(read_flat(session, staged.table), dataset, obeyed.lost)
         taken = taken.model_copy(update={"lost": lost})
+    taken = with_forgotten(session, lake, dataset, staged, manifest, forgotten.values(), taken)
     if taken:
         staged = dedup.run(session, lake, dataset, batch, taken=taken)
     known = Known()

@@ -151,6 +151,11 @@ def mark(dataset: str, batch: str, attempt: str) -> str:
     return f"{marks(dataset)}{batch}/{attempt}.json"
 
 
+def mark_identities(dataset: str, batch: str, attempt: str) -> str:
+    """The key of the digests of the identities that a mark knows."""
+    return f"{marks(dataset)}{batch}/{attempt}.identities"
+
+
 def conflicts(dataset: str) -> str:
     """The prefix of decided conflicts: of an attempt below its batch's name, pinned documents at the top."""
     return f"datasets/{dataset}/conflicts/"

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
@@ -24,31 +28,39 @@ from onefold.operations.decide import take_up
 from onefold.operations.forget import Found, forget
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
+from onefold.operations.replay import plan_replay, replay
 from onefold.operations.rollback import roll_back
 from onefold.operations.run import BatchRun, run_batch, unfinished
+from onefold.proof.forgotten import identity_of
 from onefold.proof.prove import prove
 from onefold.publish import publish_batch
 from onefold.quality.documents import GateResult
 from onefold.report.decisions import decisions_of
 from onefold.report.document import describe
+from onefold.report.held import held_of
 from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
+from onefold.tables import staging as C
+from onefold.tables.names import verdict_table
+from onefold.upsert.commit_record import find_record
+from onefold.upsert.message_digest import message_digest
 from tests.support import layouts as L
-from tests.support.pipeline import Sent, accounts, export, run
+from tests.support.pipeline import Sent, accounts, export, mend, run
 
 MakeDataset = Callable[..., Dataset]
 QUALITY = {"max_rejected_rate": 0.0, "min_records": 0}
 
 
 @pytest.fixture
-def send(session: SparkSession, lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BatchRun]:
+def send(session: SparkSession, lake: Lake, tmp_path: Path) -> Callable[..., BatchRun]:
     """Runs one batch of records, each (offset, key, version, owner or None for a tombstone)."""
+    numbers = itertools.count()
 
     def sent(dataset: Dataset, *records: tuple[int, str, int, str | None]) -> BatchRun:
         lines = [
             Sent(0, offset, offset, key, version, f"m{offset}", None if owner is None else value(dataset, key, owner))
             for offset, key, version, owner in records
         ]
-        return run(session, lake, dataset, export(tmp_path_factory.mktemp("e") / "x", lines))
+        return run(session, lake, dataset, export(tmp_path / f"sent-{next(numbers)}", lines))
 
     return sent
 
@@ -77,8 +89,7 @@ def proved(session: SparkSession, lake: Lake, dataset: Dataset) -> dict[str, int
     return prove(session, lake, dataset).differences
 
 
-@pytest.mark.nightly(reason="histories forget by day")
-def test_L1_a_late_copy_of_an_old_update_brings_a_forgotten_delete_back_to_life(
+def test_L1_a_late_copy_of_an_old_update_stays_away_and_a_newer_version_makes_a_row(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = accounts(dataset, quality=QUALITY)
@@ -87,8 +98,12 @@ def test_L1_a_late_copy_of_an_old_update_brings_a_forgotten_delete_back_to_life(
     done = carry_out(session, lake, made, "a")
     assert done.published
     assert (states(session, lake, made), offsets_of(lake, made)) == (["live"], covered)
-    send(made, (3, "a", 1, "ann"))  # without the mark the delete at version 2 would stand
-    assert owners(lake, made) == {"a": "ann", "b": "bea"}
+    late = send(made, (3, "a", 1, "ann"), (4, "a", 2, "ann, once more"))
+    assert late.published
+    assert late.published.counts == {"rejected": {"forgotten": 2}}
+    assert owners(lake, made) == {"b": "bea"}
+    send(made, (5, "a", 3, "ann, new"))
+    assert owners(lake, made) == {"a": "ann, new", "b": "bea"}
     assert proved(session, lake, made) == {}
 
 
@@ -98,11 +113,11 @@ def test_L1_a_position_that_was_forgotten_stays_so_and_hides_no_record_behind_it
     made = accounts(dataset, quality=QUALITY)
     send(made, (0, "a", 9, "old"), (1, "b", 1, "bea"))
     carry_out(session, lake, made, "a")
-    done = send(made, (0, "a", 9, "old"), (2, "a", 3, "new"))  # version 9 would win the batch
+    done = send(made, (0, "a", 9, "old"), (2, "a", 10, "new"), (3, "a", 8, "older"))
     assert done.published
     assert owners(lake, made) == {"a": "new", "b": "bea"}
     told = {row["offset"]: (row["verdict"], row["reason"]) for row in verdicts_of(lake, made, done.batch)[0]}
-    assert told == {0: ("rejected", "forgotten"), 2: ("applied", "insert")}
+    assert told == {0: ("rejected", "forgotten"), 2: ("applied", "insert"), 3: ("rejected", "forgotten")}
     assert "quarantined" not in states(session, lake, made)
     assert proved(session, lake, made) == {}
 
@@ -114,7 +129,7 @@ def test_L1_a_rebuild_in_another_order_obeys_it_and_is_green(
     made = accounts(dataset, quality=QUALITY)
     send(made, (0, "a", 9, "old"), (1, "b", 1, "bea"))
     carry_out(session, lake, made, "a")
-    send(made, (2, "a", 3, "new"))
+    send(made, (2, "a", 10, "new"))
     target = {"table": made.target.table, "buckets": 3}
     again = Dataset.model_validate(made.model_dump(by_alias=True) | {"target": target})
     ends = rebuild(lake, again, InSession(lake, session))
@@ -137,7 +152,7 @@ def test_L1_behind_a_rollback_the_next_batch_forgets_once_more(
     mark = carry_out(session, lake, made, "a")
     roll_back(lake, made, first.batch, "mia", "wrong")
     assert owners(lake, made) == {"a": "old", "b": "bea"}
-    later = send(made, (2, "a", 3, "new"), (3, "c", 1, "cas"))  # judged against the old row it would be superseded
+    later = send(made, (2, "a", 10, "new"), (3, "c", 1, "cas"))
     assert later.published
     assert owners(lake, made) == {"a": "new", "b": "bea", "c": "cas"}
     assert unfinished(lake, made) == [], "the mark is in force, and its batch waits for an operator"
@@ -157,7 +172,10 @@ def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
     made = accounts(dataset, quality=QUALITY)
     first = send(made, (0, "a", 1, "old"), (1, "b", 1, "bea"))
     steps = InSession(lake, session)
-    newer = export(tmp_path / "newer", [Sent(0, 2, 2, "a", 3, "m2", value(made, "a", "new"))])
+    newer = export(
+        tmp_path / "newer",
+        [Sent(0, 2, 2, "a", 3, "m2", value(made, "a", "new")), Sent(0, 3, 3, "d", 1, "m3", value(made, "d", "dan"))],
+    )
     waiting = plan_batch(lake, made, export=str(newer)).batch
     land_batch(lake, made, waiting)
     steps.run("dedup", made, waiting)
@@ -168,9 +186,9 @@ def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
 
     published = publish_batch(lake, made, waiting, judged.attempt, steps)
     assert published.attempt != judged.attempt
-    assert owners(lake, made) == {"a": "new", "b": "bea"}
-    send(made, (3, "c", 1, "cas"))  # it would take out the row of a forgotten key
-    assert owners(lake, made) == {"a": "new", "b": "bea", "c": "cas"}
+    assert owners(lake, made) == {"b": "bea", "d": "dan"}, "what was landed before the mark is forgotten"
+    send(made, (4, "a", 4, "new"), (5, "c", 1, "cas"))
+    assert owners(lake, made) == {"a": "new", "b": "bea", "c": "cas", "d": "dan"}
     assert proved(session, lake, made) == {}
 
 
@@ -187,7 +205,7 @@ def test_deletes_of_an_age_go_and_younger_ones_stay(
 
 
 @pytest.mark.nightly(reason="histories forget in mode append by day")
-def test_append_forgets_by_its_deciding_identity_and_takes_the_message_again(
+def test_append_forgets_by_its_deciding_identity_and_the_message_stays_away(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     fields = {"id": "string", "owner": "string", "credit": "decimal(18,2)?"}
@@ -195,11 +213,14 @@ def test_append_forgets_by_its_deciding_identity_and_takes_the_message_again(
     send(made, (0, "a", 0, "ann"), (1, "b", 0, "bea"))
     carry_out(session, lake, made, "a")
     assert owners(lake, made) == {"b": "bea"}
-    send(made, (2, "a", 0, "ann, again"))  # would be a conflict with the record at offset 0
-    assert owners(lake, made) == {"a": "ann, again", "b": "bea"}
+    again = send(made, (2, "a", 0, "ann"), (3, "a", 0, "another"), (4, "c", 0, "cas"))
+    assert again.published
+    assert again.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 2}}
+    assert owners(lake, made) == {"b": "bea", "c": "cas"}
+    assert proved(session, lake, made) == {}
 
 
-def test_contiguous_forgets_what_is_held_and_begins_at_the_first_version_again(
+def test_contiguous_forgets_what_is_held_and_the_mark_stands_for_its_versions(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
     made = dataset(
@@ -211,15 +232,19 @@ def test_contiguous_forgets_what_is_held_and_begins_at_the_first_version_again(
     send(made, (0, "a", 1, "one"), (1, "a", 3, "three"), (2, "b", 2, "two"))
     carry_out(session, lake, made, "a")
     assert states(session, lake, made) == ["held"]  # b
-    send(made, (3, "a", 2, "two"))
+    late = send(made, (3, "a", 2, "two"), (4, "a", 1, "one again"), (5, "a", 5, "five"))
+    assert late.published
+    assert late.published.counts == {"held": {"version_gap": 1}, "rejected": {"forgotten": 2}}
     assert (owners(lake, made), states(session, lake, made)) == ({}, ["held", "held"])
-    send(made, (4, "a", 1, "one again"))
-    assert owners(lake, made) == {"a": "two"}
+    missing = {row["key"]["id"]: row["missing"] for row in held_of(lake, made)}
+    assert missing == {"a": [[4, 5]], "b": [[1, 2]]}
+    send(made, (6, "a", 4, "four"))
+    assert owners(lake, made) == {"a": "five"}
     assert proved(session, lake, made) == {}
 
 
 def test_increment_forgets_a_sum_with_its_messages_or_one_message_of_it(
-    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun], tmp_path: Path
 ) -> None:
     made = dataset(
         "sums",
@@ -243,6 +268,10 @@ def test_increment_forgets_a_sum_with_its_messages_or_one_message_of_it(
     )
     carry_out(session, lake, made, "a")
     assert (sums(), states(session, lake, made)) == ({"b": "1.00"}, ["entry", "live"])
+    again = [Sent(0, 4 + n, 4 + n, key, 0, f"m{n}", value(made, key, "x")) for n, key in enumerate("aabb")]
+    new = Sent(0, 8, 8, "a", 0, "m8", value(made, "a", "x"))
+    assert run(session, lake, made, export(tmp_path / "again", [*again, new])).published
+    assert sums() == {"a": "1.00", "b": "1.00"}, "a message that was forgotten is never added again"
     assert proved(session, lake, made) == {}
 
 
@@ -310,3 +339,213 @@ def test_where_positions_are_inferred_a_record_that_was_held_and_woke_is_forgott
     again = run(session, lake, made, tmp_path / "again")
     assert again.published
     assert again.published.counts == {"rejected": {"forgotten": 1}}
+
+
+def of_log(dataset: MakeDataset, **more: Any) -> Dataset:
+    """Accounts whose version is the offset; a tombstone deletes."""
+    made = accounts(dataset).model_dump(by_alias=True)
+    apply = {"mode": "upsert", "key": ["key.id"], "version": {"from": "offset"}}
+    return dataset(
+        "accounts",
+        key=made["key"],
+        value={"fields": {"owner": "string"}},
+        apply=apply,
+        quality=QUALITY | {"max_conflicts": 9},
+        **more,
+    )
+
+
+def owner(offset: int, key: str, message: str, name: str = "ann", partition: int = 0) -> Sent:
+    return Sent(partition, offset, offset, key, 0, message, {"owner": name})
+
+
+def test_L1_under_a_version_from_the_log_a_retry_is_known_by_its_message_id(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    made = of_log(dataset, identity={"message_id": "header.m"})
+    first = [owner(0, "a", "m-1"), owner(1, "a", "m-2", "anna"), owner(2, "b", "m-1", "bea")]
+    run(session, lake, made, export(tmp_path / "1", first))
+    waiting = plan_batch(lake, made, export=str(export(tmp_path / "2", [owner(3, "a", "m-3", "anne")])))
+    land_batch(lake, made, waiting.batch)
+    mark = carry_out(session, lake, made, "a")
+    for info in lake.storage.list("datasets/accounts/forgotten/"):
+        assert b"m-1" not in (lake.storage.read(info.key) or b""), "identities are digests"
+    again = [
+        owner(4, "a", "m-1"),
+        owner(5, "a", "m-2", "anna"),
+        owner(6, "a", "m-3", "anne"),
+        owner(7, "b", "m-9", "bo"),
+    ]
+    done = run(session, lake, made, export(tmp_path / "3", again))
+    assert done.published
+    assert done.published.counts == {"applied": {"update": 1}, "rejected": {"forgotten": 3}}
+    verdicts = session.table(verdict_table(made)).where(F.col("batch") == done.batch)
+    assert {row.offset: (row.message_id, row.version) for row in verdicts.collect()} == {
+        **dict.fromkeys((4, 5, 6), (None, None)),  # whose they were is not shown
+        7: ("m-9", "7"),
+    }
+    assert owners_of(lake, made) == ["bo"]
+    assert run_batch(lake, made, waiting, InSession(lake, session)).published
+    run(session, lake, made, export(tmp_path / "4", [owner(8, "a", "m-4", "ann, again")]))
+    assert owners_of(lake, made) == ["ann, again", "bo"]
+    assert proved(session, lake, made) == {}
+    record = find_record(lake, made, mark.batch)
+    assert record
+    assert sum("/forgotten/" in key for key in record.links) == 2, "the mark and its identities are linked"
+
+
+def owners_of(lake: Lake, dataset: Dataset) -> list[str]:
+    return sorted(row["owner"] for row in rows_of(lake, dataset))
+
+
+def test_L1_under_a_version_from_the_log_a_retry_is_known_by_its_producers_sequence(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    made = of_log(dataset, identity={"producer": {"name": "header.m", "sequence": "header.v"}})
+    run(session, lake, made, export(tmp_path / "1", [owner(0, "a", "p")]))
+    carry_out(session, lake, made, "a")
+    again = [owner(1, "a", "p"), owner(2, "a", "q", "ann, of another producer")]
+    done = run(session, lake, made, export(tmp_path / "2", again))
+    assert done.published
+    assert done.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 1}}
+    assert proved(session, lake, made) == {}
+
+
+def test_a_run_and_a_proof_know_a_message_by_the_same_digest_of_its_id_or_its_producers_sequence(
+    session: SparkSession,
+) -> None:
+    order = {"timestamp": 1, "cluster": "c", "topic": "t", "incarnation": 2, "partition": 5, "offset": 9}
+    billing, logged = ({"name": name, "epoch": epoch, "sequence": 7} for name, epoch in (("billing", -1), ("4001", 3)))
+    rows = [("m-1", billing), (None, billing), (None, logged), (None, None)]
+    shape = (
+        f"{C.KEY} binary, {C.ORDER} struct<timestamp:long,cluster:string,topic:string,incarnation:int,partition:int,"
+        f"offset:long>, {C.MESSAGE_ID} string, {C.PRODUCER} struct<name:string,epoch:int,sequence:long>"
+    )
+    frame = session.createDataFrame([(b"k", order, message, sent) for message, sent in rows], shape)
+    digests = frame.withColumn("digest", message_digest(F.col(C.KEY), frame.columns)).collect()
+    texts = ["mm-1", "p7 billing", "p3 c t 5 7 4001"]
+    wanted = [hashlib.sha256(b"k" + text.encode()).digest()[:16] for text in texts]
+    assert [row.digest and bytes(row.digest) for row in digests] == [*wanted, None]
+    assert [identity_of(b"k", row.asDict(recursive=True)) for row in digests] == [*wanted, None]
+
+
+def test_L1_a_batch_that_was_rolled_back_before_the_mark_brings_nothing_back_when_it_runs_again(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    first = send(made, (0, "a", 1, "ann"), (1, "b", 1, "bea"))
+    second = send(made, (2, "a", 5, "anna"), (3, "b", 2, "bo"))
+    roll_back(lake, made, first.batch, "mia", "wrong")
+    carry_out(session, lake, made, "a")
+    late = send(made, (4, "a", 4, "between"), (5, "c", 1, "cas"))  # older than what the rolled back batch holds
+    assert late.published
+    assert late.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 1}}
+    take_up(lake, made, second.batch, "mia")
+    assert run_batch(lake, made, find_plan(lake, made, second.batch), InSession(lake, session)).published
+    assert owners(lake, made) == {"b": "bo", "c": "cas"}
+    assert proved(session, lake, made) == {}
+
+
+def test_offsets_of_two_partitions_do_not_compare_with_the_highest_of_a_mark_either(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
+) -> None:
+    made = of_log(dataset, identity={"message_id": "header.m"})
+    run(session, lake, made, export(tmp_path / "1", [owner(9, "a", "m-1")]))
+    carry_out(session, lake, made, "a")
+    moved = [owner(3, "a", "m-2", "moved", partition=1), owner(8, "a", "m-3", "late")]
+    done = run(session, lake, made, export(tmp_path / "2", moved))
+    assert done.published
+    assert done.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 1}}
+    assert owners_of(lake, made) == ["moved"]
+    assert proved(session, lake, made) == {}
+
+
+def test_two_contents_at_a_position_stay_red_where_one_of_them_is_of_a_forgotten_key(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
+) -> None:
+    made = accounts(dataset, quality=QUALITY)
+    send(made, (0, "a", 1, "ann"), (1, "b", 1, "bea"))
+    carry_out(session, lake, made, "a")
+    done = send(made, (2, "a", 1, "ann"), (2, "b", 2, "bo"), (3, "a", 1, "ann"))
+    assert done.red
+    assert {(row["offset"], row["reason"]) for row in verdicts_of(lake, made, done.batch)[0]} >= {
+        (2, "inconsistent_position"),
+        (3, "forgotten"),
+    }
+
+
+def test_L1_a_filter_that_is_taken_away_brings_no_record_back_that_was_landed_before_the_mark(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
+) -> None:
+    source = {"exports": {"path": "exports", "layout": "kcat", "origin": {"cluster": "c"}}}
+    made = accounts(dataset, quality=QUALITY | {"max_filtered_newer": 9}, source=source | {"filter": "owner = 'ann'"})
+    done = send(made, (0, "a", 1, "ann"), (1, "a", 7, "left out"), (2, "b", 1, "ann"), (3, "b", 2, "kept"))
+    assert done.published
+    carry_out(session, lake, made, "a")
+    again = accounts(dataset, quality=QUALITY, source=source)
+    assert rebuild(lake, again, InSession(lake, session)).swapped
+    assert owners(lake, again) == {"b": "kept"}
+    assert proved(session, lake, again) == {}
+
+
+def test_L6_what_was_in_quarantine_before_the_mark_stays_forgotten_when_a_replay_can_read_it(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = accounts(dataset, quality=QUALITY | {"max_rejected_rate": 1.0})
+    broken = [
+        Sent(0, n, n, key, 9, f"m{n}", "~" + json.dumps(value(made, key, key))) for n, key in ((1, "a"), (2, "b"))
+    ]
+    first = run(
+        session, lake, made, export(tmp_path / "1", [Sent(0, 0, 0, "a", 1, "m0", value(made, "a", "ann")), *broken])
+    )
+    carry_out(session, lake, made, "a")
+    mend(monkeypatch, "~")
+    plan = plan_replay(lake, made, first.batch).plan
+    replay(lake, made, plan, "mia", "the decoder is mended")
+    done = run_batch(lake, made, plan, InSession(lake, session))
+    assert done.published
+    assert done.published.counts == {"applied": {"insert": 1}, "rejected": {"forgotten": 1}}
+    assert (owners(lake, made), states(session, lake, made)) == ({"b": "b"}, ["live"])
+    assert proved(session, lake, made) == {}
+
+
+def hiding(dataset: MakeDataset) -> Dataset:
+    """Accounts of which readers see those that are not closed."""
+    where = {"table": "tests.accounts", "buckets": 2, "where": "value.owner <> 'closed'"}
+    return accounts(dataset, quality=QUALITY, target=where)
+
+
+def test_L1_a_hidden_row_is_forgotten_as_any_other_and_a_retry_shows_it_in_no_order(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
+) -> None:
+    made = hiding(dataset)
+    first = send(made, (0, "a", 1, "ann"), (1, "a", 2, "closed"), (2, "b", 1, "closed"), (3, "c", 1, "cas"))
+    assert states(session, lake, made) == ["hidden", "hidden", "live"]
+    assert forget(lake, made, [{"id": "a"}], None, "mia", "asked to", dry_run=True)[1] == Found(1, {"hidden": 1})
+    carry_out(session, lake, made, "a")
+    assert states(session, lake, made) == ["hidden", "live"]
+    send(made, (4, "a", 1, "ann"), (5, "b", 2, "bea"))  # without the mark's version it would be live
+    assert owners(lake, made) == {"b": "bea", "c": "cas"}
+    again = hiding(dataset)
+    target = again.target.model_dump(by_alias=True) | {"buckets": 3}
+    again = Dataset.model_validate(again.model_dump(by_alias=True) | {"target": target})
+    assert rebuild(lake, again, InSession(lake, session)).swapped
+    assert (owners(lake, again), states(session, lake, again)) == ({"b": "bea", "c": "cas"}, ["live", "live"])
+    assert proved(session, lake, again) == {}
+    roll = send(again, (6, "a", 3, "closed"), (7, "c", 2, "closed"))
+    assert roll.published
+    assert states(session, lake, again) == ["hidden", "hidden", "live"]
+    assert first.published
+
+
+def test_L1_behind_a_rollback_a_hidden_row_is_taken_out_by_the_next_batch(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
+) -> None:
+    made = hiding(dataset)
+    first = send(made, (0, "a", 1, "ann"), (1, "a", 2, "closed"), (2, "b", 1, "bea"))
+    carry_out(session, lake, made, "a")
+    roll_back(lake, made, first.batch, "mia", "wrong")
+    assert states(session, lake, made) == ["hidden", "live"]
+    send(made, (3, "a", 1, "ann"), (4, "c", 1, "cas"))
+    assert (owners(lake, made), states(session, lake, made)) == ({"b": "bea", "c": "cas"}, ["live", "live"])
+    assert proved(session, lake, made) == {}

@@ -116,6 +116,18 @@ class Batch:
     forgets: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a forget mark knows of a key: all that was landed before, the highest version, and the messages. `bars_key`:
+    nothing of the key is ever used again."""
+
+    key: str
+    landed: frozenset[int]
+    highest: int | None
+    messages: frozenset[str]
+    bars_key: bool
+
+
 class History(RuleBasedStateMachine):
     """One table from its first batch on."""
 
@@ -135,7 +147,9 @@ class History(RuleBasedStateMachine):
         """Of these, the batches that no run takes up by itself."""
         self.published: list[Batch] = []
         self.taken: dict[str, frozenset[int]] = {}
-        self.marks: dict[str, frozenset[int]] = {}
+        self.landed: dict[str, frozenset[int]] = {}
+        """By batch, also of those that were never published."""
+        self.marks: dict[str, Mark] = {}
         self.in_force: dict[str, frozenset[str]] = {}
         self.lost: dict[str, frozenset[Lost]] = {}
         """By attempt: what lost the conflicts that its release accepted."""
@@ -191,6 +205,8 @@ class History(RuleBasedStateMachine):
             self.rolled_back.remove(plan.batch)
 
     def _run(self, batch: Batch, dataset: Dataset, spark: InSession | None = None) -> BatchRun:
+        if batch.records:
+            self.landed[batch.plan.batch] = batch.records
         with pytest.MonkeyPatch.context() as patch:
             if len(self.published) % 2:  # as if the table were large; and half of its keys pass by accident
                 patch.setattr(narrow, "LARGE", 0)
@@ -202,7 +218,7 @@ class History(RuleBasedStateMachine):
                 if batch.skips and done.batch not in self.taken:
                     self.taken[done.batch] = batch.records - self._covered()
                 if batch.forgets and done.batch not in self.marks:
-                    self.marks[done.batch] = self._of_key(batch.forgets)
+                    self.marks[done.batch] = self._mark(batch.forgets)
                 self.in_force[done.batch] = frozenset(self.marks)
                 before = self.decided[self.published[-1].plan.batch] if self.published else frozenset[str]()
                 self.decided[done.batch] = before | self._decides(done, batch)
@@ -349,7 +365,7 @@ class History(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(["k0", "k1", "k2"]), meets=st.booleans())
     def forget(self, key: str, meets: bool) -> None:
-        """What is covered of a key counts for nothing; what comes later is as if the key were new."""
+        """What was landed of a key counts for nothing, and no retry of it; what is newer counts."""
         tell(f"forget {key}{', and another meets it' if meets else ''}")
         made, found = forget(self.lake, self.dataset, [{"id": key}], None, "ada", "asked to")
         assert (made is None, found.keys == 0) == (not self._of_key(key), not self._of_key(key))
@@ -470,11 +486,44 @@ class History(RuleBasedStateMachine):
 
     def _usable(self) -> list[oracle.Decoded]:
         """The records that the table has used."""
-        forgotten = (self.marks[name] for name in self.in_force[self.published[-1].plan.batch])
-        used = self._covered() - self._taken - frozenset[int]().union(*forgotten)
-        decoded = (self._sent(offset).decoded(self.dataset) for offset in sorted(used))
+        marks = [self.marks[name] for name in self._in_force]
+        used = sorted(self._covered() - self._taken)
+        counting = (offset for offset in used if not any(self._takes(mark, offset) for mark in marks))
+        decoded = (self._sent(offset).decoded(self.dataset) for offset in counting)
         of_upsert = self.dataset.apply.mode == "upsert"
         return [one for one in decoded if not one.rejected and (of_upsert or not one.deleted)]
+
+    @property
+    def _in_force(self) -> frozenset[str]:
+        """The marks that the table knows."""
+        return self.in_force[self.published[-1].plan.batch]
+
+    def _takes(self, mark: Mark, offset: int) -> bool:
+        """Whether a mark takes a record out."""
+        record = self.log[offset]
+        if self.dataset.apply.KEEPS_ENTRIES:
+            return record.message_id in mark.messages or (record.id == mark.key and offset in mark.landed)
+        if record.id != mark.key:
+            return False
+        if mark.bars_key or offset in mark.landed or record.message_id in mark.messages:
+            return True
+        return mark.highest is not None and record.version <= mark.highest
+
+    def _mark(self, key: str) -> Mark:
+        """A mark of a key, made now: of what the table has used, and of what is landed and not published."""
+        published = {batch.plan.batch for batch in self.published}
+        waiting = frozenset[int]().union(*(some for name, some in self.landed.items() if name not in published))
+        used = self._of_key(key)
+        mine = [self.log[offset] for offset in sorted(used | {one for one in waiting if self.log[one].id == key})]
+        versions = [record.version for record in mine] if self.dataset.apply.version else []
+        by_message = self.dataset.apply.version or self.dataset.apply.KEEPS_ENTRIES
+        return Mark(
+            key=key,
+            landed=frozenset[int]().union(*self.landed.values()),
+            highest=max(versions, default=None),
+            messages=frozenset(record.message_id for record in mine if by_message),
+            bars_key=not by_message,
+        )
 
     def _of_key(self, key: str) -> frozenset[int]:
         """The offsets of a key's records that the table uses; of a sum's, those of the messages that it is made of."""
@@ -490,9 +539,10 @@ class History(RuleBasedStateMachine):
         return set(self._chain(self._usable())[1]) if self.dataset.apply.HOLDS else set()
 
     def _chain(self, usable: list[oracle.Decoded]) -> tuple[dict[Any, oracle.Decoded], dict[Any, oracle.Decoded]]:
-        return oracle.chain(
-            map(self._identified, usable), self._rules, accepted=[one.gap for one in self.published if one.gap]
-        )
+        accepted = [one.gap for one in self.published if one.gap]
+        known = (self.marks[name] for name in self._in_force)
+        behind = [(mark.key, mark.highest + 1) for mark in known if mark.highest is not None]
+        return oracle.chain(map(self._identified, usable), self._rules, accepted=[*accepted, *behind])
 
     def _wanted(self, usable: list[oracle.Decoded]) -> dict[str, Any]:
         if self.dataset.apply.KEEPS_ENTRIES:

@@ -100,6 +100,41 @@ class Rules:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a forget mark knows of a key. `landed`: positions of all that was landed before it, of whichever key.
+    `messages`: ids of the key's messages. `bars_key`: what has the key is the forgotten message again."""
+
+    key: Any
+    landed: frozenset[tuple[str, str, int, int, int]]
+    highest: Any = None
+    messages: frozenset[str] = frozenset()
+    bars_key: bool = False
+
+    def takes(self, record: Decoded) -> bool:
+        """Whether a record counts for nothing."""
+        if record.key != self.key:
+            return False
+        if self.bars_key or record.position in self.landed or record.message_id in self.messages:
+            return True
+        return self.highest is not None and bool(record.version <= self.highest)
+
+
+def forget(key: Any, landed: Iterable[Decoded], rules: Rules, *, by_message: bool = True) -> Forgotten:
+    """A mark of a key, made behind all records that were landed. `by_message`: versions belong to deliveries."""
+    before = list(landed)
+    mine = [record for record in before if record.key == key]
+    of_versions = rules.mode == "upsert"
+    messages = (record.message_id for record in mine if record.message_id is not None)
+    return Forgotten(
+        key,
+        frozenset(record.position for record in before),
+        max((record.version for record in mine), default=None) if of_versions else None,
+        frozenset(messages if of_versions and by_message else ()),
+        bars_key=not of_versions,
+    )
+
+
 class Verdict(NamedTuple):
     """What one batch alone tells of a record; a survivor's verdict is None until it meets the table."""
 

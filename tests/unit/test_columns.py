@@ -43,7 +43,17 @@ def test_every_column_that_a_room_names_is_known_and_no_other() -> None:
     assert sorted(name for name in columns if not is_own(name)) == []
     assert sorted(OWN - columns) == []
     structs = {f"{name}_" for name in STRUCTS}
-    assert set(PREFIXES) == {f"{U.BASE}_", "_move_", "_chain_", "_fact_", "_new_", "_range_", "_reused_", *structs}
+    assert set(PREFIXES) == {
+        f"{U.BASE}_",
+        "_move_",
+        "_chain_",
+        "_fact_",
+        "_forget_",
+        "_new_",
+        "_range_",
+        "_reused_",
+        *structs,
+    }
     assert set(STRUCTS) <= OWN
 
 

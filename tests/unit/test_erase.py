@@ -27,7 +27,7 @@ from onefold.landing.manifest import LandedObject, Manifest, Replays
 from onefold.landing.plan import GapPlan, put_plan, take_plan
 from onefold.offsets import TopicPartition
 from onefold.operations import erasure_scope as erasing
-from onefold.operations.erase import erase_keys
+from onefold.operations.erase import comes_back, erase_keys
 
 MakeDataset = Callable[..., Dataset]
 ORIGIN = Origin(cluster="c", incarnation=1)
@@ -264,3 +264,27 @@ def test_a_decision_on_the_same_keys_stands_until_it_has_ended_and_keeps_digests
     second = erasing.decide(lake, made, [b"\1"], {}, "tom", "again")
     assert (second.who.name, second.ended) == ("tom", None)
     assert erasures_of(lake, made.name) == [done, second]
+
+
+@pytest.mark.parametrize(
+    ("version", "identity", "returns"),
+    [
+        ("value.v", {}, None),
+        ("offset", {"message_id": "header.m"}, None),
+        ("offset", {"producer": {"name": "header.p", "sequence": "header.s"}}, None),
+        ("offset", {}, "its version is read from offset"),
+        ("long(header.v)", {}, "its version is read from long(header.v)"),
+    ],
+)
+def test_a_retry_comes_back_where_its_version_is_the_deliverys_and_the_file_declares_no_identity(
+    dataset: MakeDataset, version: str, identity: dict[str, Any], returns: str | None
+) -> None:
+    made = dataset(
+        "things",
+        source={"kafka": {"topics": ["t"]}},  # the log shows a producer, but of a retry another sequence
+        value={"fields": {"id": "string", "v": "long"}},
+        identity=identity,
+        apply={"mode": "upsert", "key": ["id"], "version": {"from": version}},
+    )
+    found = comes_back(made)
+    assert (found is None) if returns is None else (returns in str(found))

@@ -10,17 +10,21 @@ import pytest
 
 from onefold.cli import app
 from onefold.dataset import Dataset
-from onefold.decisions import Forget, Mark
-from onefold.decisions.marks import marks_in_force, marks_named, pin_marks, put_mark
+from onefold.decisions import Forget, HighestVersion, Mark
+from onefold.decisions.accepted_gaps import Link, links_of
+from onefold.decisions.marks import identities_of, marks_in_force, marks_named, pin_marks, put_mark
+from onefold.dedup.documents import Staged, StagedPartition
 from onefold.errors import LandedBytesMissingError, UsageError
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Forgets, LandedObject, Manifest
 from onefold.landing.plan import taken_plans
+from onefold.offsets import TopicPartition
 from onefold.operations.forget import Found, digests_of, forget
 from onefold.report.decisions import decisions_of
 from onefold.tables.key_digest import digest_of_key
 from onefold.upsert.decisions_in_force import Obeyed, forgotten_records
+from onefold.upsert.marks_met import landed_before
 from tests.support.held_versions import chained, publish
 
 MakeDataset = Callable[..., Dataset]
@@ -103,9 +107,9 @@ def test_a_batch_takes_out_what_it_holds_of_a_mark() -> None:
     object_ = LandedObject(name="x.json", key="k", size=1, sha256="s")
     manifest = Manifest(batch="b", source="s", attempt="a", objects=[object_])
     landed = {"c/t/1/0": [(0, 3), (8, 20)], "c/t/1/1": [(2, 4)]}
-    assert forgotten_records({"m": MARK}, landed, manifest) == ({"c/t/1/0": [(2, 3), (8, 9)]}, {})
+    assert forgotten_records([MARK], landed, manifest) == ({"c/t/1/0": [(2, 3), (8, 9)]}, {})
     lined = MARK.model_copy(update={"lines": {object_.digest: [(5, 6)], "another": [(7, 8)]}})
-    assert forgotten_records({"m": lined}, {}, manifest) == ({}, {"x.json": [(5, 6)]})
+    assert forgotten_records([lined], {}, manifest) == ({}, {"x.json": [(5, 6)]})
 
 
 def test_the_command_says_what_would_go_and_writes_nothing(
@@ -123,3 +127,38 @@ def test_the_command_says_what_would_go_and_writes_nothing(
     with pytest.raises(UsageError, match="--deleted-before 'soon'"):
         app([*words, "--deleted-before", "soon"], standalone_mode=False)
     assert (decisions_of(lake, made), taken_plans(lake, made.name)) == ([], [])
+
+
+def test_identities_of_a_mark_are_kept_as_digests_next_to_it_and_their_loss_is_an_error(lake: Lake) -> None:
+    kept = put_mark(lake, "accounts", MARK, [b"b" * 16, b"a" * 16, b"b" * 16])
+    assert kept.identities == 2
+    assert identities_of(lake, "accounts", kept) == [b"a" * 16, b"b" * 16]
+    assert identities_of(lake, "accounts", MARK) == []
+    with pytest.raises(LandedBytesMissingError, match="identities of the forget mark are gone"):
+        identities_of(lake, "accounts", kept.model_copy(update={"attempt": "bb"}))
+
+
+def test_a_chain_goes_on_after_the_highest_version_of_a_mark_that_was_made_for_the_same_version(
+    dataset: MakeDataset,
+) -> None:
+    made = chained(dataset)
+    highest = {"0a": [HighestVersion(version=["7"])], "0b": [HighestVersion(version=[str(2**63 - 1)])]}
+    mark = MARK.model_copy(update={"highest": highest, "versioned_by": made.versioned_by})
+    assert links_of(made, [], marks=[mark]) == [Link(b"\x0a", 8)]
+    other = mark.model_copy(
+        update={"versioned_by": "value.other: long", "highest": {"0a": [HighestVersion(version=["x"])]}}
+    )
+    assert links_of(made, [], marks=[other]) == []
+
+
+def test_what_of_a_batch_was_landed_before_a_mark() -> None:
+    some = StagedPartition(present=[(2, 4)], quarantined=[(4, 5)], undecided=[(6, 7)])
+    staged = Staged(
+        batch="b", generation="g", code="c", attempt="a", table="t", records=4, partitions={"c/t/1/0": some}, objects={}
+    )
+    where = TopicPartition.of("c/t/1/0")
+    whole = MARK.model_copy(update={"landed": {"c/t/1/0": [(0, 9)]}})
+    assert landed_before(whole, staged) == [(where, (2, 5)), (where, (6, 7))]
+    part = MARK.model_copy(update={"landed": {"c/t/1/0": [(4, 6)], "c/t/1/1": [(0, 9)]}})
+    assert landed_before(part, staged) == [(where, (4, 5))]
+    assert landed_before(MARK, staged) == []

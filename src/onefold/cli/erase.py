@@ -44,21 +44,29 @@ def erase(
     lake, dataset = open_dataset(name)
     wanted, places = [key_of(key, dataset) for key in keys or []], [position_of(text) for text in position or []]
     reason = checked_reason(reason)
-    found = meant(lake, dataset, wanted, places)
     also = erasing.others(lake, dataset)
-    document = asdict(found) | {"others": also}
-    if not found:
-        note(f"{name}: neither the table nor a forget mark has anything of what is named: there is nothing to erase")
-        if as_json:
-            print_json(document)
-        return
-    if dry_run:
-        _answer(f"{name}: would erase", found, document, as_json)
-        _warn(also)
-        return
-    if not yes:
-        _ask(name, found)
+    if not (dry_run or yes):
+        _check_can_ask()
     with launching(lake) as spark, NOTES.status(f"{name}: erase") as status:
+        found = meant(lake, dataset, wanted, spark, places)
+        document = asdict(found) | {"others": also}
+        if not found:
+            _name_unknown(name, found)
+            note(f"{name}: neither table, landing nor a forget mark has what is named: there is nothing to erase")
+            if as_json:
+                print_json(document)
+            return
+        if dry_run:
+            status.stop()
+            _answer(name, found, document, as_json)
+            _name_unknown(name, found)
+            _warn(also)
+            return
+        status.stop()
+        _name_unknown(name, found)
+        if not yes:
+            _ask(name, found)
+        status.start()
         done = erase_keys(
             lake,
             dataset,
@@ -75,21 +83,47 @@ def erase(
     _warn(also)
 
 
-def _answer(title: str, found: Meant, document: dict[str, Any], as_json: bool) -> None:
+def _answer(name: str, found: Meant, document: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(document)
         return
-    counted = ", ".join(f"{count} {state}" for state, count in found.rows.items()) or "no rows any more"
-    note(f"{title} {found.records} landed records ({counted}), for good")
+    note(f"{name}: would erase {_counted(found)}, for good")
     rows = [{"object": key, "records": count} for key, count in found.objects.items()]
     print_rows("landed objects that would be rewritten", rows, "none")
 
 
-def _ask(name: str, found: Meant) -> None:
+def _check_can_ask() -> None:
     if not sys.stdin.isatty():
         raise UsageError("what is erased cannot be brought back: say --yes, or --dry-run to look. Nothing was erased.")
-    asked = f"{name}: erase {found.records} landed records for good? Snapshots before this one go, too"
+
+
+def _ask(name: str, found: Meant) -> None:
+    asked = f"{name}: erase {_counted(found)}, for good? Snapshots before this one go, too"
     typer.confirm(asked, abort=True, err=True)
+
+
+def _counted(found: Meant) -> str:
+    states = ", ".join(f"{count} {state}" for state, count in found.rows.items())
+    return f"{found.records} landed records, and {f'rows of the table: {states}' if states else 'no row of the table'}"
+
+
+def _name_unknown(name: str, found: Meant) -> None:
+    """Say what the erasure does not reach, or may not."""
+    if found.unseen:
+        counted = ", ".join(f"{count} {became}" for became, count in found.unseen.items())
+        note(f"{name}: some of the landed records are no part of any row, and are erased, too: {counted}")
+    if found.unreadable:
+        from onefold.operations.erase import SHOWN
+
+        places, more = ", ".join(found.unreadable_at), ", …" if len(found.unreadable_at) == SHOWN else ""
+        note(
+            f"{name}: {found.unreadable} landed records have no readable key, so they stay: {places}{more}. Those in "
+            "quarantine can be erased by --position"
+        )
+    if found.unread:
+        note(f"{name}: the landing of {', '.join(found.unread)} cannot be read, so what it holds stays")
+    if found.comes_back:
+        note(f"{name}: {found.comes_back}")
 
 
 def _warn(others: Sequence[str]) -> None:

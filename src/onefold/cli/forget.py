@@ -1,4 +1,4 @@
-"""`onefold forget`: what the table has of keys counts for nothing from now on."""
+"""`onefold forget`: what was landed of keys counts for nothing from now on."""
 
 from __future__ import annotations
 
@@ -28,23 +28,29 @@ def forget(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let all that the table has of some keys count for nothing: what arrives from now on is as if they were new.
+    """Let all that was landed of some keys count for nothing, and each later copy of it: only what is newer counts.
 
-    The landed bytes stay. A late copy of an old update brings a forgotten delete back to life.
+    The landed bytes stay (`onefold erase`).
     """
     from onefold.operations import forget as forgetting
+    from onefold.operations.erase import comes_back
 
     lake, dataset = open_dataset(name)
     before = _before(deleted_before) if deleted_before else None
     wanted = [key_of(key, dataset) for key in keys or []]
     made, found = forgetting.forget(lake, dataset, wanted, before, Decider.asserted(who), reason, dry_run=dry_run)
     if made is None:
-        note(f"{name}: the table has nothing of what is named: there is nothing to forget")
+        note(
+            f"{name}: the table has nothing of what is named: there is nothing to forget. Batches that wait are not "
+            "looked at (`onefold erase` does)"
+        )
         if as_json:
             print_json([] if dry_run else None)
         return
     states = ", ".join(f"{count} {state}" for state, count in found.states.items()) or "no rows any more"
     note(f"{name}: {found.keys} {'key' if found.keys == 1 else 'keys'} ({states}), as batch {made.batch}")
+    if returns := comes_back(dataset):
+        note(f"{name}: {returns}")
     carry_out(lake, dataset, made, dry_run=dry_run, as_json=as_json)
 
 

@@ -234,17 +234,26 @@ class Declaration(Model):
 
     @cached_property
     def delivery_decides(self) -> bool:
-        """Whether the version, or what decides a tie, is that of a delivery and not of its message: it is read from the
-        log or a header."""
-        version = self.apply.version
-        texts = [text for _, text in version.expressions] if version else []
-        roots = {path.root for text in texts for path in paths(parse(text))}
-        return self.ties_by_offset or not roots <= {"value", "key"}
+        """Whether the version, or what decides a tie, is that of a delivery and not of its message."""
+        return self.ties_by_offset or self.version_of_delivery
+
+    @cached_property
+    def version_of_delivery(self) -> bool:
+        """Whether a part of the version is read from the log or a header, so that a message that is sent again may have
+        a greater version."""
+        texts = [text for _, text in self.apply.version.expressions] if self.apply.version else []
+        return any(path.root not in ("value", "key") for text in texts for path in paths(parse(text)))
 
     @property
     def versions_by_delivery(self) -> bool:
         """Whether a delivery decides, and a message has an identity by which several deliveries of it are found."""
         return self.delivery_decides and bool({Level.MESSAGE_ID, Level.PRODUCER} & {*self.narrow})
+
+    @cached_property
+    def versioned_by(self) -> str:
+        """What versions are read from, and as which types: versions of two declarations do not compare."""
+        texts = [text for _, text in self.apply.version.expressions] if self.apply.version else []
+        return ", ".join(f"{text}: {self.type_of(parse(text))}" for text in texts)
 
     @cached_property
     def max_ahead(self) -> timedelta | None:

@@ -23,7 +23,17 @@ _winner _within _witness _won _wrong
 OWN = frozenset(_NAMES.split())
 STRUCTS = ("_finding", "_order", "_other", "_producer", "_version", "_winner", "_witness")
 """Structs that lie flat in tables, a column a part (`onefold.spark.flat_structs`)."""
-PREFIXES = ("_base_", "_chain_", "_fact_", "_move_", "_new_", "_range_", "_reused_", *(f"{name}_" for name in STRUCTS))
+PREFIXES = (
+    "_base_",
+    "_chain_",
+    "_fact_",
+    "_forget_",
+    "_move_",
+    "_new_",
+    "_range_",
+    "_reused_",
+    *(f"{name}_" for name in STRUCTS),
+)
 """Beginnings of names that are Onefold's own; those of structs are of their parts."""
 ICEBERG = frozenset({"_deleted", "_file", "_last_updated_sequence_number", "_pos", "_row_id", "_spec_id"})
 """Metadata columns: Iceberg makes no table that has such a column (`_partition` is another)."""

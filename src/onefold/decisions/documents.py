@@ -201,19 +201,40 @@ class Pinned(BaseModel):
     covered: Coverage
 
 
-class Mark(BaseModel):
-    """The records that a forget mark takes out: all that the table had covered of its keys when it was published.
+class HighestVersion(BaseModel):
+    """The highest version of a key's records, as a forget mark keeps it."""
 
-    It is known by positions, so a rebuild with another key obeys it, too.
+    model_config = ConfigDict(frozen=True)
+
+    version: list[str] = Field(description="Its parts, each as Spark casts it to a string")
+    place: str | None = Field(
+        default=None, description="Cluster, topic and partition, where offsets of one partition are compared only"
+    )
+
+
+class Mark(BaseModel):
+    """What a forget mark takes out, found once: the records of its keys that had been landed when it was published, by
+    position and by key; and what is sent again of them later, by the key's highest version and by identities.
+
+    What is known by position holds through a rebuild with another key. Identities are kept as digests, in an object
+    of their own (`onefold.decisions.marks`), for there may be one a record.
     """
 
     model_config = ConfigDict(frozen=True)
 
     batch: str
     attempt: str = Field(description="The one that found them")
-    keys: list[str] = Field(description="Digests of the keys whose rows went, in hex")
+    keys: list[str] = Field(description="Digests of the keys that are forgotten, in hex")
     partitions: dict[str, list[Range]] = Field(description="Offsets by TopicPartition.key, where positions are exact")
     lines: dict[str, list[Range]] = Field(description="Lines by object digest, where they are inferred")
+    asked: list[str] = Field(default=[], description="Of these, and of sums, the digests that were asked for, in hex")
+    landed: dict[str, list[Range]] = Field(default={}, description="All that was landed before, by TopicPartition.key")
+    landed_objects: list[str] = Field(default=[], description="Digests of objects that were landed before")
+    versioned_by: str = Field(
+        default="", description="`Declaration.versioned_by`: versions of another declaration do not compare"
+    )
+    highest: dict[str, list[HighestVersion]] = Field(default={}, description="By key digest, in hex")
+    identities: int = Field(default=0, description="How many identities of the keys' records are known")
 
 
 class LostContent(NamedTuple):
@@ -287,3 +308,8 @@ class Erasure(Attributed):
     ended: datetime | None = None
     records: int | None = Field(default=None, description="Landed records whose payload is gone, at the end")
     objects: int | None = Field(default=None, description="Landed objects that were written again, by what ended it")
+    unseen: dict[str, int] = Field(
+        default={},
+        description="Of these, records that the table knew under no key, by what had become of them",
+    )
+    unreadable: int = Field(default=0, description="Landed records without a readable key: they may be of any key")

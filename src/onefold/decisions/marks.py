@@ -1,22 +1,45 @@
 """Forget marks: which records count for nothing, by the batch that forgot them.
 
 `datasets/<dataset>/forgotten/<batch>/<attempt>.json`, named by the commit record of the attempt that found them; and
-pinned as `datasets/<dataset>/forgotten/<batch>.json` before the chain that names them is left.
+pinned as `datasets/<dataset>/forgotten/<batch>.json` before the chain that names them is left. The identities of a mark
+(`onefold.upsert.message_digest`) are next to it: digests of 16 bytes, one after another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from onefold import lake_keys
 from onefold.decisions.documents import Mark
 from onefold.errors import LandedBytesMissingError
 from onefold.lake import Lake
 
+DIGEST = 16
+"""Bytes of an identity's digest."""
 
-def put_mark(lake: Lake, dataset: str, mark: Mark) -> None:
-    """Keep what an attempt found; it counts once a published commit record names it."""
-    lake.put_first(lake_keys.mark(dataset, mark.batch, mark.attempt), mark)
+
+def put_mark(lake: Lake, dataset: str, mark: Mark, identities: Iterable[bytes] = ()) -> Mark:
+    """Keep what an attempt found, and the digests of identities; it counts once a published commit record names it."""
+    known = sorted(set(identities))
+    if known:
+        lake.storage.write(lake_keys.mark_identities(dataset, mark.batch, mark.attempt), b"".join(known))
+    counted = mark.model_copy(update={"identities": len(known)})
+    return lake.put_first(lake_keys.mark(dataset, mark.batch, mark.attempt), counted)
+
+
+def identities_of(lake: Lake, dataset: str, mark: Mark) -> list[bytes]:
+    """The digests of the identities that a mark knows.
+
+    Raises:
+        LandedBytesMissingError: they are gone from the lake.
+    """
+    if not mark.identities:
+        return []
+    key = lake_keys.mark_identities(dataset, mark.batch, mark.attempt)
+    known = lake.storage.read(key)
+    if known is None or len(known) != DIGEST * mark.identities:
+        raise LandedBytesMissingError(mark.batch, key, "the identities of the forget mark are gone")
+    return [known[start : start + DIGEST] for start in range(0, len(known), DIGEST)]
 
 
 def marks_named(lake: Lake, dataset: str, named: Mapping[str, str]) -> dict[str, Mark]:

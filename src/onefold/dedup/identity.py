@@ -31,10 +31,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
 
     A record without its deciding identity becomes `rejected`; a narrower level that is null is skipped for it.
     """
-    keys = [compile_expression(tree) for tree in dataset.key_expressions]
-    if dataset.apply.KEYED_BY_IDENTITY and dataset.deciding in _NAMED_AT:
-        at = _NAMED_AT[dataset.deciding]
-        keys[at] = _unless_blank(keys[at])
+    keys = _key_parts(dataset)
     columns: dict[str, Column] = {name: compile_expression(tree).value for name, tree in dataset.key_columns}
     candidates = [
         F.col(REJECTED),
@@ -61,10 +58,8 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     columns[C.ORDER] = E.order_struct()
     known = decoded.withColumns(columns)
     usable = F.col(REJECTED).isNull() & ~unjudged
-    # Where no wider identity is declared, the position is the key.
-    identity = [key.value for key in keys] or [F.col(name) for name in E.POSITION]
-    digest = key_digest(key_text(part) for part in identity)
-    readable = reduce(Column.__and__, (one.isNotNull() for one in identity))
+    identity = _identity(keys)
+    digest, readable = _digest(identity), _is_readable(identity)
     left_out = F.lit(False)
     if LEFT_OUT in decoded.columns:  # what it is a version of, though it takes no part in the fold
         versioned = F.coalesce(*refused).isNull() & F.col(E.FATE).isNull() & F.col(REJECTED).isNull()
@@ -97,6 +92,34 @@ def _left_by_file_or_decision() -> Column:
 def _of_group(dataset: Dataset, group: Column) -> Column:
     """`_key` of the row that a record adds to; null where a part of its key cannot be read."""
     return F.when(reduce(Column.__and__, (F.col(name).isNotNull() for name in dataset.row_key_names)), group)
+
+
+def readable_key(dataset: Dataset) -> Column:
+    """The key digest of a decoded record, whatever else is wrong with it and whether or not the filter wants it; null
+    where the key cannot be read."""
+    identity = _identity(_key_parts(dataset))
+    return F.when(_is_readable(identity), _digest(identity))
+
+
+def _key_parts(dataset: Dataset) -> list[Compiled]:
+    keys = [compile_expression(tree) for tree in dataset.key_expressions]
+    if dataset.apply.KEYED_BY_IDENTITY and dataset.deciding in _NAMED_AT:
+        at = _NAMED_AT[dataset.deciding]
+        keys[at] = _unless_blank(keys[at])
+    return keys
+
+
+def _identity(keys: list[Compiled]) -> list[Column]:
+    """The parts of what decides; where no wider identity is declared, the position."""
+    return [key.value for key in keys] or [F.col(name) for name in E.POSITION]
+
+
+def _digest(identity: list[Column]) -> Column:
+    return key_digest(key_text(part) for part in identity)
+
+
+def _is_readable(identity: list[Column]) -> Column:
+    return reduce(Column.__and__, (part.isNotNull() for part in identity))
 
 
 def content_of(dataset: Dataset, excepted: Collection[str] = ()) -> Column:

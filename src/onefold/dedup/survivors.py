@@ -71,8 +71,12 @@ def judge_batch(records: DataFrame, dataset: Dataset, within: tuple[str, ...] = 
         .when(F.col(FILTERED), Reason.FILTER)
         .when(keyed, F.col(C.REASON))
     )
+    # Whose a forgotten record was, no table shows.
+    hidden = [name for name in (C.VERSION, *C.LEVELS.values()) if name in judged.columns]
+    forgotten = F.coalesce(fate == E.FORGOTTEN, F.lit(False))
     return judged.withColumns(
         {
+            **{name: F.when(~forgotten, F.col(name)) for name in hidden},
             C.SURVIVOR: keyed & F.col(C.SURVIVOR),
             C.VERDICT: verdict,
             C.REASON: reason,

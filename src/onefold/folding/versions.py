@@ -96,7 +96,10 @@ def set_apart(records: DataFrame, dataset: Dataset, within: tuple[str, ...]) -> 
     )
     gone = F.col(APART).isNotNull()
     left = F.when(gone, F.struct(F.lit(Reason.INCOMPARABLE_VERSION).alias("reason"), said.alias("detail")))
-    return marked.withColumns({REJECTED: F.coalesce(F.col(REJECTED), left), C.KEY: F.when(~gone, F.col(C.KEY))})
+    columns = {REJECTED: F.coalesce(F.col(REJECTED), left), C.KEY: F.when(~gone, F.col(C.KEY))}
+    if C.READABLE_KEY in records.columns:
+        columns[C.READABLE_KEY] = F.when(gone, F.col(C.KEY)).otherwise(F.col(C.READABLE_KEY))
+    return marked.withColumns(columns)
 
 
 def are_apart(has: Column, base_order: Column, dataset: Dataset) -> Column:

@@ -23,6 +23,7 @@ from onefold.dataset.layouts import LAYOUTS
 from onefold.errors import UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake, as_bytes
+from onefold.landing.landings import landings, manifests
 from onefold.landing.manifest import LandedObject, Manifest
 from onefold.landing.rewrite import REWRITERS, Positions
 from onefold.offsets import meet
@@ -69,7 +70,7 @@ def check_erasable(lake: Lake, source: str) -> None:
     Raises:
         UsageError: it names one of them, and what can be done.
     """
-    for manifest in _landings(lake, source):
+    for manifest in landings(lake, source):
         if manifest.layout not in REWRITERS:
             erasable = " and ".join(LAYOUTS[layout].plural for layout in REWRITERS)
             raise UsageError(
@@ -82,7 +83,7 @@ def check_erasable(lake: Lake, source: str) -> None:
 def holding(lake: Lake, source: str, positions: Positions) -> dict[str, int]:
     """The landed objects, by key, that hold the payload of some positions, and of how many records."""
     with tempfile.TemporaryDirectory() as scratch:
-        rewritten = (_rewrite(lake, manifest, positions, Path(scratch)) for manifest in _landings(lake, source))
+        rewritten = (_rewrite(lake, manifest, positions, Path(scratch)) for manifest in landings(lake, source))
         return {object_.key: count for pairs in rewritten for object_, _, count in pairs}
 
 
@@ -96,7 +97,7 @@ def erase_landed(
     _settle(lake, source)
     seen: set[str] = set()
     count = 0
-    while left := [manifest for manifest in _landings(lake, source) if manifest.batch not in seen]:
+    while left := [manifest for manifest in landings(lake, source) if manifest.batch not in seen]:
         for number, manifest in enumerate(left, 1):
             say(f"landing {number} of {len(left)}")
             seen.add(manifest.batch)
@@ -138,7 +139,7 @@ def _settle(lake: Lake, source: str) -> None:
         return
     named: set[str] = set()
     fault_point("before_new_manifest")
-    for manifest in _manifests(lake, source):
+    for manifest in manifests(lake, source):
         objects = [_newest(object_, swaps) for object_ in manifest.objects]
         if objects != manifest.objects:
             _put_manifest(lake, manifest.model_copy(update={"objects": objects}))
@@ -162,23 +163,6 @@ def _newest(object_: LandedObject, swaps: Mapping[str, LandedObject]) -> LandedO
     while (now := swaps.get(object_.key)) is not None:
         object_ = object_.model_copy(update={"key": now.key, "size": now.size, "sha256": now.sha256})
     return object_
-
-
-def _manifests(lake: Lake, source: str) -> Iterator[Manifest]:
-    for info in lake.storage.list(f"sources/{source}/manifests/"):
-        if manifest := lake.get(info.key, Manifest):
-            yield manifest
-
-
-def _landings(lake: Lake, source: str) -> Iterator[Manifest]:
-    """The manifests whose landing is there; a replay has the objects of another landing."""
-    for manifest in _manifests(lake, source):
-        if (
-            manifest.objects
-            and not manifest.replays
-            and not lake.storage.stat(lake_keys.cleared(source, manifest.batch))
-        ):
-            yield manifest
 
 
 def _rewrite(

@@ -99,6 +99,7 @@ class Forgets(BaseModel):
 
     keys: list[str] = Field(description="Key digests, in hex")
     deleted_before: datetime | None
+    erases: bool = Field(default=False, description="Every landed record of the keys is meant, and its bytes go")
 
 
 class SegmentDamage(BaseModel):

@@ -382,16 +382,18 @@ class ForgetPlan(_DecidedPlan):
     keys: list[str] = Field(description="Key digests, in hex: never the keys")
     deleted_before: datetime | None = Field(description="Also the keys that were deleted before this instant")
     behind: str = Field(description="The commit record that was the newest: a key may be forgotten again later")
+    erases: bool = Field(default=False, description="Every landed record of the keys is meant, and its bytes go")
 
     @property
     def decides(self) -> dict[str, Any]:
         """The keys, and the instant before which keys were deleted."""
         before = self.deleted_before.isoformat() if self.deleted_before else None
-        return {"forgets": {"keys": self.keys, "deleted_before": before}}
+        erases = {"erases": True} if self.erases else {}
+        return {"forgets": {"keys": self.keys, "deleted_before": before} | erases}
 
     def manifest(self, attempt: str, landing_of: LandingOf) -> Manifest:
         """A manifest that forgets the keys."""
-        forgets = Forgets(keys=self.keys, deleted_before=self.deleted_before)
+        forgets = Forgets(keys=self.keys, deleted_before=self.deleted_before, erases=self.erases)
         return super().manifest(attempt, landing_of).model_copy(update={"forgets": forgets})
 
     def forgets_only(self, keys: list[str]) -> bool:

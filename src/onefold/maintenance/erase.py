@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
+from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.errors import ErasureDisturbedError
 from onefold.faults import fault_point
 from onefold.iceberg.commits import MainMovedError
@@ -21,8 +22,9 @@ from onefold.lake import Lake
 from onefold.maintenance.tables import compact, expire, rewrite_manifests
 from onefold.offsets import Range, TopicPartition
 from onefold.spark.iceberg_tables import commits_name
+from onefold.spark.strict_json import quoted
 from onefold.tables import state as S
-from onefold.tables.names import CATALOG, SCRATCH, STAGING, branch_table, state_name, verdict_name
+from onefold.tables.names import CATALOG, SCRATCH, STAGING, branch_table, state_name, state_table, verdict_name
 from onefold.upsert.state import ensure_views
 from onefold.vocabulary import RowState
 
@@ -31,6 +33,9 @@ _VIEW = "onefold_erased"
 _OF_VERDICTS = ("detail", "version", "message_id", "content", "raw_key", "raw_value", "raw_headers")
 """Columns of the verdict table that hold something of the record itself."""
 _OF_QUARANTINE = ("detail", "key", "value", "headers")
+"""Parts of a quarantined record's `_quarantine` that hold something of the record itself."""
+_KEPT_OF_QUARANTINE = frozenset({S.STATE, S.QUARANTINE, *FLAT_ORDER.values()})
+"""Columns of a quarantined record that stay: every other one has something of the record, if it was read."""
 
 
 def erase_from_tables(
@@ -120,8 +125,12 @@ def _empty_quarantine(session: SparkSession, lake: Lake, dataset: Dataset) -> No
     branch = f"erase_{main.snapshot}"
     table.drop_branch(branch)
     table.cut_branch(branch, main.snapshot)
-    held = " OR ".join(f"t.{S.QUARANTINE}.{part} IS NOT NULL" for part in _OF_QUARANTINE)
-    empty = ", ".join(f"t.{S.QUARANTINE}.{part} = NULL" for part in _OF_QUARANTINE)
+    of_record = [
+        f"t.{quoted(name)}" for name in session.table(state_table(dataset)).columns if name not in _KEPT_OF_QUARANTINE
+    ]
+    of_record += [f"t.{S.QUARANTINE}.{part}" for part in _OF_QUARANTINE]
+    held = " OR ".join(f"{column} IS NOT NULL" for column in of_record)
+    empty = ", ".join(f"{column} = NULL" for column in of_record)
     with commits_name(session, main.properties):
         session.sql(
             f"MERGE INTO {branch_table(dataset, branch)} t USING {_VIEW} s ON t._key IS NULL "

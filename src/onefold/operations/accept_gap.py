@@ -11,7 +11,8 @@ from typing import Any
 
 from onefold.dataset import Dataset
 from onefold.decisions import AcceptGap, Decider, checked_reason
-from onefold.decisions.accepted_gaps import gaps_between
+from onefold.decisions.accepted_gaps import gaps_between, highest_forgotten
+from onefold.decisions.marks import marks_named
 from onefold.errors import UsageError
 from onefold.generation import check_generation
 from onefold.iceberg.state_table import find_state
@@ -20,6 +21,7 @@ from onefold.landing.land import land_batch
 from onefold.landing.plan import GapPlan
 from onefold.operations.own_batch import record_own_batch
 from onefold.tables.key_digest import digest_of_key
+from onefold.upsert.commit_record import chain
 from onefold.vocabulary import RowState
 
 
@@ -61,4 +63,7 @@ def _missing(lake: Lake, dataset: Dataset, key: dict[str, Any], digest: bytes, v
             f"{dataset.name}: version {version} of {json.dumps(key, ensure_ascii=False)} is not held: {there}. Nothing "
             f"was decided (see `onefold held {dataset.name}`)."
         )
-    return gaps_between(max(heads, default=dataset.apply.version.begins - 1), [one for one in held if one <= version])
+    record = next(iter(chain(lake, dataset, table.main.record)), None) if table else None
+    marks = marks_named(lake, dataset.name, record.forgotten) if record else {}
+    before_first = highest_forgotten(dataset, marks.values()).get(digest, dataset.apply.version.begins - 1)
+    return gaps_between(max([*heads, before_first]), [one for one in held if one <= version])

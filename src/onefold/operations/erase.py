@@ -13,8 +13,9 @@ from onefold.errors import ErasureDisturbedError, UsageError
 from onefold.faults import fault_point
 from onefold.lake import Lake
 from onefold.landing.erase import erase_landed, holding
+from onefold.landing.landings import sources_of
 from onefold.landing.plan import find_plan
-from onefold.offsets import Position, Range
+from onefold.offsets import Position, Range, TopicPartition
 from onefold.operations import erasure_scope as scope
 from onefold.operations.forget import forget
 from onefold.operations.launcher import Launcher, Say
@@ -22,6 +23,11 @@ from onefold.operations.run import run_batch
 from onefold.proof.documents import remove_shown
 from onefold.publish.lease import hold
 from onefold.report.samples import remove_samples
+from onefold.upsert.documents import LandedKeys
+from onefold.vocabulary import Level
+
+SHOWN = 20
+"""Ranges of records without a readable key that are named, of those that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +37,98 @@ class Meant:
     rows: dict[str, int]
     """Rows of the table by state"""
     records: int
-    """Landed records that the table has covered of the keys"""
+    """Landed records of the keys"""
+    unseen: dict[str, int]
+    """Of these, records that the table knows under no key, by what became of them"""
     objects: dict[str, int]
     """Landed objects that hold their payload, by key, and of how many"""
+    unreadable: int
+    """Landed records without a readable key: they may be of any key"""
+    unreadable_at: list[str]
+    """The first ranges of these"""
+    unread: list[str]
+    """Batches whose landing cannot be read"""
+    comes_back: str | None
+    """Why a copy that is sent again later is taken for a new record; None: it is recognised"""
+    forgets: bool
+    """Whether records or rows are left that no mark has"""
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.records)
 
 
-def meant(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], places: Sequence[Position] = ()) -> Meant:
+def meant(
+    lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]], spark: Launcher, places: Sequence[Position] = ()
+) -> Meant:
     """What is there of keys, and of quarantined records: rows of the table, landed records and objects.
 
     Raises:
         UsageError: they cannot be erased, or not yet.
     """
-    digests, positions = _asked(lake, dataset, keys, places)
+    digests, quarantined = _asked(lake, dataset, keys, places)
+    return _meant(lake, dataset, keys, digests, quarantined, _find_landed(spark, dataset, digests))
+
+
+def _find_landed(spark: Launcher, dataset: Dataset, digests: Sequence[bytes]) -> LandedKeys:
+    return spark.find_landed(dataset, digests) if digests else LandedKeys()
+
+
+def _meant(
+    lake: Lake,
+    dataset: Dataset,
+    keys: Sequence[dict[str, Any]],
+    digests: Sequence[bytes],
+    positions: dict[str, list[Range]],
+    landed: LandedKeys,
+) -> Meant:
     states: dict[str, int] = {}
+    known = scope.covered_positions(lake, dataset, digests)
+    forgotten = scope.forgotten_positions(lake, dataset, digests, landed.positions)
     if keys:
         states = forget(lake, dataset, keys, None, NOT_YET, "to be erased", dry_run=True)[1].states
-        for some in (scope.covered_positions, scope.forgotten_positions):
-            positions = scope.together(positions, some(lake, dataset, digests))
+        positions = scope.together(positions, scope.together(known, forgotten))
+    unseen = {became: scope.count(scope.without(some, positions)) for became, some in landed.records.items()}
+    positions = scope.together(positions, landed.positions)
     objects: dict[str, int] = {}
-    for source in scope.sources(lake, dataset) if positions else ():
+    for source in sources_of(lake, dataset) if positions else ():
         objects |= holding(lake, source, positions)
-    return Meant(states, scope.count(positions), objects)
+    unreadable = scope.without(landed.unreadable, positions)
+    return Meant(
+        rows=states,
+        records=scope.count(positions),
+        unseen={became: count for became, count in sorted(unseen.items()) if count},
+        objects=objects,
+        unreadable=scope.count(unreadable),
+        unreadable_at=_named(unreadable),
+        unread=landed.unread,
+        comes_back=comes_back(dataset),
+        forgets=bool(states or scope.without(landed.positions, forgotten)),
+    )
+
+
+def comes_back(dataset: Dataset) -> str | None:
+    """Why a copy of an erased record that is sent again later would be taken for a new one; None: it is recognised.
+    What the log shows of a producer is no help: an application that sends again has a new sequence."""
+    if not dataset.version_of_delivery or {Level.MESSAGE_ID, Level.PRODUCER} & {*dataset.declared_levels}:
+        return None
+    version = dataset.apply.version
+    read_from = ", ".join(text for _, text in version.expressions) if version else ""
+    return (
+        f"its version is read from {read_from}, so a copy that is sent again has a newer version, and no identity is "
+        "declared that tells it from a new record: the key comes back with it. Delete it where it is sent from, or "
+        "declare identity.message_id or identity.producer and rebuild first"
+    )
+
+
+def _named(positions: dict[str, list[Range]]) -> list[str]:
+    """The first ranges, as TOPIC-PARTITION@OFFSET, with the last offset of those that have several."""
+    named = []
+    for key, ranges in positions.items():
+        where = TopicPartition.of(key)
+        for start, end in ranges:
+            first = f"{where.topic}-{where.partition}@{start}"
+            named.append(first if end == start + 1 else f"{first} to {end - 1}")
+    return named[:SHOWN]
 
 
 def _asked(
@@ -80,24 +154,32 @@ def erase_keys(
     """Forget keys by a batch of its own, then take what they were made of, and the quarantined records at `places`, out
     of the lake; the decision, ended.
 
+    Batches that are landed and not published keep their place, and lose what they hold of the keys and what their
+    attempts made: they are judged again.
+
     Raises:
         UsageError: it cannot be done, or not yet.
         GateRedError: the batch that forgets them is red. Nothing has left the landing.
         ErasureDisturbedError: another process is at work there.
     """
     digests, quarantined = _asked(lake, dataset, keys, places)
+    waiting = scope.waiting(lake, dataset, digests)
+    say("landing")
+    landed = _find_landed(spark, dataset, digests)
+    found = _meant(lake, dataset, keys, digests, quarantined, landed)
     erasure = scope.decide(lake, dataset, digests, quarantined, who, reason)
     fault_point("before_forgotten")
-    mark, _ = forget(lake, dataset, keys, None, erasure.who, erasure.reason) if keys else (None, None)
-    if mark:
+    if found.forgets:
+        mark, _ = forget(lake, dataset, keys, None, erasure.who, erasure.reason, erases=True)
         say("forget")
+        assert mark
         ended = run_batch(lake, dataset, find_plan(lake, dataset, mark.batch), spark, say, rebuilding=True)
         if ended.red:
             raise ended.red
-    positions = scope.together(quarantined, scope.forgotten_positions(lake, dataset, digests))
-    sources = scope.sources(lake, dataset)
+    # A mark that holds other keys, too, is older than this command, so `landed` has its records.
+    positions = scope.together(quarantined, scope.forgotten_positions(lake, dataset, digests, landed.positions))
     objects = 0
-    for source in sources:
+    for source in sources_of(lake, dataset):
         with hold(lake, f"landing-{source}", lambda: say("waiting for another erasure")) as got:
             if not got:
                 raise ErasureDisturbedError(dataset.name, "another erasure is at work in its landing")
@@ -107,8 +189,8 @@ def erase_keys(
             raise ErasureDisturbedError(dataset.name, "another batch holds its table")
         if scope.is_rebuilt(lake, dataset):
             raise ErasureDisturbedError(dataset.name, "a rebuild has begun meanwhile")
-        if batch := scope.waiting(lake, dataset, digests):
-            raise ErasureDisturbedError(dataset.name, f"batch {batch} has begun meanwhile, and is not published")
+        if moved := dict(scope.waiting(lake, dataset, digests).items() - waiting.items()):
+            raise ErasureDisturbedError(dataset.name, f"batch {min(moved)} has begun meanwhile, and is not published")
         say("tables")
         spark.erase(dataset, positions)
     say("reports")
@@ -116,4 +198,4 @@ def erase_keys(
     fault_point("before_samples")
     remove_shown(lake, dataset.name)
     remove_samples(lake, dataset)
-    return scope.end(lake, erasure, scope.count(positions), objects)
+    return scope.end(lake, erasure, scope.count(positions), objects, found.unseen, found.unreadable)

@@ -16,22 +16,23 @@ from pyiceberg.expressions import In
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, find_valid
-from onefold.decisions import Decider, Erasure, Mark, checked_reason
+from onefold.decisions import Decider, Erasure, checked_reason
 from onefold.decisions.marks import marks_in_force
 from onefold.dedup.documents import Staged, staged_key
 from onefold.errors import UsageError
 from onefold.generation import Generation, begun_rebuild, check_generation
 from onefold.iceberg.connection import open_catalog
-from onefold.iceberg.state_table import StateTable, find_state
+from onefold.iceberg.state_table import find_state
 from onefold.lake import Lake
 from onefold.landing.erase import check_erasable
+from onefold.landing.landings import sources_of
 from onefold.landing.manifest import Manifest
 from onefold.landing.plan import GapPlan, of_kind, taken_plans
-from onefold.offsets import Position, Range, TopicPartition, meet, merged, size
+from onefold.offsets import Position, Range, TopicPartition, meet, merged, minus, size
 from onefold.operations.forget import digests_of
 from onefold.tables.key_digest import agree
 from onefold.tables.names import STAGING
-from onefold.upsert.commit_record import chain, published_record
+from onefold.upsert.commit_record import chain
 from onefold.upsert.documents import Upserted
 
 _PARTITION = ("cluster", "topic", "incarnation", "partition")
@@ -57,7 +58,7 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
             f"{dataset.name}: mode {dataset.apply.mode} is not supported yet by erase. Nothing was erased. `onefold "
             "forget` takes the keys out of the table, and `onefold maintain --landing AGE` clears whole landings."
         )
-    for source in sources(lake, dataset):
+    for source in sources_of(lake, dataset):
         check_erasable(lake, source)
     if is_rebuilt(lake, dataset):
         raise UsageError(
@@ -68,12 +69,6 @@ def check(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> list[
             f"{dataset.name}: batch {accepted} accepted a gap of such a key, and keeps the key in plain text. Nothing "
             "was erased: that is not supported yet."
         )
-    if batch := waiting(lake, dataset, digests):
-        raise UsageError(
-            f"{dataset.name}: batch {batch} is landed and not published, so what it holds is not known to the table. "
-            f"Nothing was erased. Publish or decide it first (onefold run {dataset.name}; onefold skip, release), then "
-            "erase."
-        )
     return digests
 
 
@@ -82,30 +77,29 @@ def _accepted(lake: Lake, dataset: Dataset, keys: Sequence[dict[str, Any]]) -> s
     return next((plan.batch for plan in plans if any(agree(dataset, key, plan.key) for key in keys)), None)
 
 
-def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> str | None:
-    """A batch that is landed, or at work, and not published; but for a mark that forgets just these keys."""
+def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> dict[str, tuple[str | None, ...]]:
+    """The batches that are landed, or at work, and not published, but for a mark that forgets just these keys; of each
+    what its newest attempts are, which says whether it has moved meanwhile."""
     table = find_state(lake, dataset)
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
     own = [one.hex() for one in digests]
+    found = {}
     for plan in taken_plans(lake, dataset.name):
         if plan.empty or plan.batch in published or plan.forgets_only(own):
             continue
-        landed = lake.storage.stat(lake_keys.manifest(plan.source, plan.batch))
-        begun = lake.get(staged_key(lake, dataset, plan.batch), Staged)
-        if landed or begun or lake.get(lake_keys.latest(dataset, plan.batch), Upserted):
-            return plan.batch
-    return None
-
-
-def sources(lake: Lake, dataset: Dataset) -> list[str]:
-    """The source that a dataset reads, and those that it has read."""
-    return sorted({dataset.source_id, *(plan.source for plan in taken_plans(lake, dataset.name))})
+        landed = lake.get(lake_keys.manifest(plan.source, plan.batch), Manifest)
+        staged = lake.get(staged_key(lake, dataset, plan.batch), Staged)
+        judged = lake.get(lake_keys.latest(dataset, plan.batch), Upserted)
+        if landed or staged or judged:
+            attempts = (attempt.attempt if attempt else None for attempt in (landed, staged, judged))
+            found[plan.batch] = tuple(attempts)
+    return found
 
 
 def others(lake: Lake, dataset: Dataset) -> list[str]:
     """The other datasets that have folded batches of the same sources: their tables may hold the same records."""
-    mine, every = set(sources(lake, dataset)), find_valid(lake.settings.datasets_folder)[0]
-    return [one.name for one in every if one.name != dataset.name and mine & set(sources(lake, one))]
+    mine, every = set(sources_of(lake, dataset)), find_valid(lake.settings.datasets_folder)[0]
+    return [one.name for one in every if one.name != dataset.name and mine & set(sources_of(lake, one))]
 
 
 def quarantined_positions(lake: Lake, dataset: Dataset, places: Iterable[Position]) -> dict[str, list[Range]]:
@@ -167,9 +161,12 @@ def decide(
     return lake.put_first(_key(dataset.name, name), made)
 
 
-def end(lake: Lake, erasure: Erasure, records: int, objects: int) -> Erasure:
+def end(
+    lake: Lake, erasure: Erasure, records: int, objects: int, unseen: dict[str, int] | None = None, unreadable: int = 0
+) -> Erasure:
     """Say on record that nothing is left."""
-    done = erasure.model_copy(update={"ended": datetime.now(UTC), "records": records, "objects": objects})
+    counted = {"records": records, "objects": objects, "unseen": unseen or {}, "unreadable": unreadable}
+    done = erasure.model_copy(update={"ended": datetime.now(UTC)} | counted)
     lake.put(_key(erasure.dataset, erasure.name), done)
     return done
 
@@ -187,11 +184,13 @@ def covered_positions(lake: Lake, dataset: Dataset, digests: Sequence[bytes]) ->
     return _positions(lake, dataset, digests, published)
 
 
-def forgotten_positions(lake: Lake, dataset: Dataset, digests: Sequence[bytes]) -> dict[str, list[Range]]:
+def forgotten_positions(
+    lake: Lake, dataset: Dataset, digests: Sequence[bytes], landed: dict[str, list[Range]]
+) -> dict[str, list[Range]]:
     """The positions of the records that marks have forgotten under some keys, by TopicPartition.key.
 
-    Raises:
-        UsageError: a mark holds other keys' records too, and which are whose is not known any more.
+    Of a mark that holds other keys too, those whose verdicts, or whose landed bytes, have one of the keys. `landed`:
+    where the landing has them.
     """
     table = find_state(lake, dataset)
     if table is None:
@@ -201,27 +200,15 @@ def forgotten_positions(lake: Lake, dataset: Dataset, digests: Sequence[bytes]) 
     found: dict[str, list[Range]] = {}
     known: dict[str, list[Range]] | None = None
     for mark in marks_in_force(lake, dataset.name, record.forgotten if record else {}).values():
-        mine = wanted & set(mark.keys)
-        if not mine:
+        keys = {*mark.keys, *mark.asked}
+        if not wanted & keys:
             continue
         parts = mark.partitions
-        if mine != set(mark.keys):
-            _check_known(lake, dataset, table, mark)
-            known = _positions(lake, dataset, digests) if known is None else known
+        if not keys <= wanted:
+            known = together(landed, _positions(lake, dataset, digests)) if known is None else known
             parts = {key: meet(ranges, known.get(key, [])) for key, ranges in parts.items()}
-        for key, ranges in parts.items():
-            found[key] = merged([*found.get(key, []), *ranges])
-    return {key: ranges for key, ranges in sorted(found.items()) if ranges}
-
-
-def _check_known(lake: Lake, dataset: Dataset, table: StateTable, mark: Mark) -> None:
-    """The verdicts of the table's generation tell whose records a mark has, if it was made in that generation."""
-    record = published_record(lake, dataset, table.main.record, mark.batch)
-    if record is None or record.attempt != mark.attempt:
-        raise UsageError(
-            f"{dataset.name}: batch {mark.batch} has forgotten these keys together with others, before the table was "
-            "rebuilt or rolled back, and which records are whose is not known any more. Name all of its keys."
-        )
+        found = together(found, parts)
+    return {key: ranges for key, ranges in found.items() if ranges}
 
 
 def _positions(
@@ -246,6 +233,12 @@ def together(one: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict
     return {key: merged([*one.get(key, []), *other.get(key, [])]) for key in sorted({*one, *other})}
 
 
+def without(one: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
+    """The positions that are in one and not in the other."""
+    left = {key: minus(ranges, other.get(key, [])) for key, ranges in one.items()}
+    return {key: ranges for key, ranges in left.items() if ranges}
+
+
 def count(positions: dict[str, list[Range]]) -> int:
     """How many positions there are."""
     return sum(size(ranges) for ranges in positions.values())
@@ -253,7 +246,7 @@ def count(positions: dict[str, list[Range]]) -> int:
 
 def clear_attempts(lake: Lake, dataset: Dataset) -> None:
     """Remove what landing attempts left next to the one that a manifest names: none of them is continued."""
-    for source in sources(lake, dataset):
+    for source in sources_of(lake, dataset):
         attempts = {tuple(info.key.split("/")[3:5]) for info in lake.storage.list(f"sources/{source}/landed/")}
         for batch, attempt in sorted(attempts):
             manifest = lake.get(lake_keys.manifest(source, batch), Manifest)

@@ -15,6 +15,7 @@ from onefold.dataset import Dataset
 from onefold.decisions import Decider, Forget, checked_reason
 from onefold.errors import UsageError
 from onefold.generation import check_generation
+from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
 from onefold.landing.land import land_batch
@@ -45,9 +46,11 @@ def forget(
     reason: str,
     *,
     dry_run: bool = False,
+    erases: bool = False,
 ) -> tuple[Forget | None, Found]:
     """Record that keys shall be forgotten, and make it a landed batch: its steps, or any run of the dataset, carry it
     out. None: the table has nothing of them. Asked again before anything is published, it finds itself on record.
+    `erases`: every landed record of the keys is meant, also where the table has no row.
 
     Raises:
         UsageError: no reason, no key, a key that is not of the dataset's kind, or too many of them.
@@ -58,22 +61,23 @@ def forget(
     check_generation(lake, dataset)
     digests = sorted({digest for key in keys for digest in digests_of(dataset, key)})
     table = find_state(lake, dataset)
-    if table is None:
+    if table is None and not erases:
         return None, Found(0, {})
-    found = _found(dataset, table, digests, deleted_before)
+    found = _found(dataset, table, digests, deleted_before) if table else Found(0, {})
     if found.keys > MOST:
         raise UsageError(
             f"{dataset.name}: {found.keys:,} keys are more than one mark may hold ({MOST:,}). Nothing was decided. "
             "Forget those that were deleted longest ago first (a larger --deleted-before), then the next."
         )
-    if not found.states:
+    if not (found.states or erases):
         return None, found
     plan = ForgetPlan(
         source=dataset.source_id,
         dataset=dataset.name,
         keys=[one.hex() for one in digests],
         deleted_before=deleted_before,
-        behind=table.main.record,
+        behind=table.main.record if table else ROOT,
+        erases=erases,
     )
 
     def details() -> dict[str, Any]:

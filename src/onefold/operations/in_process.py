@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from onefold.maintenance.keep import Keep, Maintained
     from onefold.offsets import Range
     from onefold.proof.documents import Proof
+    from onefold.upsert.documents import LandedKeys
 
 
 def _import_meanwhile(module: str) -> None:
@@ -72,6 +73,14 @@ class InSession:
 
         with self._one_sentence("maintain", dataset.name):
             return maintain.run(session, self.lake, dataset, keep=keep, dry_run=dry_run)
+
+    def find_landed(self, dataset: Dataset, keys: Collection[bytes]) -> LandedKeys:
+        """Where the landings of a dataset's sources hold records of some keys, by digest."""
+        session = self.session
+        from onefold.upsert.landed_keys import find_landed
+
+        with self._one_sentence("erase", dataset.name):
+            return find_landed(session, self.lake, dataset, keys)
 
     def erase(self, dataset: Dataset, positions: Mapping[str, list[Range]]) -> list[str]:
         """Remove the records at some positions from the dataset's tables; the names of the changed tables."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onefold.publish import StepLauncher
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from onefold.maintenance.keep import Keep, Maintained
     from onefold.offsets import Range
     from onefold.proof.documents import Proof
+    from onefold.upsert.documents import LandedKeys
 
 
 class Launcher(StepLauncher, Protocol):
@@ -28,6 +29,10 @@ class Launcher(StepLauncher, Protocol):
 
     def maintain(self, dataset: Dataset, keep: Keep, *, dry_run: bool) -> Maintained:
         """Prove that no key has two rows, remove what is older than `keep`, and compact the dataset's tables."""
+        ...
+
+    def find_landed(self, dataset: Dataset, keys: Collection[bytes]) -> LandedKeys:
+        """Where the landings of a dataset's sources hold records of some keys, by digest."""
         ...
 
     def erase(self, dataset: Dataset, positions: Mapping[str, list[Range]]) -> list[str]:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.decisions import LostContent, Mark
 from onefold.decisions.conflicts import conflicts_named, lost_contents
-from onefold.decisions.marks import marks_named
+from onefold.decisions.marks import identities_of, marks_named
 from onefold.dedup.documents import TakenOut
 from onefold.dedup.exclusions import take_out
 from onefold.dedup.identity import identify
@@ -31,6 +31,7 @@ from onefold.landing.land import manifest_of
 from onefold.landing.manifest import Manifest
 from onefold.offsets import Coverage, Present, TopicPartition, minus
 from onefold.proof.decode import decode_again
+from onefold.proof.forgotten import without_forgotten
 from onefold.records import envelope as E
 from onefold.records.covered import mark_covered
 from onefold.records.landed_objects import objects_named
@@ -65,8 +66,9 @@ def write_claims(
     newest, *older = records = list(records)
     own = first_covered(records)
     taken = reduce(Coverage.with_, newest.skipped.values(), Coverage())
-    marks = marks_named(lake, dataset.name, newest.forgotten)
-    lost = lost_contents(conflicts_named(lake, dataset.name, newest.conflicts), marks)
+    named = marks_named(lake, dataset.name, newest.forgotten)
+    marks = [(mark, identities_of(lake, dataset.name, mark)) for mark in named.values()]
+    lost = lost_contents(conflicts_named(lake, dataset.name, newest.conflicts), named)
     landed = [record for record in (newest, *older) if record.replays is None and not record.unreadable]
     begun = False
     for number, record in enumerate(reversed(landed), 1):
@@ -122,11 +124,11 @@ def _claims(
     manifest: Manifest,
     covered: Coverage,
     taken: Coverage,
-    marks: dict[str, Mark],
+    marks: Sequence[tuple[Mark, list[bytes]]],
 ) -> DataFrame:
     digests = manifest.digests
     forgotten, lines = forgotten_records(
-        marks, {key: part.present for key, part in covered.partitions.items()}, manifest
+        [mark for mark, _ in marks], {key: part.present for key, part in covered.partitions.items()}, manifest
     )
     out = TakenOut(
         partitions={key: part.present for key, part in taken.partitions.items()},
@@ -146,7 +148,9 @@ def _claims(
     known = identify(decode_again(marked, dataset, forgiven=dataset.added), dataset)
     names = [C.KEY, C.FILTERED_KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, C.DELETED, C.HIDDEN]
     names += [name for name, _ in dataset.key_columns]
-    claims = known.select(*(name for name in names if name in known.columns), U.COVERED, *E.POSITION, E.LINE)
+    passing = [E.OBJECT, C.MESSAGE_ID, C.PRODUCER]
+    named = [*(name for name in (*names, *passing) if name in known.columns), U.COVERED, *E.POSITION, E.LINE]
+    claims = without_forgotten(known.select(*dict.fromkeys(named)), dataset, manifest, marks)
     slots = slots_for(manifest, dataset.target.buckets)
     spread = F.pmod(F.xxhash64(*E.POSITION, E.LINE), F.lit(dataset.target.buckets * slots)).cast("int")
-    return in_slots(claims, dataset, slots, spread).drop(SLOT, *E.POSITION, E.LINE)
+    return in_slots(claims, dataset, slots, spread).drop(SLOT, *E.POSITION, E.LINE, *passing)

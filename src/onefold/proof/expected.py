@@ -54,6 +54,10 @@ class Expected(ABC):
         """Of the table's rows with a key those that one claim makes, with `_is_delete`."""
         return state.withColumn(C.DELETED, F.col(S.STATE) == RowState.DELETED)
 
+    def group_key(self) -> Column | None:
+        """`_key` of the row that a claim is a part of; None: it makes a row itself."""
+        return None
+
     def wrong_groups(self, state: DataFrame) -> DataFrame | None:
         """The keys of rows that several claims make, and that are wrong; None: the mode has none."""
         del state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.masks import masked, masked_key_digest
-from onefold.decisions.accepted_gaps import links_of
+from onefold.decisions.accepted_gaps import Link, links_of
+from onefold.decisions.marks import marks_named
 from onefold.errors import UsageError
 from onefold.generation import check_generation
 from onefold.iceberg.state_table import find_state
@@ -59,7 +60,9 @@ def prove(
     try:
         write_claims(session, lake, dataset, records, scratch, say)
         say("comparing")
-        found = _compare(session, dataset, scratch, head.snapshot, records, share, attempt)
+        marks = marks_named(lake, dataset.name, records[0].forgotten) if dataset.apply.HOLDS else {}
+        links = links_of(dataset, records[0].accepted, marks=marks.values())
+        found = _compare(session, dataset, scratch, head.snapshot, records, share, attempt, links)
         omitted = omitted_of(session, lake, dataset, table, head.snapshot, records, scratch)
         found = found.model_copy(update={"omitted": omitted})
     finally:
@@ -76,9 +79,10 @@ def _compare(
     records: list[CommitRecord],
     share: float,
     attempt: str,
+    links: Sequence[Link],
 ) -> Proof:
     claims = read_claims(session, scratch)
-    rows = compared(session, claims, dataset, snapshot, share, links_of(dataset, records[0].accepted))
+    rows = compared(session, claims, dataset, snapshot, share, links)
     counted = {row[WRONG]: row["count"] for row in rows.groupBy(WRONG).count().collect()}
     differences = {kind: count for kind, count in sorted(counted.items(), key=str) if kind}
     shown = _shown(rows.where(F.col(WRONG).isNotNull()), dataset) if differences else []

@@ -15,7 +15,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import HIDDEN, masked, masked_json, masked_text
-from onefold.decisions.accepted_gaps import links_of
+from onefold.decisions.accepted_gaps import Link
 from onefold.dedup.staging import periods_of
 from onefold.folding.strategy import folding_of
 from onefold.folding.versions import are_apart
@@ -86,19 +86,23 @@ def live_rows(rows: DataFrame, dataset: Dataset) -> DataFrame:
 
 
 def count_rows(
-    session: SparkSession, dataset: Dataset, upserted: Upserted, changed: DataFrame, forgotten: Sequence[bytes] = ()
+    session: SparkSession,
+    dataset: Dataset,
+    upserted: Upserted,
+    changed: DataFrame,
+    forgotten: Sequence[bytes] = (),
+    links: Sequence[Link] = (),
 ) -> RowCounts:
     """Count the rows that the checks judge.
 
     `changed`: `changed_rows`, cached if possible. `forgotten`: digests of the keys that this attempt forgets, of which
-    the base's rows do not count.
+    the base's rows do not count. `links`: versions that need none before them.
     """
     folding = folding_of(dataset)
     keys = folding.keys(changed)
     repeated = keys.where("repeated")
     totals = keys.agg(F.count("*").alias("keys"), F.count_if("repeated").alias("repeated")).first()
     assert totals is not None
-    links = links_of(dataset, upserted.accepted)
     faults = folding.faults(
         changed, _null(dataset, changed), acting(session, upserted), upserted.changes, int(totals.keys), links
     )

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from onefold.dataset import Dataset
 from onefold.decisions import Skip, log_of, standing
+from onefold.decisions.accepted_gaps import links_of
 from onefold.decisions.marks import marks_named
 from onefold.lake import Lake
 from onefold.landing.land import manifest_of
@@ -41,9 +42,11 @@ def judge_branch(session: SparkSession, lake: Lake, dataset: Dataset, upserted: 
     changed = changed_rows(session, dataset, upserted).persist()
     try:
         forgotten = forgotten_keys(marks_named(lake, dataset.name, upserted.carried_out).values())
+        marks = marks_named(lake, dataset.name, upserted.forgotten) if dataset.apply.HOLDS else {}
+        links = links_of(dataset, upserted.accepted, marks=marks.values())
         counts, of_rows, readers = at_once(
             session,
-            partial(count_rows, session, dataset, upserted, changed, forgotten),
+            partial(count_rows, session, dataset, upserted, changed, forgotten, links),
             partial(check_rows, dataset, changed),
             partial(count_reader_changes, session, dataset, upserted, forgotten),
         )

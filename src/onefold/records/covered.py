@@ -33,14 +33,27 @@ def mark_positions(
 
 def at_positions_of(rows: DataFrame, attempts: Mapping[str, Iterable[tuple[TopicPartition, Range]]]) -> DataFrame:
     """Of rows with a position and the column `attempt` those that lie in some ranges of their attempt."""
+    return mark_positions_of(rows, _AT, "attempt", attempts).where(_AT).drop(_AT)
+
+
+def mark_positions_of(
+    rows: DataFrame,
+    mark: str,
+    of: str,
+    ranges: Mapping[str, Iterable[tuple[TopicPartition, Range]]],
+    order: str | None = None,
+) -> DataFrame:
+    """Add the boolean column `mark`: whether a row's position lies in one of the ranges of its text in the column `of`.
+
+    The position is in columns named by its parts, or in the struct `order`. Ranges of one partition must not overlap.
+    """
+    by = {name: F.col(f"{order}.{name}" if order else name) for name in (*_PLACE, "offset")}
     known = [
-        (attempt, where.cluster, where.topic, where.incarnation, where.partition, *range_)
-        for attempt, ranges in attempts.items()
-        for where, range_ in ranges
+        (text, where.cluster, where.topic, where.incarnation, where.partition, *range_)
+        for text, some in ranges.items()
+        for where, range_ in some
     ]
-    types = {"attempt": "string", **_PLACE}
-    marked = _mark(rows, _AT, known, types, {name: F.col(name) for name in types}, F.col("offset"))
-    return marked.where(_AT).drop(_AT)
+    return _mark(rows, mark, known, {"of": "string", **_PLACE}, {"of": F.col(of), **by}, by["offset"])
 
 
 def mark_lines(rows: DataFrame, mark: str, lines: Mapping[str, list[Range]]) -> DataFrame:

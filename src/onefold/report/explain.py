@@ -126,7 +126,7 @@ def _add_waits(lake: Lake, dataset: Dataset, rows: list[dict[str, Any]]) -> None
     if table is None:
         return
     keys = sorted({bytes.fromhex(row["key"]) for row in held})
-    missing = missing_of(dataset, table, table.main.snapshot, keys)
+    missing = missing_of(lake, dataset, table, keys)
     for row in held:
         below = missing[bytes.fromhex(row["key"]), int(row["version"])]
         seen = seen_in((other for other in rows if other["key"] == row["key"]), below)

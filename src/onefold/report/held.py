@@ -14,15 +14,17 @@ from pyiceberg.expressions import And, Or
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import masked, masked_text
-from onefold.decisions.accepted_gaps import gaps_between
+from onefold.decisions.accepted_gaps import gaps_between, highest_forgotten
+from onefold.decisions.marks import marks_named
 from onefold.iceberg.scan import IN, rows_at
 from onefold.iceberg.state_table import StateTable, find_state
 from onefold.instants import stamped
 from onefold.lake import Lake
 from onefold.offsets import Position
 from onefold.report.attempts import Attempt, RedBatch, attempts_of
-from onefold.report.ledger import POSITION, equal, one_of, plain, position, verdict_rows
+from onefold.report.ledger import POSITION, equal, one_of, plain, position, records_of, verdict_rows
 from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.upsert.documents import Attempted
 from onefold.vocabulary import Reason, RowState, Verdict
 
 NAMED = 5
@@ -51,7 +53,7 @@ def held_of(
     held = sorted(table.held("_key", "_version", "_order", *names), key=_age)
     shown = held[:limit] if limit else held
     keys = sorted({row["_key"] for row in shown})
-    missing = missing_of(dataset, table, table.main.snapshot, keys)
+    missing = missing_of(lake, dataset, table, keys)
     attempts = attempts_of(lake, dataset, red)
     verdicts = _verdicts_of(lake, dataset, keys, attempts)
     since = _since(attempts, verdicts)
@@ -126,7 +128,7 @@ def seen_of_batch(lake: Lake, dataset: Dataset, attempt: Attempt, parent: str, s
     wanted = And(one_of("_key", keys), equal("_state", RowState.HELD))
     held = sorted(rows_at(table.table, snapshot, wanted, ("_key", "_version", "_order", *names)), key=_age)
     keys = sorted({row["_key"] for row in held})
-    missing = missing_of(dataset, table, snapshot, keys)
+    missing = missing_of(lake, dataset, table, keys, snapshot, attempt)
     attempts: list[Attempt] = [*reversed(list(chain(lake, dataset, parent))), attempt]
     verdicts = _verdicts_of(lake, dataset, keys, attempts)
     found = list[str]()
@@ -138,17 +140,30 @@ def seen_of_batch(lake: Lake, dataset: Dataset, attempt: Attempt, parent: str, s
 
 
 def missing_of(
-    dataset: Dataset, table: StateTable, snapshot: int, keys: Sequence[bytes]
+    lake: Lake,
+    dataset: Dataset,
+    table: StateTable,
+    keys: Sequence[bytes],
+    snapshot: int | None = None,
+    newest: Attempted | None = None,
 ) -> dict[tuple[bytes, int], list[tuple[int, int]]]:
-    """By key and held version: what is missing between the key's head and that version."""
+    """By key and held version: what is missing between the key's head, or what was forgotten, and that version.
+
+    Of the table as it is, or with `snapshot` as an attempt left it, which is then the `newest`.
+    """
     assert dataset.apply.version
+    if snapshot is None:
+        snapshot, newest = table.main.snapshot, next(iter(records_of(lake, dataset)), None)
     heads, above = dict.fromkeys(keys, dataset.apply.version.begins - 1), {key: list[int]() for key in keys}
+    marks = marks_named(lake, dataset.name, newest.forgotten) if newest else {}
+    forgotten = highest_forgotten(dataset, marks.values())
+    heads |= {key: forgotten[key] for key in keys if key in forgotten}
     rows = rows_at(table.table, snapshot, IN("_key", list(keys)), ("_key", "_version", "_state")) if keys else ()
     for row in rows:
         if row["_state"] == RowState.HELD:
             above[row["_key"]].append(row["_version"])
         else:
-            heads[row["_key"]] = row["_version"]
+            heads[row["_key"]] = max(row["_version"], heads[row["_key"]])
     return {
         (key, version): gaps_between(heads[key], sorted(lower for lower in above[key] if lower <= version))
         for key in keys

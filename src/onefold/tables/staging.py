@@ -21,7 +21,7 @@ with two contents keep their payload. In the table structs lie flat (`onefold.sp
 | `_survivor` | boolean | it is the one record that its key has in this batch |
 | `_null_key` | binary | upsert: the key of a null value that `delete_when` does not cover; or null |
 | `_filtered_key` | binary | where `source.filter` may leave out newer versions: the key of a record that it left out |
-| `_readable_key` | binary | of a record that filter, skip or its own rejection takes out: the key of its row; or null |
+| `_readable_key` | binary | of a record that filter, skip, rejection or its version takes out: its row's key; or null |
 | `_verdict`, `_reason` | string | what the batch alone tells; null for survivors |
 | `_winner` | struct | order of the record that it lost to; of a beaten content, of the record that wins there |
 | `_placeless` | boolean | upsert with ties by offset: the version of the key's row has copies in several partitions |

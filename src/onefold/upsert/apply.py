@@ -87,8 +87,9 @@ class Attempt:
 
     @cached_property
     def links(self) -> list[Link]:
-        """Accepted gaps, that of the batch included."""
-        return links_of(self.dataset, self.record.accepted if self.record else [], self.manifest.accepts)
+        """Accepted gaps, that of the batch included, and the versions that forget marks take out."""
+        accepted = self.record.accepted if self.record else []
+        return links_of(self.dataset, accepted, self.manifest.accepts, self.obeyed.forgotten.values())
 
     @cached_property
     def periods(self) -> list[str] | None:
@@ -301,6 +302,9 @@ def _links(at: Attempt, upserted: Upserted) -> dict[str, str]:
     manifest = at.manifest
     keys = [lake_keys.manifest(manifest.source, manifest.batch)]
     keys += [lake_keys.decision_of(at.dataset.name, manifest.batch, 1 + n) for n in range(at.obeyed.decided)]
+    for mark in at.obeyed.fresh:
+        names = at.dataset.name, mark.batch, mark.attempt
+        keys += [lake_keys.mark(*names), lake_keys.mark_identities(*names)]
     named = at.record.conflicts if at.record else {}
     fresh = [(batch, attempt) for attempt, batch in upserted.conflicts.items() if attempt not in named]
     keys += [lake_keys.decided_conflicts(at.dataset.name, *document) for document in fresh]

@@ -6,7 +6,7 @@ batch holds of it, before the skipped one has come (in a rebuild, or behind a ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 
 from pydantic import BaseModel, ConfigDict
@@ -77,21 +77,21 @@ def taken_out_of(staged: Staged, manifest: Manifest, obeyed: Obeyed) -> TakenOut
             partitions[key] = found
     digests = manifest.digests
     objects = sorted(name for name in staged.objects if digests.get(name) in others.objects)
-    forgotten, lines = forgotten_records(obeyed.forgotten, offsets_landed, manifest)
+    forgotten, lines = forgotten_records(obeyed.forgotten.values(), offsets_landed, manifest)
     return TakenOut(partitions=partitions, objects=objects, forgotten=forgotten, forgotten_lines=lines)
 
 
 def forgotten_records(
-    marks: Mapping[str, Mark], partitions: Mapping[str, list[Range]], manifest: Manifest
+    marks: Collection[Mark], partitions: Mapping[str, list[Range]], manifest: Manifest
 ) -> tuple[dict[str, list[Range]], dict[str, list[Range]]]:
     """What marks take out of a batch that landed some offsets: offsets by partition; lines by its objects' names."""
     offsets = {}
     for key, landed in partitions.items():
-        if found := meet(landed, [one for mark in marks.values() for one in mark.partitions.get(key, [])]):
+        if found := meet(landed, [one for mark in marks for one in mark.partitions.get(key, [])]):
             offsets[key] = found
     lines = {}
     for name, digest in manifest.digests.items():
-        if some := merged(one for mark in marks.values() for one in mark.lines.get(digest, [])):
+        if some := merged(one for mark in marks for one in mark.lines.get(digest, [])):
             lines[name] = some
     return offsets, lines
 

@@ -13,7 +13,7 @@ from onefold.errors import StepMissingError
 from onefold.iceberg.commits import ROOT
 from onefold.lake import Lake
 from onefold.landing.manifest import Accepted
-from onefold.offsets import Range
+from onefold.offsets import Range, merged
 from onefold.upsert.completeness import Gap
 from onefold.upsert.coverage import PartitionAccount
 from onefold.vocabulary import DECIDABLE, Verdict
@@ -194,3 +194,26 @@ def upserted_of(lake: Lake, dataset: Dataset, batch: str, attempt: str | None = 
     if upserted is None:
         raise StepMissingError(batch, "this step", "upsert")
     return upserted
+
+
+class LandedKeys(BaseModel):
+    """Where landings hold records of some keys, whatever a run made of them. Offsets are by TopicPartition.key."""
+
+    model_config = ConfigDict(frozen=True)
+
+    records: dict[str, dict[str, list[Range]]] = Field(
+        default={}, description="By what became of them, as far as landing and chain tell"
+    )
+    unreadable: dict[str, list[Range]] = Field(
+        default={}, description="Records whose key cannot be read: they may be of any key"
+    )
+    unread: list[str] = Field(default=[], description="Batches whose landing cannot be read at all")
+
+    @property
+    def positions(self) -> dict[str, list[Range]]:
+        """Of all records of the keys."""
+        found: dict[str, list[Range]] = {}
+        for places in self.records.values():
+            for key, ranges in places.items():
+                found[key] = merged([*found.get(key, []), *ranges])
+        return dict(sorted(found.items()))

@@ -1,9 +1,9 @@
 """Forget marks: records that count for nothing any more, by a person's word, whatever comes before or behind them.
 
-A mark is found once, against the base of the attempt that publishes it: every record that the table has covered of its
-keys, by position. From then on it is part of the commit record, so of what `main` is (L1). Each batch takes such
-records out before survivors are chosen (they are `rejected/forgotten`, and covered). Behind a rollback, the first
-batch that is published takes the keys' rows out again, whichever it is.
+A mark is found once (`onefold.upsert.find_mark`), against the base of the attempt that publishes it. From then on it is
+part of the commit record, so of what `main` is (L1). Each batch takes the records that it names out before survivors
+are chosen (they are `rejected/forgotten`, and covered). After a rollback, the first batch that is published takes the
+keys' rows out again, whichever it is.
 """
 
 from __future__ import annotations
@@ -17,21 +17,13 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.decisions import Mark
 from onefold.folding.strategy import folding_of
-from onefold.iceberg.commits import Head
-from onefold.lake import Lake
-from onefold.landing.land import manifest_of
-from onefold.landing.manifest import Forgets, Manifest
-from onefold.offsets import Range, TopicPartition, merged
+from onefold.landing.manifest import Forgets
 from onefold.spark.iceberg_tables import view_of
-from onefold.spark.offset_ranges import ranges_by
 from onefold.tables import staging as C
 from onefold.tables import state as S
-from onefold.tables.names import branch_table, verdict_table
-from onefold.upsert.commit_record import chain
-from onefold.upsert.state import read_state
+from onefold.tables.names import branch_table
 from onefold.vocabulary import RowState
 
-_PARTITION = ("cluster", "topic", "incarnation", "partition")
 _LITERAL = 1000
 """Keys that are named one by one in a condition, so that files are left unread; more are joined."""
 
@@ -62,33 +54,6 @@ def _deleted(state: DataFrame, before: datetime) -> DataFrame:
 
 def _among(keys: list[bytes], column: Column) -> Column:
     return column.isin(keys) if keys else F.lit(False)
-
-
-def find_mark(
-    session: SparkSession, lake: Lake, dataset: Dataset, manifest: Manifest, base: Head, attempt: str
-) -> Mark:
-    """What a batch forgets of a base: the rows' keys, and the records that published verdicts name for them."""
-    assert manifest.forgets
-    keys = keys_to_forget(read_state(session, dataset, base.snapshot), dataset, manifest.forgets)
-    mark = Mark(batch=manifest.batch, attempt=attempt, keys=[one.hex() for one in keys], partitions={}, lines={})
-    if not keys:
-        return mark
-    published = [record.attempt for record in chain(lake, dataset, base.record)]
-    found = of_keys(session.table(verdict_table(dataset)).where(F.col("attempt").isin(published)), keys, "key")
-    partitions: dict[str, list[Range]] = {}
-    lines: dict[str, list[Range]] = {}
-    if dataset.source.exact:
-        for (cluster, topic, incarnation, number), ranges in ranges_by(found, [*_PARTITION], "offset").items():
-            where = TopicPartition(cluster=cluster, topic=topic, incarnation=incarnation, partition=number)
-            partitions[where.key] = ranges
-    else:
-        # What a later batch woke has no line of its own: the verdict of the batch that held it names it.
-        lined = found.where(F.col("object").isNotNull()).withColumn("line", F.col("line").cast("long"))
-        for (landed, name), ranges in ranges_by(lined, ["batch", "object"], "line").items():
-            digest = manifest_of(lake, dataset, landed).digests[name]
-            lines[digest] = merged([*lines.get(digest, []), *ranges])
-    places = {"partitions": dict(sorted(partitions.items())), "lines": dict(sorted(lines.items()))}
-    return mark.model_copy(update=places)
 
 
 def of_keys(rows: DataFrame, keys: list[bytes], column: str = C.KEY) -> DataFrame:

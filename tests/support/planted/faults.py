@@ -35,6 +35,7 @@ ERASE_LANDING = (
     "tests/unit/test_erase.py::test_L6_killed_anywhere_every_manifest_names_objects_that_are_there_"
     "and_the_same_call_ends_it"
 )
+FORGET = "tests/spark/test_forget.py"
 ERASE_TABLES = "tests/spark/test_erase.py::test_L6_killed_anywhere_the_same_command_ends_it"
 CLAIMS = "tests/integration/test_claims.py::test_what_a_killed_driver_has_claimed_is_carried_out"
 LAWS = "tests/property/test_laws.py"
@@ -409,9 +410,9 @@ def _forget_what_is_landed(original: Any) -> Any:
 
 
 def _stage_under_the_batch(original: Any) -> Any:
-    def _stage(session: Any, dataset: Any, manifest: Any, attempt: str, records: Any) -> Any:
+    def _stage(session: Any, dataset: Any, manifest: Any, attempt: str, *args: Any) -> Any:
         del attempt
-        return original(session, dataset, manifest, manifest.batch.rpartition("_")[2], records)
+        return original(session, dataset, manifest, manifest.batch.rpartition("_")[2], *args)
 
     return _stage
 
@@ -595,10 +596,47 @@ def _remove_only_what_was_named(original: Any) -> Any:
 
         documents = [lake.get(info.key, erase.Erased) for info in lake.storage.list(lake_keys.erased(source))]
         swaps = {one.was.key for document in documents if document for one in document.objects}
-        if any(one.key in swaps for manifest in erase._manifests(lake, source) for one in manifest.objects):
+        if any(one.key in swaps for manifest in erase.manifests(lake, source) for one in manifest.objects):
             original(lake, source)
 
     return _settle
+
+
+def _compare_no_version(original: Any) -> Any:
+    del original
+
+    def not_greater(*args: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        return lambda highest: F.lit(False)
+
+    return not_greater
+
+
+def _know_no_identity(original: Any) -> Any:
+    del original
+
+    def message_digest(*args: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        return F.lit(None).cast("binary")
+
+    return message_digest
+
+
+def _land_nothing_before(original: Any) -> Any:
+    del original
+    return lambda mark, staged: []
+
+
+def _link_nothing(original: Any) -> Any:
+    del original
+    return lambda mark: iter(())
+
+
+def _read_no_landing(original: Any) -> Any:
+    del original
+    return lambda lake, dataset: []
 
 
 def _leave_the_tables(original: Any) -> Any:
@@ -917,6 +955,29 @@ FAULTS: dict[str, Fault] = {
     "a time from the future is a version": Fault(
         "rejected/version_ahead", "ahead_of_log", "A version may be any time after its log timestamp.",
         "tests/spark/test_situations.py::test_a_time_from_the_future_does_not_freeze_its_key[at once]", _allow_any_time,
+    ),
+    "a mark knows no version": Fault(
+        "rejected/forgotten", "not_greater", "No version is compared with the highest of a forgotten key.",
+        f"{FORGET}::test_L1_a_late_copy_of_an_old_update_stays_away_and_a_newer_version_makes_a_row",
+        _compare_no_version,
+    ),
+    "a mark knows no identity": Fault(
+        "rejected/forgotten", "message_digest", "A forgotten key has no message ids.",
+        f"{FORGET}::test_L1_under_a_version_from_the_log_a_retry_is_known_by_its_message_id", _know_no_identity,
+    ),
+    "a mark looks at nothing that was landed before": Fault(
+        "rejected/forgotten", "marks_met.landed_before", "No record was landed before a mark.",
+        f"{FORGET}::test_L1_a_filter_that_is_taken_away_brings_no_record_back_that_was_landed_before_the_mark",
+        _land_nothing_before,
+    ),
+    "a chain begins again after a mark": Fault(
+        "rejected/forgotten", "accepted_gaps._links_after", "A mark is no link for the next version of its key.",
+        f"{FORGET}::test_contiguous_forgets_what_is_held_and_the_mark_stands_for_its_versions", _link_nothing,
+    ),
+    "an erasure reads no landing": Fault(
+        "rejected/forgotten", "landings.landings_of", "An erasure looks at published verdicts only.",
+        "tests/spark/test_erase.py::test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_away",
+        _read_no_landing,
     ),
     "the key wins over the field": Fault(
         "rejected/key_mismatch", "decode._mismatch", "A record whose field differs from its key is taken.",

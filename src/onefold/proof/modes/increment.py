@@ -27,10 +27,14 @@ class Rows(append.Rows):
         """The entries."""
         return super().claimed(state.where(F.col(S.STATE) == RowState.ENTRY))
 
+    def group_key(self) -> Column:
+        """That of the sum."""
+        return key_digest([F.lit("sum"), *(key_text(F.col(name)) for name in self.dataset.row_key_names)])
+
     def wrong_groups(self, state: DataFrame) -> DataFrame | None:
         """`_key` of each sum that is not what the entries of its key add up to, is there twice, or has the digest of
         another key; of a sum that is missing, the digest that it should have."""
-        digest = key_digest([F.lit("sum"), *(key_text(F.col(name)) for name in self.dataset.row_key_names)])
+        digest = self.group_key()
         fields = self.dataset.apply.made_of(self.dataset)
         wide = {name: f"decimal(37,{self.dataset.fields[field].scale})" for name, field in fields.items()}
         added = {name: F.try_sum(F.col(field).cast(wide[name])) for name, field in fields.items()}
