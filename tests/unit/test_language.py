@@ -21,11 +21,6 @@ INSTEAD = {
 WORD = re.compile(rf"(?<![a-z])({'|'.join(INSTEAD)})(?![a-z])", re.IGNORECASE)
 RECORDED = ("stands: str | None", "stands=_place(", "every action stands on the branch")
 """Words of documents that lakes hold already: a field of a proof, the earlier title of a check."""
-WITH_ONES = (
-    "decisions", "dedup", "operations", "upsert",
-)  # fmt: skip
-"""Packages that still have variables called `one`. The list only gets shorter."""
-
 Finder = Callable[[Path], Iterator[str]]
 
 
@@ -57,20 +52,15 @@ def ones_in(file: Path) -> Iterator[str]:
         yield f"{file.relative_to(ROOT)}:{line}: a variable called one; name it after the element"
 
 
-def complaints(find: Finder, wanted: Callable[[str], bool]) -> list[str]:
-    """What is found in the files of the packages that are `wanted`."""
+def complaints(find: Finder) -> list[str]:
+    """What is found in all files."""
     files = sorted(path for path in ROOT.rglob("*") if path.suffix in (".py", ".html"))
-    return [found for file in files if wanted(file.relative_to(ROOT).parts[0]) for found in find(file)]
+    return [found for file in files for found in find(file)]
 
 
-@pytest.mark.parametrize(("find", "not_swept"), [(idioms_in, ()), (ones_in, WITH_ONES)])
-def test_the_code_is_in_plain_words(find: Finder, not_swept: tuple[str, ...]) -> None:
-    assert complaints(find, lambda package: package not in not_swept) == []
-
-
-@pytest.mark.parametrize("package", WITH_ONES)
-def test_a_package_that_is_swept_is_not_listed_any_more(package: str) -> None:
-    assert complaints(ones_in, lambda name: name == package), f"nothing is left in {package}: remove it from the list"
+@pytest.mark.parametrize("find", [idioms_in, ones_in])
+def test_the_code_is_in_plain_words(find: Finder) -> None:
+    assert complaints(find) == []
 
 
 @pytest.mark.parametrize(

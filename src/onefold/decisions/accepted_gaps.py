@@ -40,12 +40,12 @@ def links_of(
     if not dataset.apply.HOLDS:
         return []
     found = []
-    for one in [*before, *([own] if own else [])]:
+    for accepted in [*before, *([own] if own else [])]:
         try:
-            digest = digest_of_key(dataset, one.key)
+            digest = digest_of_key(dataset, accepted.key)
         except UsageError:  # of the generation before
             continue
-        found.append(Link(digest, one.version, period_of_key(dataset, one.key), one is own))
+        found.append(Link(digest, accepted.version, period_of_key(dataset, accepted.key), accepted is own))
     comparable = (mark for mark in marks if mark.versioned_by == dataset.versioned_by)
     return [*found, *(link for mark in comparable for link in _links_after(mark))]
 

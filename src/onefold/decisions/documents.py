@@ -71,7 +71,8 @@ class Release(_Decision):
     def sentence(self) -> str:
         """Who released what."""
         waived, carried = (
-            ", ".join(f"{one.check} = {one.value}" for one in waivers) for waivers in (self.waivers, self.carried)
+            ", ".join(f"{waiver.check} = {waiver.value}" for waiver in waivers)
+            for waivers in (self.waivers, self.carried)
         )
         before = f"; of the release before: {carried}" if carried else ""
         return f"released by {self.who.words}: {self.reason} (waived: {waived}{before})"

@@ -35,7 +35,7 @@ def identify(decoded: DataFrame, dataset: Dataset) -> DataFrame:
     columns: dict[str, Column] = {name: compile_expression(tree).value for name, tree in dataset.key_columns}
     candidates = [
         F.col(REJECTED),
-        *(_of_key(dataset, *one) for one in zip(dataset.key_expressions, keys, dataset.key_names, strict=True)),
+        *(_of_key(dataset, *part) for part in zip(dataset.key_expressions, keys, dataset.key_names, strict=True)),
     ]
     of_mode, refused = folding_of(dataset).own_columns()
     columns |= of_mode

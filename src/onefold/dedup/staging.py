@@ -39,7 +39,7 @@ PAYLOAD_VERDICTS = (Verdict.CONFLICT,)
 
 def slots_for(manifest: Manifest, buckets: int) -> int:
     """Into how many parts each bucket is shuffled, by the batch's size."""
-    landed = sum(one.size for one in manifest.of_role("values"))
+    landed = sum(landed_object.size for landed_object in manifest.of_role("values"))
     return max(1, math.ceil(landed / (_SLOT_BYTES * buckets)))
 
 
@@ -140,11 +140,14 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     if dataset.source.exact:
         partitions = {
             where.key: StagedPartition(
-                present=one.present, quarantined=one.quarantined, undecided=one.undecided, damaged=one.damaged
+                present=offsets.present,
+                quarantined=offsets.quarantined,
+                undecided=offsets.undecided,
+                damaged=offsets.damaged,
             )
-            for where, one in found.items()
+            for where, offsets in found.items()
         }
-        held = [merged([*one.present, *one.quarantined, *one.undecided]) for one in found.values()]
+        held = [merged([*offsets.present, *offsets.quarantined, *offsets.undecided]) for offsets in found.values()]
         whole = all(len(ranges) == 1 for ranges in held)
         inconsistent = sum(map(size, held)) < records and has_inconsistent_positions(rows)
     staged = Staged(

@@ -66,4 +66,4 @@ def _missing(lake: Lake, dataset: Dataset, key: dict[str, Any], digest: bytes, v
     record = next(iter(chain(lake, dataset, table.main.record)), None) if table else None
     marks = marks_named(lake, dataset.name, record.forgotten) if record else {}
     before_first = highest_forgotten(dataset, marks.values()).get(digest, dataset.apply.version.begins - 1)
-    return gaps_between(max([*heads, before_first]), [one for one in held if one <= version])
+    return gaps_between(max([*heads, before_first]), [lower for lower in held if lower <= version])

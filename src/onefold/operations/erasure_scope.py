@@ -82,7 +82,7 @@ def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> dict
     what its newest attempts are, which says whether it has moved meanwhile."""
     table = find_state(lake, dataset)
     published = {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
-    own = [one.hex() for one in digests]
+    own = [digest.hex() for digest in digests]
     found = {}
     for plan in taken_plans(lake, dataset.name):
         if plan.empty or plan.batch in published or plan.forgets_only(own):
@@ -99,7 +99,7 @@ def waiting(lake: Lake, dataset: Dataset, digests: Iterable[bytes] = ()) -> dict
 def others(lake: Lake, dataset: Dataset) -> list[str]:
     """The other datasets that have folded batches of the same sources: their tables may hold the same records."""
     mine, every = set(sources_of(lake, dataset)), find_valid(lake.settings.datasets_folder)[0]
-    return [one.name for one in every if one.name != dataset.name and mine & set(sources_of(lake, one))]
+    return [other.name for other in every if other.name != dataset.name and mine & set(sources_of(lake, other))]
 
 
 def quarantined_positions(lake: Lake, dataset: Dataset, places: Iterable[Position]) -> dict[str, list[Range]]:
@@ -141,7 +141,7 @@ def decide(
 ) -> Erasure:
     """Put the decision on record; one on the same keys and records that has not ended is taken."""
     reason = checked_reason(reason)
-    keys = [one.hex() for one in digests]
+    keys = [digest.hex() for digest in digests]
     known = hashlib.sha256(json.dumps([keys, positions]).encode()).hexdigest()[:12]
     number = 1
     while standing := lake.get(_key(dataset.name, f"{known}-{number:04d}"), Erasure):
@@ -196,7 +196,7 @@ def forgotten_positions(
     if table is None:
         return {}
     record = next(iter(chain(lake, dataset, table.main.record)), None)
-    wanted = {one.hex() for one in digests}
+    wanted = {digest.hex() for digest in digests}
     found: dict[str, list[Range]] = {}
     known: dict[str, list[Range]] | None = None
     for mark in marks_in_force(lake, dataset.name, record.forgotten if record else {}).values():
@@ -228,14 +228,14 @@ def _positions(
     return {key: merged(ranges) for key, ranges in sorted(found.items())}
 
 
-def together(one: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
+def together(first: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
     """The positions that are in either."""
-    return {key: merged([*one.get(key, []), *other.get(key, [])]) for key in sorted({*one, *other})}
+    return {key: merged([*first.get(key, []), *other.get(key, [])]) for key in sorted({*first, *other})}
 
 
-def without(one: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
+def without(first: dict[str, list[Range]], other: dict[str, list[Range]]) -> dict[str, list[Range]]:
     """The positions that are in one and not in the other."""
-    left = {key: minus(ranges, other.get(key, [])) for key, ranges in one.items()}
+    left = {key: minus(ranges, other.get(key, [])) for key, ranges in first.items()}
     return {key: ranges for key, ranges in left.items() if ranges}
 
 

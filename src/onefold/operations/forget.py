@@ -74,7 +74,7 @@ def forget(
     plan = ForgetPlan(
         source=dataset.source_id,
         dataset=dataset.name,
-        keys=[one.hex() for one in digests],
+        keys=[digest.hex() for digest in digests],
         deleted_before=deleted_before,
         behind=table.main.record if table else ROOT,
         erases=erases,

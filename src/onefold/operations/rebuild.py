@@ -237,7 +237,7 @@ def _as_they_come(lake: Lake, dataset: Dataset, without: Collection[str]) -> Ite
 
 def _folded(lake: Lake, dataset: Dataset) -> set[str]:
     table = find_state(lake, dataset)
-    return {one.batch for one in chain(lake, dataset, table.main.record)} if table else set()
+    return {record.batch for record in chain(lake, dataset, table.main.record)} if table else set()
 
 
 def _published(lake: Lake, dataset: Dataset) -> set[str]:

@@ -96,7 +96,7 @@ class Attempt:
         """Where the periods of the batch's keys begin; None: there is no bound."""
         if self.staged.within is None:
             return None
-        return sorted({*self.staged.within, *(one.period for one in self.links if one.own and one.period)})
+        return sorted({*self.staged.within, *(link.period for link in self.links if link.own and link.period)})
 
     @cached_property
     def gone(self) -> list[bytes]:
@@ -167,8 +167,11 @@ def count(at: Attempt, actions: str) -> Upserted:
     """What the actions amount to, as the attempt's document without its accounts."""
     staged, manifest, obeyed = at.staged, at.manifest, at.obeyed
     sessions = staged.producers.listed if staged.producers else []
-    restarts = [*restarted(sessions, at.seen), *(one for one in staged.restarts if not _is_covered(one, at.before))]
-    again = [CameAgain(session=one, highest=highest) for one, highest in come_again(sessions, at.seen)]
+    restarts = [
+        *restarted(sessions, at.seen),
+        *(restart for restart in staged.restarts if not _is_covered(restart, at.before)),
+    ]
+    again = [CameAgain(session=session, highest=highest) for session, highest in come_again(sessions, at.seen)]
     written = at.rows(actions)
     (counts, duplicates), reused = at_once(
         at.session,
@@ -202,7 +205,7 @@ def count(at: Attempt, actions: str) -> Upserted:
         narrow=at.size.narrow,
         duplicates=duplicates,
         come_again=again,
-        restarts=list({(one.partition, one.producer): one for one in restarts}.values()),
+        restarts=list({(restart.partition, restart.producer): restart for restart in restarts}.values()),
         refused_deletes=counts.refused_deletes,
         late_repeats=counts.late_repeats,
         findings=len(reused) + counts.findings,

@@ -67,7 +67,7 @@ def count_actions(actions: DataFrame, dataset: Dataset) -> ActionCounts:
     partitions: dict[str, dict[str, dict[str, int]]] = {}
     changes: dict[str, int] = {}
     known: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: [str(one) for one in row]):
+    for row in sorted(rows, key=lambda row: [str(part) for part in row]):
         if row[C.VERDICT]:  # a row that only goes has none
             place = {name: row[name] for name in TopicPartition.model_fields}
             where = TopicPartition(**place).key if row["topic"] is not None else UNREADABLE

@@ -87,11 +87,11 @@ def forgotten_records(
     """What marks take out of a batch that landed some offsets: offsets by partition; lines by its objects' names."""
     offsets = {}
     for key, landed in partitions.items():
-        if found := meet(landed, [one for mark in marks for one in mark.partitions.get(key, [])]):
+        if found := meet(landed, [offsets for mark in marks for offsets in mark.partitions.get(key, [])]):
             offsets[key] = found
     lines = {}
     for name, digest in manifest.digests.items():
-        if some := merged(one for mark in marks for one in mark.lines.get(digest, [])):
+        if some := merged(numbers for mark in marks for numbers in mark.lines.get(digest, [])):
             lines[name] = some
     return offsets, lines
 
@@ -109,18 +109,18 @@ def cover(own: Coverage, before: Coverage, batch: str, obeyed: Obeyed) -> tuple[
     return less(own, less(own, pinned)), obeyed.skipped | {batch: pinned}
 
 
-def less(one: Coverage, other: Coverage) -> Coverage:
+def less(coverage: Coverage, other: Coverage) -> Coverage:
     """What of `one` is covered without being covered in `other`: the rest was landed only. Its holes stay."""
     partitions = {}
-    for key, found in one.partitions.items():
+    for key, found in coverage.partitions.items():
         present = minus(found.present, other.partitions.get(key, Present()).present)
         partitions[key] = Present(present=present, holes=found.holes, uncovered=minus(found.landed, present))
-    objects = {digest: records for digest, records in one.objects.items() if digest not in other.objects}
-    refused = {digest: lines for digest, lines in one.refused.items() if digest in objects}
+    objects = {digest: records for digest, records in coverage.objects.items() if digest not in other.objects}
+    refused = {digest: lines for digest, lines in coverage.refused.items() if digest in objects}
     return Coverage(partitions=partitions, objects=objects, refused=refused)
 
 
-def without_holes(one: Coverage) -> Coverage:
+def without_holes(coverage: Coverage) -> Coverage:
     """What was landed and is covered, only."""
-    partitions = {key: Present(present=found.present) for key, found in one.partitions.items() if found.present}
-    return one.model_copy(update={"partitions": partitions})
+    partitions = {key: Present(present=found.present) for key, found in coverage.partitions.items() if found.present}
+    return coverage.model_copy(update={"partitions": partitions})

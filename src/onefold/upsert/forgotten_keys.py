@@ -33,11 +33,11 @@ def keys_to_forget(state: DataFrame, dataset: Dataset, asked: Forgets) -> list[b
 
     A key may be that of a row that several messages make (`Folding.group_key`): all of them go.
     """
-    wanted = _among([bytes.fromhex(one) for one in asked.keys], F.col(C.KEY))
+    wanted = _among([bytes.fromhex(key) for key in asked.keys], F.col(C.KEY))
     folding = folding_of(dataset)
     rows, group = folding.kept(state), folding.group_key()
     if group is not None:
-        wanted = wanted | _among([bytes.fromhex(one) for one in asked.keys], group)
+        wanted = wanted | _among([bytes.fromhex(key) for key in asked.keys], group)
     found = rows.where(wanted).select(C.KEY)
     if asked.deleted_before:
         found = found.unionByName(_deleted(state, asked.deleted_before))

@@ -157,8 +157,8 @@ def _position(order: str) -> list[Column]:
     return [F.col(f"{order}.{name}").alias(name) for name in _POSITION]
 
 
-def _all_equal(one: Column, other: Column, names: tuple[str, ...]) -> Column:
-    return F.struct(*(one[name] for name in names)).eqNullSafe(F.struct(*(other[name] for name in names)))
+def _all_equal(left: Column, other: Column, names: tuple[str, ...]) -> Column:
+    return F.struct(*(left[name] for name in names)).eqNullSafe(F.struct(*(other[name] for name in names)))
 
 
 def _by_kind(rows: DataFrame) -> dict[int, Ranges]:
