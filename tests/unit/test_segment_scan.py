@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from onefold.kafka import record_batches
 from onefold.kafka import segment_index as segments
 from onefold.kafka.batch_records import parse
-from onefold.kafka.record_batches import HEADER, SIZE, header_at, last_record
-from onefold.kafka.segment_index import Scan, scan
+from onefold.kafka.record_batches import HEADER, LENGTH_END, SIZE, header_at, last_record
+from onefold.kafka.segment_index import Damage, Scan, scan
 from tests.support.batches import CODECS, altered, batch, emptied, marker, placed, values
 
 START = 40
@@ -103,6 +104,13 @@ def changed_part(data: bytes) -> tuple[int, int, int]:
     return start, len(GOOD) - behind, len(data) - behind - start
 
 
+def extents_to(data: bytes, damage: Damage) -> Iterator[tuple[int, int]]:
+    """What lengths within damaged bytes claim that lead exactly to their end, where a batch follows."""
+    for at in range(damage.start, damage.end - LENGTH_END):
+        if int.from_bytes(data[at + LENGTH_END - 4 : at + LENGTH_END], "big") == damage.end - at - LENGTH_END:
+            yield at, damage.end
+
+
 @settings(max_examples=400)
 @given(mutations())
 def test_whatever_is_changed_loses_nothing_outside_and_is_named(data: bytes) -> None:
@@ -115,6 +123,7 @@ def test_whatever_is_changed_loses_nothing_outside_and_is_named(data: bytes) -> 
     # What a damaged batch claims is not searched for others: a value may hold them.
     shift = instead - (end - at)
     claimed = [(damage.start, damage.end) for damage in found.damage if damage.claimed]
+    claimed += [extent for damage in found.damage for extent in extents_to(data, damage)]
     claimed += [(found.at, len(data))] if found.open_end else []
     moved_to = {one: one.start + (shift if one.start >= end else 0) for one in whole}
     whole = [one for one in whole if not any(low < moved_to[one] < high for low, high in claimed)]
