@@ -38,6 +38,13 @@ DECIDED: dict[str, dict[str, object]] = {
 RIGHT, WRONG, WORSE, OTHER = "right", "wrong", "worse", "other"
 """The content that won, two that lost, and one of which nothing was decided."""
 VERSIONS = ((1, 1, 1), (1, 1, 2), (2, 1, 1), (1, 2, 2), (2, 2, 3))
+pytestmark = pytest.mark.by_day(
+    "append by message_id",
+    "upsert, tie conflict",
+    "contiguous, sent_at excepted",
+    "increment",
+    why="each mode goes by day, and excepted fields once",
+)
 
 
 def every_way(log: tuple[Decoded, ...]) -> Iterator[tuple[tuple[Decoded, ...], ...]]:

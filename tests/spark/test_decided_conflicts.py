@@ -143,6 +143,7 @@ def test_an_upsert_keeps_winner_and_loser_of_a_version(operator: Make, dataset: 
     assert desk.rows("owner") == ["A"]
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py draws several decisions by day")
 def test_of_two_decisions_each_loser_stays_one(appended: Operator) -> None:
     assert appended.release(said(10, "second"), said(11, "third")).published
     assert appended.release(said(5, "first"), said(0, "third")).published
@@ -161,6 +162,7 @@ def test_a_delete_that_won_stays_deleted(operator: Make, dataset: MakeDataset) -
     assert desk.rows("owner") == []
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py draws chains by day")
 def test_a_chain_keeps_winner_and_loser_at_its_head_and_above_a_gap(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(chained(dataset, quality=OPEN | {"max_held": 9}))
     assert desk.green(owned(10, "A", 1), owned(11, "held", 3))["held"] == {"version_gap": 1}
@@ -174,6 +176,7 @@ def test_a_chain_keeps_winner_and_loser_at_its_head_and_above_a_gap(operator: Ma
     assert desk.rows("owner") == ["kept"]
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py draws sums by day")
 def test_a_sum_counts_the_winner_once(operator: Make, dataset: MakeDataset) -> None:
     fields = {"delta": "long", "worth": "decimal(18,2)"}
     desk = operator(increments(dataset, fields, {"stock": "delta"}, quality=OPEN))
@@ -184,6 +187,7 @@ def test_a_sum_counts_the_winner_once(operator: Make, dataset: MakeDataset) -> N
     assert desk.rows("stock") == [5]
 
 
+@pytest.mark.nightly(reason="a version of one part goes by day")
 def test_it_is_decided_for_a_version_of_several_parts(operator: Make, dataset: MakeDataset) -> None:
     made = dataset(
         "composite",

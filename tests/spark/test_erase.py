@@ -104,6 +104,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "exports"
 
 
+@pytest.mark.nightly(
+    reason="what was filtered, skipped and rejected goes by day, and files are searched for the person there, too"
+)
 def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_a_rebuild(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -313,6 +316,7 @@ def test_nothing_was_ever_published_and_what_is_landed_of_the_key_goes(
     assert [row["id"] for row in rows_of(lake, made)] == ["bob"]
 
 
+@pytest.mark.nightly(reason="a red batch goes by day")
 def test_L1_a_batch_that_was_rolled_back_before_the_erasure_brings_nothing_back_when_it_runs_again(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -386,6 +390,7 @@ def test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_
     assert files_with(lake, *PERSON) == []
 
 
+@pytest.mark.nightly(reason="test_forget has hidden rows by day")
 def test_L1_a_hidden_row_is_erased_and_neither_a_rebuild_nor_a_retry_shows_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -491,6 +496,7 @@ def test_a_rebuild_that_begins_meanwhile_keeps_its_table(
     assert begun.generation in generations_of(lake, made)
 
 
+@pytest.mark.nightly(reason="one key goes by day")
 def test_keys_that_were_forgotten_together_are_erased_apart_while_their_verdicts_tell_whose_is_what(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:

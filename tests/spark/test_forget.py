@@ -398,6 +398,7 @@ def owners_of(lake: Lake, dataset: Dataset) -> list[str]:
     return sorted(row["owner"] for row in rows_of(lake, dataset))
 
 
+@pytest.mark.nightly(reason="message ids go by day")
 def test_L1_under_a_version_from_the_log_a_retry_is_known_by_its_producers_sequence(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -446,6 +447,7 @@ def test_L1_a_batch_that_was_rolled_back_before_the_mark_brings_nothing_back_whe
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="test_situations has offsets of two partitions by day")
 def test_offsets_of_two_partitions_do_not_compare_with_the_highest_of_a_mark_either(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -538,6 +540,7 @@ def test_L1_a_hidden_row_is_forgotten_as_any_other_and_a_retry_shows_it_in_no_or
     assert first.published
 
 
+@pytest.mark.nightly(reason="histories roll back and forget by day")
 def test_L1_behind_a_rollback_a_hidden_row_is_taken_out_by_the_next_batch(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
