@@ -154,7 +154,7 @@ def _became() -> Column:
 
 def _with_asked(rows: DataFrame, name: str, key: Column, asked: Collection[bytes]) -> DataFrame:
     """Add whether a row has one of the keys."""
-    frame = rows.sparkSession.createDataFrame([(key,) for key in asked], f"{_ASKED} binary")
+    frame = rows.sparkSession.createDataFrame([(digest,) for digest in asked], f"{_ASKED} binary")
     marked = rows.withColumn(name, key).join(F.broadcast(frame), F.col(name) == F.col(_ASKED), "left")
     return marked.withColumn(name, F.col(_ASKED).isNotNull()).drop(_ASKED)
 
