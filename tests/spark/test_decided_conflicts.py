@@ -260,15 +260,16 @@ def test_a_rollback_of_the_released_batch_overrules_what_it_decided(appended: Op
     assert appended.run_again(released.batch).red
 
 
-def test_of_a_key_that_was_forgotten_nothing_is_decided(operator: Make, dataset: MakeDataset) -> None:
+def test_of_a_key_that_was_forgotten_both_contents_stay_away(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(accounts(dataset, quality=OPEN))
     assert desk.release(owned(10, "wrong"), owned(11, "right")).published
     made, _ = forget(desk.lake, desk.dataset, [{"id": "k"}], None, "mia", "asked to")
     assert made
     assert desk.run_again(made.batch).published
-    assert desk.green(owned(20, "wrong")) == {"applied": {"insert": 1}}
-    assert desk.rows("owner") == ["wrong"]
-    assert desk.send(owned(21, "right")).red
+    for offset, owner in ((20, "wrong"), (21, "right")):
+        assert desk.green(owned(offset, owner)) == {"rejected": {"forgotten": 1}}
+    assert desk.rows("owner") == []
+    assert desk.green(owned(22, "next", version=4)) == {"applied": {"insert": 1}}
 
 
 def test_a_release_of_too_many_conflicts_is_refused(appended: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
