@@ -124,6 +124,7 @@ def test_what_lost_is_a_duplicate_when_it_is_sent_again_also_where_it_comes_firs
     assert appended.send(said(13, "other")).red, "nothing was decided of this content"
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py draws upserts by day")
 def test_an_upsert_keeps_winner_and_loser_of_a_version(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(accounts(dataset, quality=OPEN))
     assert desk.green(owned(10, "A")) == {"applied": {"insert": 1}}
