@@ -273,6 +273,18 @@ def test_of_a_key_that_was_forgotten_both_contents_stay_away(operator: Make, dat
     assert desk.green(owned(22, "next", version=4)) == {"applied": {"insert": 1}}
 
 
+def test_L1_next_to_a_record_of_a_forgotten_key_what_lost_stays_lost(operator: Make, dataset: MakeDataset) -> None:
+    desk = operator(accounts(dataset, quality=OPEN))
+    assert desk.send(Sent(0, 1, 1, "j", 1, "m1", {"owner": "gone"})).published
+    assert desk.release(owned(10, "wrong"), owned(11, "right")).published
+    made, _ = forget(desk.lake, desk.dataset, [{"id": "j"}], None, "mia", "asked to")
+    assert made
+    assert desk.run_again(made.batch).published
+    again = (Sent(0, 20, 20, "j", 1, "m1", {"owner": "gone"}), owned(21, "wrong"))
+    assert desk.green(*again) == {"rejected": {"forgotten": 1}, "duplicate": {"key_version": 1}}
+    assert desk.rows("owner") == ["right"]
+
+
 def test_a_release_of_too_many_conflicts_is_refused(appended: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     red = appended.send(*(said(offset, str(offset), f"m{offset % 2}") for offset in range(4)))
     assert red.red
