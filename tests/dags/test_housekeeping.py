@@ -50,7 +50,7 @@ def states(found: Any) -> tuple[str, ...]:
     return tuple(found["tasks"][task] for task in TASKS)
 
 
-def test_s8_no_landed_bytes_are_cleared_below_the_least_age_and_nobody_is_asked(
+def test_s8_no_landed_bytes_are_cleared_below_the_least_age_and_no_question_is_asked(
     clear: Any, project: Project, batches: list[str]
 ) -> None:
     found = clear("Approve", "0s")
@@ -60,7 +60,7 @@ def test_s8_no_landed_bytes_are_cleared_below_the_least_age_and_nobody_is_asked(
     assert bytes_of(project.lake, project.dataset()) == set(batches)
 
 
-def test_s8_without_a_reason_nobody_is_asked(clear: Any, project: Project, batches: list[str]) -> None:
+def test_s8_without_a_reason_no_question_is_asked(clear: Any, project: Project, batches: list[str]) -> None:
     found = clear("Approve", "30d", None)
 
     assert (states(found), found["shown"]) == (("failed", "upstream_failed", "upstream_failed"), [])

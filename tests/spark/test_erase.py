@@ -161,7 +161,7 @@ def test_L1_nothing_of_the_person_is_left_and_all_else_stays_through_reruns_and_
     assert rebuild(lake, again, InSession(lake, session)).swapped
     assert rows_of(lake, again) == rows
     assert files_with(lake, *PERSON) == []
-    # The verdicts that told them apart are of the generation before: the landed bytes tell.
+    # Their verdicts are of the generation before: the landed bytes say whose they are.
     assert erase(session, lake, again, {"id": "cas"}).records == 1
     assert {"landed"} <= {part for file in files_with(lake, "dan") for part in file.split("/")}, "not asked for"
 
@@ -359,10 +359,10 @@ def test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_
     quality = QUALITY | {"max_filtered_newer": 9}
     made = accounts(dataset, quality=quality, source=source | {"filter": "owner <> 'gone'"})
     broken = Sent(0, 3, 3, KEY["id"], 9, "m-ann-3", '{"owner": "Annelise')
-    nobody = kcat.line(kcat.Record("t", 0, 4, 4, 1, (), b"{no key", b"{}"))
+    keyless = kcat.line(kcat.Record("t", 0, 4, 4, 1, (), b"{no key", b"{}"))
     first = export(folder / "1", [ann(0, 1), gone(1, 8), bob(2, 1), broken])
     with (first / "t-0.jsonl").open("ab") as file:
-        file.write(nobody)
+        file.write(keyless)
     run(session, lake, made, first)
     strict = made.model_copy(update={"quality": made.quality.model_copy(update={"max_conflicts": 0})})
     red = run(session, lake, strict, export(folder / "2", [ann(5, 1, "other"), bob(6, 2)]))

@@ -9,12 +9,12 @@ import pytest
 
 from onefold import lake_keys
 from onefold.dataset import Dataset, find_dataset
-from onefold.decisions import Clearing, Decider, RolledBack, table_decisions
+from onefold.decisions import Clearable, Clearing, Decider, RolledBack, table_decisions
 from onefold.errors import UsageError
 from onefold.lake import Lake, as_bytes
 from onefold.landing.manifest import Cleared
 from onefold.maintenance.keep import Keep, keep_of
-from onefold.operations.clear import Clearable, clear, find_clearable
+from onefold.operations.clear import clear, find_clearable
 from onefold.report.decisions import decisions_of
 from onefold.settings import load_settings
 from onefold.ui.histories import Histories
@@ -58,7 +58,7 @@ def test_s8_what_would_be_cleared_is_said_and_recorded_before_it_is_deleted(lake
     assert (shown.kind, shown.who, unreadable) == ("clear", ADA, 0)
 
 
-def test_s8_nothing_younger_than_the_least_age_is_cleared_whoever_asks(lake: Lake, things: Dataset) -> None:
+def test_s8_nothing_younger_than_the_least_age_is_cleared(lake: Lake, things: Dataset) -> None:
     batches = landed(lake, things, [29 * DAY, 31 * DAY])
     for age in (timedelta(0), 29 * DAY, MONTH - timedelta(seconds=1)):
         with pytest.raises(UsageError, match=r"kept for 30d at least \(setting landing_min_age\).*Nothing was cleared"):

@@ -281,17 +281,24 @@ class RolledBack(Attributed):
     snapshot: int = Field(description="The one that the batch made: `main` has its rows again, in a new snapshot")
 
 
-class Clearing(Attributed):
-    """Landed bytes of a source are cleared: recorded before the first of them goes."""
+class Clearable(BaseModel):
+    """Landed bytes of a source that may be cleared."""
 
-    kind: Literal["clear"] = "clear"
-    dataset: str = Field(description="Whose maintenance it is; other datasets of the source have published them, too")
+    model_config = ConfigDict(frozen=True)
+
     source: str
     landings: list[str] = Field(description="Batches, oldest first")
     objects: int
     bytes: int
     oldest: datetime = Field(description="When the first of them was landed")
     newest: datetime
+
+
+class Clearing(Attributed, Clearable):
+    """Landed bytes of a source are cleared: recorded before the first of them goes."""
+
+    kind: Literal["clear"] = "clear"
+    dataset: str = Field(description="Whose maintenance it is; other datasets of the source have published them, too")
     older_than: timedelta = Field(description="The age that was asked for")
 
 

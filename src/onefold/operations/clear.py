@@ -8,30 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from onefold import lake_keys
 from onefold.dataset import Dataset
-from onefold.decisions import Clearing, Decider, checked_reason
+from onefold.decisions import Clearable, Clearing, Decider, checked_reason
 from onefold.errors import UsageError
 from onefold.instants import span_text
 from onefold.lake import Lake, new_attempt
 from onefold.landing.manifest import Manifest
 from onefold.maintenance.landings import clear_landing, clearable, sources_of
 from onefold.settings import Settings
-
-
-class Clearable(BaseModel):
-    """Landed bytes of a source that may go."""
-
-    model_config = ConfigDict(frozen=True)
-
-    source: str
-    landings: list[str] = Field(description="Batches, oldest first")
-    objects: int
-    bytes: int
-    oldest: datetime = Field(description="When the first of them was landed")
-    newest: datetime
 
 
 def check_age(settings: Settings, age: timedelta) -> None:

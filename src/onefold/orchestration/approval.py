@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from onefold.dataset import Dataset
-from onefold.decisions import Decision
+from onefold.decisions import Clearable, Decision
 from onefold.instants import span_text
-from onefold.operations.clear import Clearable
 from onefold.operations.decision_requests import Request
 from onefold.orchestration.links import report_link
 from onefold.quality.documents import CheckResult, GateResult

@@ -130,7 +130,7 @@ class ApproveClearingOperator(RecordedApproval):
 @task
 def clear(names: list[str]) -> dict[str, list[str]]:
     """Record what was approved, under the name of the approver, then delete; batches by dataset."""
-    from onefold.operations.clear import Clearable
+    from onefold.decisions import Clearable
     from onefold.operations.clear import clear as clear_landings
 
     run = run_of(get_current_context())
@@ -153,7 +153,8 @@ def _question(context: Context, names: list[str]) -> Question:
         AirflowSkipException: nothing.
         UsageError: an age that is none or too small, or no reason.
     """
-    from onefold.operations.clear import Clearable, check_age, find_clearable
+    from onefold.decisions import Clearable
+    from onefold.operations.clear import check_age, find_clearable
     from onefold.orchestration.approval import clearing_body
 
     params, lake = context["params"], Lake(load_connected())

@@ -65,11 +65,11 @@ def with_forgotten(
     if offsets:  # by position two contents would go, of which one may be another key's: such a batch is red
         odd, _ = _places(rows.where(F.col(C.REASON) == Reason.INCONSISTENT_POSITION), dataset)
         offsets = {key: left for key, ranges in offsets.items() if (left := minus(ranges, odd.get(key, [])))}
-    more = {
-        "forgotten": _together(taken.forgotten, offsets),
-        "forgotten_lines": _together(taken.forgotten_lines, lines),
-    }
-    return taken.model_copy(update=more)
+    more = TakenOut(
+        forgotten=_together(taken.forgotten, offsets),
+        forgotten_lines=_together(taken.forgotten_lines, lines),
+    )
+    return taken.model_copy(update=more.model_dump(exclude_unset=True))
 
 
 def _together(known: dict[str, list[Range]], more: dict[str, list[Range]]) -> dict[str, list[Range]]:
