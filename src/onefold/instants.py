@@ -89,9 +89,10 @@ def span_text(span: timedelta) -> str:
 
 
 def rows_of(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of an Arrow table as Python's values; top-level dates and timestamps are the nearest that there are."""
+    """The rows of an Arrow table as Python's values; top-level dates and timestamps are the nearest that there are, and
+    maps are dictionaries."""
     columns = [_nearest(table.column(number)) for number in range(table.num_columns)]
-    return type(table).from_arrays(columns, names=table.schema.names).to_pylist()  # type: ignore[no-any-return]
+    return type(table).from_arrays(columns, names=table.schema.names).to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
 
 
 def _nearest(column: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -22,6 +23,8 @@ from tests.support.envelopes import envelope, record
 MakeDataset = Callable[..., Dataset]
 LINES = "list<struct<sku: string, price: decimal(9,2)?, tags: list<string>?>>"
 FIELDS = {"lines": f"{LINES}?", "buyer": "struct<id: long, name: string?>?", "grid": "list<list<int>>?"}
+FIELDS |= {"raw": "binary?", "counts": "map<string, decimal(3,1)>?", "nested": "map<string, map<string, json>>?"}
+FIELDS |= {"payload": "json?"}
 
 TAKEN: dict[str, dict[str, Any]] = {
     "{}": {},
@@ -37,6 +40,17 @@ TAKEN: dict[str, dict[str, Any]] = {
     '{"buyer": {"id": 9007199254740993}}': {"buyer": {"id": 9007199254740993, "name": None}},
     '{"buyer": {"id": 1, "id": 2, "name": "n"}}': {"buyer": {"id": 2, "name": "n"}},
     '{"grid": [[1, 2], [], null, [null]]}': {"grid": [[1, 2], [], None, [None]]},
+    '{"raw": "/+8A"}': {"raw": b"\xff\xef\x00"},
+    '{"raw": ""}': {"raw": b""},
+    '{"counts": {}}': {"counts": {}},
+    '{"counts": {"b": 1, "a": "2.5", "": null, "b": 3e0}}': {
+        "counts": {"": None, "a": Decimal("2.5"), "b": Decimal(3)}
+    },
+    '{"nested": {"x": {"y": [1], "z": null}, "w": null}}': {"nested": {"w": None, "x": {"y": "[1]", "z": None}}},
+    '{"payload": {"b" : [1.10, 1e2, -0.0], "a":"\\u00e9\\/", "b":{}}}': {"payload": '{"a":"é/","b":{}}'},
+    '{"payload": [1.10, 1e2, -0.0, 1E-7, "1e2", 12e9999]}': {"payload": '[1.1,100,0,0.0000001,"1e2",12e9999]'},
+    '{"payload": "text"}': {"payload": '"text"'},
+    '{"payload": false}': {"payload": "false"},
 }
 """Values that are taken, and the fields that are not NULL then."""
 
@@ -62,6 +76,25 @@ REFUSED = {
     '{"buyer": {"ID": 1}}': ("missing_field", "buyer.id is absent"),
     '{"grid": [[1], [2147483648]]}': ("wrong_type", "grid[1][0]: wanted int, found BIGINT 2147483648"),
     '{"grid": [1]}': ("wrong_type", "grid[0]: wanted list<int>, found BIGINT 1"),
+    '{"raw": "YQ"}': ("wrong_type", "raw: wanted binary?, found STRING YQ"),
+    '{"raw": "YR=="}': ("wrong_type", "raw: wanted binary?, found STRING YR=="),
+    '{"raw": "_-8="}': ("wrong_type", "raw: wanted binary?, found STRING _-8="),
+    '{"raw": [97]}': ("wrong_type", "raw: wanted binary?, found ARRAY<BIGINT> [97]"),
+    '{"counts": []}': ("wrong_type", "counts: wanted map<string, decimal(3,1)>?, found ARRAY<VOID> []"),
+    '{"counts": {"a": 1, "é": 0.25}}': ("wrong_type", 'counts["é"]: wanted decimal(3,1), found DECIMAL(2,2) 0.25'),
+    '{"nested": {"x": {"a": 1, "\\ud83d": 2}}}': (
+        "undecodable",
+        'nested["x"]: half of a surrogate pair, which no text holds, in \\ud83d',
+    ),
+    '{"payload": {"a": ["\\ud83d"]}}': (
+        "undecodable",
+        'payload: half of a surrogate pair, which no text holds, in {"a":["\\ud83d"]}',
+    ),
+    '{"payload": "\ufdd47"}': (
+        "undecodable",
+        "the value holds a character of U+FDD0 to U+FDD4, which cannot be read next to an exponent, an escaped "
+        "surrogate or a field of type json",
+    ),
 }
 """Values that are refused, with the reason and the detail: the first part that cannot be used."""
 
@@ -99,6 +132,8 @@ SAME = [
     ('{"s": {"a": 1, "b": "x"}}', '{"s": {"b": "x", "a": 1}}'),
     ('{"s": {"a": 1, "b": null}}', '{"s": {"a": 1}}'),
     ('{"l": ["1.50", 2]}', '{"l": [1.5, "2.00"]}'),
+    ('{"m": {"a": 1, "𐀀": null, "\\uffff": 2}}', '{"m": {"\\uffff": 2.0, "a": 7, "a": 1e0, "𐀀": null}}'),
+    ('{"j": {"a": 1.0, "b": ["x"]}}', '{"j": {"b": ["\\u0078"], "a": 10e-1}}'),
 ]
 OTHER = [
     ('{"l": [1, 2]}', '{"l": [2, 1]}'),
@@ -109,11 +144,19 @@ OTHER = [
     ('{"s": {"a": 1}}', '{"s": {"b": "1"}}'),
     ('{"t": ["a", null]}', '{"t": ["a", "~"]}'),
     ('{"t": ["a", "b"]}', '{"t": ["a1:b"]}'),
+    ('{"m": {"a": 1}}', '{"m": {"a": null}}'),
+    ('{"m": {}}', '{"m": null}'),
+    ('{"m": {"a": 1, "b": 2}}', '{"m": {"a": 2, "b": 1}}'),
+    ('{"r": "YQ=="}', '{"r": "Yg=="}'),
+    ('{"r": ""}', '{"r": null}'),
+    ('{"j": "1"}', '{"j": 1}'),
+    ('{"j": [1, 2]}', '{"j": [2, 1]}'),
 ]
 
 
 def test_equal_parts_are_equal_content_whatever_wrote_them(spark: SparkSession, dataset: MakeDataset) -> None:
     fields = {"s": "struct<a: int?, b: string?>?", "l": "list<decimal(9,2)>?", "t": "list<string>?"}
+    fields |= {"m": "map<string, int>?", "r": "binary?", "j": "json?"}
     made = dataset(value={"fields": fields})
     found = decoded(spark, made, sorted({value for pair in (*SAME, *OTHER) for value in pair}))
     hashes = {value: row[C.HASH] for value, row in found.items()}
@@ -138,6 +181,8 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "long": st.integers(-(2**63), 2**63 - 1),
     "int": st.integers(-(2**31), 2**31 - 1),
     "boolean": st.booleans(),
+    "binary": st.binary(max_size=5).map(lambda data: b64encode(data).decode()),
+    "json": st.sampled_from([[1, "x"], {"b": {}, "a": None}, "x", 7, True]),
 }
 NAMES = ("a", "b", "c_1")
 
@@ -150,15 +195,19 @@ def kinds() -> st.SearchStrategy[FieldType]:
         structs = st.dictionaries(st.sampled_from(NAMES), field, min_size=1).map(
             lambda fields: f"struct<{', '.join(f'{name}: {kind}' for name, kind in fields.items())}>"
         )
-        return st.one_of(inner.map(lambda kind: f"list<{kind}>"), structs)
+        return st.one_of(
+            inner.map(lambda kind: f"list<{kind}>"), inner.map(lambda kind: f"map<string, {kind}>"), structs
+        )
 
     return st.recursive(st.sampled_from([*SCALARS]), around, max_leaves=6).map(parse_type)
 
 
 def values(kind: FieldType) -> st.SearchStrategy[Any]:
     """JSON values, mostly of the type; now and then null, or of another type at any depth."""
-    if kind.item:
-        fitting: st.SearchStrategy[Any] = st.lists(values(kind.item), max_size=3)
+    if kind.name == "map":
+        fitting: st.SearchStrategy[Any] = st.dictionaries(st.sampled_from(NAMES), values(kind.item), max_size=3)
+    elif kind.item:
+        fitting = st.lists(values(kind.item), max_size=3)
     elif kind.fields:
         optional = {name: values(of) for name, of in kind.fields}
         some = st.fixed_dictionaries({}, optional=optional)
@@ -180,11 +229,16 @@ def problem(value: Any, kind: FieldType, place: str) -> str | None:
         "long": lambda: type(value) is int,
         "list": lambda: isinstance(value, list),
         "struct": lambda: isinstance(value, dict),
+        "map": lambda: isinstance(value, dict),
+        "binary": lambda: isinstance(value, str) and value != "x",
+        "json": lambda: True,
     }[kind.name]()
     if not fits:
         return f"{place}: wanted"
     parts: list[str | None] = []
-    if kind.item:
+    if kind.name == "map":
+        parts = [problem(value[name], kind.item, f'{place}["{name}"]') for name in sorted(value)]
+    elif kind.item:
         parts = [problem(one, kind.item, f"{place}[{index}]") for index, one in enumerate(value)]
     for name, of in kind.fields:
         absent = name not in value and not of.nullable
@@ -196,6 +250,12 @@ def plain(value: Any, kind: FieldType) -> Any:
     """What a field holds of a JSON value that fits."""
     if value is None:
         return None
+    if kind.name == "binary":
+        return b64decode(value)
+    if kind.name == "json":
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    if kind.name == "map":
+        return {name: plain(one, kind.item) for name, one in value.items()}
     if kind.item:
         return [plain(one, kind.item) for one in value]
     return {name: plain(value.get(name), of) for name, of in kind.fields} if kind.fields else value
@@ -225,4 +285,4 @@ def decoded(spark: SparkSession, made: Dataset, texts: list[str]) -> dict[str, d
     """Each text as a decoded and identified record."""
     records = [record(text, text.encode(), offset) for offset, text in enumerate(texts)]
     frame = identify(decode(envelope(spark, records), made), made).drop("_headers")
-    return {row["case"]: row for row in frame.toArrow().to_pylist()}
+    return {row["case"]: row for row in frame.toArrow().to_pylist(maps_as_pydicts="strict")}

@@ -6,6 +6,7 @@ A record has at most one fault, so the reason of its rejection is one; of harmle
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,9 @@ FIELDS: dict[str, Any] = {
     "days": "date(days)?",
     "tags": "list<long>?",
     "deep": "struct<d: decimal(9,3)?, s: string?>?",
+    "raw": "binary?",
+    "counts": "map<string, long>?",
+    "document": "json?",
     "stamp": {"type": "timestamp?", "from": '"@timestamp"'},
     "event_id": {"type": "string?", "from": '"event.id"'},
     "city": {"type": "string?", "from": "address.city"},
@@ -90,6 +94,14 @@ class Message:
     deletes: bool = False
 
 
+DOCUMENTS = {
+    "7": ["7", "7.0", "70e-1"],
+    '"7"': ['"7"', '"\\u0037"'],
+    "[true,null]": ["[true, null]"],
+    '{"a":1.5,"b":{"":"é/"}}': ['{"b": {"": "é\\/"}, "a": 1.50}', '{"a": 7, "a": 15E-1, "b": {"": "\\u00e9/"}}'],
+}
+"""Canonical JSON, and ways to write it."""
+
 # How one value may be written.
 
 
@@ -115,10 +127,24 @@ def spell(draw: Random, kind: str, value: Any) -> str:
         return f'"{value}"'
     if kind == "timestamp":
         return f'"{spell_instant(draw, value)}"'
+    if kind == "binary":
+        return json.dumps(b64encode(value).decode()).replace("/", draw.choice(["/", "\\/"]))
+    if kind == "json":
+        return draw.choice(DOCUMENTS[value])
+    if kind.startswith("map"):
+        return spell_map(draw, value)
     if kind.startswith("list"):
         return f"[{', '.join(spell(draw, 'long', one) for one in value)}]"
     d, s = spell(draw, "decimal", value["d"]), spell(draw, "string", value["s"])
     return draw.choice([f'{{"d": {d}, "s": {s}}}', f'{{"x": "\\udc00", "s": {s}, "d": 7, "d": {d}}}'])
+
+
+def spell_map(draw: Random, value: dict[str, int]) -> str:
+    """Its entries in any order, perhaps one of them twice, of which the last counts."""
+    entries = [f"{json.dumps(name)}: {spell(draw, 'long', number)}" for name, number in value.items()]
+    draw.shuffle(entries)
+    twice = [f"{json.dumps(name)}: 99" for name in value if draw.random() < 0.2]
+    return f"{{{', '.join(twice + entries)}}}"
 
 
 def with_exponent(value: Decimal) -> str:
@@ -158,6 +184,9 @@ def any_value(draw: Random, kind: str) -> Any:
         "timestamp(millis)": lambda: draw.choice([1_772_359_200_123, 0, -1, 253_402_300_799_999]),
         "timestamp(nanos)": lambda: draw.choice([1_772_359_200_123_456_000, 0, -1000]),
         "date(days)": lambda: draw.choice([0, -1, 20_000, 2_932_896]),
+        "binary": lambda: draw.choice([b"", b"\xff\x00\x3f", b"a", draw.randbytes(30)]),
+        "map<string, long>": lambda: {name: draw.randrange(9) for name in draw.sample(["b", "a", "é", "𐀀", ""], 3)},
+        "json": lambda: draw.choice(list(DOCUMENTS)),
         "list<long>": lambda: [draw.randrange(9) for _ in range(draw.randrange(3))],
         "struct<d: decimal(9,3)?, s: string?>": lambda: {
             "d": draw.choice([None, Decimal("1.5"), Decimal("-0.001")]),
@@ -195,6 +224,8 @@ BAD_MEMBERS = [
     ("ms", "1.5"), ("ms", '"1772359200123"'), ("ms", "1e30"), ("ns", "1772359200123456789"), ("days", '"1"'),
     ("tags", '[1, "2"]'), ("tags", "{}"), ("deep", '{"d": 0.0001}'), ("deep", '{"s": "\\ud83d"}'), ("deep", "[]"),
     ("event_id", '"\\ud83d\\ud83d"'), ("city", "7"),
+    ("raw", '"YQ"'), ("raw", '"YR=="'), ("raw", '"Y Q="'), ("raw", "[97]"), ("counts", "[]"), ("counts", '{"a": "1"}'),
+    ("counts", '{"\\ud83d": 1}'), ("document", '{"a": ["\\ud83d"]}'), ("document", '{"\\ud83d": 1}'),
 ]  # fmt: skip
 BAD_VALUES = [b"", b'{"name": ', b'{"name": "x"}}', b"\xff{}", b'{"name": "\xed\xa0\xbd"}', b'{"name": NaN}']
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -262,6 +263,10 @@ def typed(kind: str, value: Any) -> Any:
         if not isinstance(value, list):
             raise RefusedError("wrong_type")
         return [typed(of_list[1], one) for one in value]
+    if of_map := re.fullmatch(r"map<string, (.*)>", kind):
+        if not isinstance(value, dict):
+            raise RefusedError("wrong_type")
+        return {text(name): typed(of_map[1], value[name]) for name in sorted(value, key=_units)}
     if of_struct := re.fullmatch(r"struct<(.*)>", kind):
         if not isinstance(value, dict):
             raise RefusedError("wrong_type")
@@ -270,6 +275,31 @@ def typed(kind: str, value: Any) -> Any:
     if exact := re.fullmatch(r"decimal\((\d+),(\d+)\)", kind):
         return _decimal(value, int(exact[1]), int(exact[2]))
     return PLAIN[kind](value)
+
+
+def _units(name: str) -> bytes:
+    """What names are sorted by: UTF-16 units."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def canonical(value: Any) -> str:
+    """A JSON value as text: names in order, no space, of numbers the digits that count."""
+    if isinstance(value, Decimal):
+        digits = f"{value:f}"
+        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+        return "0" if digits == "-0" else digits
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{canonical(name)}:{canonical(value[name])}' for name in sorted(value, key=_units))}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(canonical, value))}]"
+    return json.dumps(text(value) if isinstance(value, str) else value, ensure_ascii=False)
+
+
+def _base64(said: str) -> str:
+    try:
+        return said if b64encode(b64decode(said, validate=True)).decode() == said else _wrong()
+    except ValueError:
+        return _wrong()
 
 
 def _wrong() -> Any:
@@ -342,6 +372,8 @@ PLAIN: dict[str, Callable[[Any], Any]] = {
     "int": _integer(31),
     "long": _integer(63),
     "double": lambda value: _finite(float(_of(value, Decimal))),
+    "binary": lambda value: _base64(text(value)),
+    "json": canonical,
     "date": lambda value: _day(text(value)),
     "date(days)": lambda value: _since(_whole(value), 86_400 * 10**6).date().isoformat(),
     "timestamp": lambda value: _instant(text(value)),

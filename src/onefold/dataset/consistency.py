@@ -74,8 +74,8 @@ def check_declaration(dataset: Declaration) -> None:
             _check_path(dataset, place, text, path)
     for place, text in dataset.expressions():
         for path in used(parse(text)):
-            if (kind := dataset.type_of(path)) and kind.nested:
-                raise ValueError(f"{place}: {shorten(text)}: {path.column} is a {kind.name}; name a field of it")
+            if (kind := dataset.type_of(path)) and kind.instead:
+                raise ValueError(f"{place}: {shorten(text)}: {path.column} is a {kind.name}; {kind.instead}")
         if place in _IDENTIFYING and (kind := dataset.type_of(parse(text))) and kind.name == "double":
             raise ValueError(
                 f"{place}: {shorten(text)} is a double: equal doubles are no identity; declare decimal(p,s)"
@@ -256,7 +256,7 @@ def _check_key_columns(dataset: Declaration) -> None:
                 f"another name, such as value_{name}: {{type: …, from: {name}}}"
             )
     for name in dataset.keyed_fields:
-        if dataset.fields[name].name in ("list", "struct", "double"):
+        if dataset.fields[name].instead or dataset.fields[name].name == "double":
             raise ValueError(f"apply.key: {name} is a {dataset.fields[name]} and cannot be a part of the key, too")
 
 

@@ -139,8 +139,6 @@ class Value(Model):
             try:
                 parse_type(field.type)
             except ValueError as error:
-                if type(error).__name__ == "UnsupportedTypeError":
-                    raise not_built(str(error)) from error
                 raise ValueError(f"{name}: {error}") from error
             if name.startswith("_"):
                 written = _elsewhere(name, field.type)

@@ -1,6 +1,7 @@
 """Field types of a dataset file: `string`, `decimal(18,2)`, `list<string>`, `struct<sku: string, note: string?>`.
 
-`?` marks a field that may be absent. An element of a list is never absent, and an explicit null is always a value.
+`?` marks a field that may be absent. An element of a list or a map is never absent, and an explicit null is always a
+value.
 """
 
 from __future__ import annotations
@@ -12,22 +13,31 @@ from typing import Any
 from lark import Lark, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 
-SCALARS = ("string", "int", "long", "double", "boolean", "date", "timestamp")
-NOT_YET = ("binary",)
+SCALARS = ("string", "int", "long", "double", "boolean", "date", "timestamp", "binary", "json")
+WITH_PARTS = ("list", "struct", "map")
+_NOT_IN_EXPRESSIONS = {
+    "list": "name a field of it",
+    "struct": "name a field of it",
+    "map": "declare the entry that is needed as a field of its own (`from: attributes.color`)",
+    "json": "declare the part that is needed as a field of its own (`from: payload.id`)",
+    "binary": "declare it as string, which is its Base64 text",
+}
+"""Types that no expression reads, and what to do instead."""
 UNITS = {"timestamp": ("seconds", "millis", "micros", "nanos"), "date": ("days",)}
 """What whole numbers since 1970 count, by the type that they are read as."""
 _MOST_DIGITS = 38
 _DIGITS = {"int": (10, 0), "long": (20, 0)}
 """Digits before and behind the point of Spark's decimal for a whole number."""
 DEEPEST = 10
-"""How deep lists and structs may nest: what reads them recurses."""
+"""How deep lists, maps and structs may nest: what reads them recurses."""
 
 _GRAMMAR = r"""
 start: type
-type: (decimal | since | list_of | struct | NAME) [OPTIONAL]
+type: (decimal | since | list_of | map_of | struct | NAME) [OPTIONAL]
 since: NAME "(" NAME ")"
 decimal: "decimal" "(" DIGITS "," DIGITS ")"
 list_of: "list" "<" type ">"
+map_of: "map" "<" NAME "," type ">"
 struct: "struct" "<" field ("," field)* ">"
 field: NAME ":" type
 OPTIONAL: "?"
@@ -39,7 +49,7 @@ NAME: /[A-Za-z_][A-Za-z0-9_]*/
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """One declared type; `precision` and `scale` of a decimal, `item` of a list, `fields` of a struct, in order;
+    """One declared type; `precision` and `scale` of a decimal, `item` of a list or map, `fields` of a struct, in order;
     `unit` of a date or timestamp that records have as a whole number since 1970."""
 
     name: str
@@ -52,8 +62,18 @@ class FieldType:
 
     @property
     def nested(self) -> bool:
-        """Whether it has parts: a list or a struct."""
-        return self.name in ("list", "struct")
+        """Whether it has parts: a list, a map or a struct."""
+        return self.name in WITH_PARTS
+
+    @property
+    def instead(self) -> str | None:
+        """What to do where an expression reads it; None: expressions read such values."""
+        return _NOT_IN_EXPRESSIONS.get(self.name)
+
+    def holds(self, name: str) -> bool:
+        """Whether it, or a part of it, is of the type of this name."""
+        parts = [self.item] if self.item else [kind for _, kind in self.fields]
+        return self.name == name or any(part.holds(name) for part in parts)
 
     @property
     def sql(self) -> str:
@@ -65,6 +85,10 @@ class FieldType:
                 return f"decimal({self.precision},{self.scale})"
             case "list":
                 return f"array<{self._item.sql}>"
+            case "map":
+                return f"map<string,{self._item.sql}>"
+            case "json":
+                return "string"
             case "struct":
                 return f"struct<{','.join(f'`{name}`:{kind.sql}' for name, kind in self.fields)}>"
             case _:
@@ -84,7 +108,7 @@ class FieldType:
 
     @property
     def depth(self) -> int:
-        """1 for a scalar, one more for each list or struct around it."""
+        """1 for a scalar, one more for each list, map or struct around it."""
         below = [self.item] if self.item else [kind for _, kind in self.fields]
         return 1 + max((kind.depth for kind in below), default=0)
 
@@ -107,15 +131,13 @@ class FieldType:
                 word = self.sql
             case "list":
                 word = f"list<{self.item}>"
+            case "map":
+                word = f"map<string, {self.item}>"
             case "struct":
                 word = f"struct<{', '.join(f'{name}: {kind}' for name, kind in self.fields)}>"
             case _:
                 word = f"{self.name}({self.unit})" if self.unit else self.name
         return word + ("?" if self.nullable else "")
-
-
-class UnsupportedTypeError(ValueError):
-    """The type is in the language, but is not built yet."""
 
 
 class _Build(Transformer[Any, FieldType]):
@@ -126,8 +148,6 @@ class _Build(Transformer[Any, FieldType]):
         word, optional = words
         if isinstance(word, FieldType):
             return replace(word, nullable=bool(optional))
-        if word in NOT_YET:
-            raise UnsupportedTypeError(f"the field type {word!s}")
         if word not in SCALARS:
             raise ValueError(f"{str(word)!r} is no field type (use {_USE})")
         return FieldType(str(word), bool(optional))
@@ -150,6 +170,14 @@ class _Build(Transformer[Any, FieldType]):
             raise ValueError("an element of a list is never absent, and may always be null: leave its ? out")
         return FieldType("list", item=types[0])
 
+    def map_of(self, words: list[Any]) -> FieldType:
+        name, kind = words
+        if str(name) != "string":
+            raise ValueError(f"the keys of a map are string, and {str(name)!r} is not")
+        if kind.nullable:
+            raise ValueError("a value of a map is never absent, and may always be null: leave its ? out")
+        return FieldType("map", item=kind)
+
     def struct(self, fields: list[Any]) -> FieldType:
         seen: dict[str, str] = {}
         for name, _ in fields:
@@ -163,8 +191,8 @@ class _Build(Transformer[Any, FieldType]):
 
 
 _USE = (
-    f"{', '.join(SCALARS)}, decimal(p,s), timestamp(millis), date(days), list<…> or struct<name: …>, with ? if it may "
-    "be absent"
+    f"{', '.join(SCALARS)}, decimal(p,s), timestamp(millis), date(days), list<…>, map<string, …> or struct<name: …>, "
+    "with ? if it may be absent"
 )
 
 
@@ -195,7 +223,6 @@ def parse_type(text: str) -> FieldType:
     """Read one type.
 
     Raises:
-        UnsupportedTypeError: a type that Onefold knows but cannot read yet.
         ValueError: no such type, or a decimal out of range.
     """
     try:
@@ -203,8 +230,6 @@ def parse_type(text: str) -> FieldType:
     except UnexpectedInput as error:
         raise ValueError(f"{text[:40]!r} is no field type (use {_USE})") from error
     except VisitError as error:
-        if isinstance(error.orig_exc, UnsupportedTypeError):
-            raise error.orig_exc from error
         raise ValueError(f"{text!r}: {error.orig_exc}") from error
     except RecursionError:
         raise ValueError(f"{text[:40]!r}… nests deeper than {DEEPEST} levels") from None

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from onefold.dataset.base import SAFE_NAME
-from onefold.dataset.types import UnsupportedTypeError, parse_type
+from onefold.dataset.types import parse_type
 from onefold.draft.entries import mapped, scalar
 from onefold.draft.evidence import snake
 from onefold.draft.types import TIME_NAME, Scalar, infer, type_text
@@ -44,7 +44,8 @@ class Field:
     @property
     def scalar(self) -> bool:
         """Whether it can be part of a key or an identity."""
-        return not self.type.startswith(("double", "list", "struct"))
+        kind = parse_type(self.type)
+        return kind.name != "double" and not kind.instead
 
     @property
     def is_time(self) -> bool:
@@ -127,8 +128,6 @@ def _field(name: str, column: str, members: dict[int, Any], total: int) -> tuple
     text = type_text(found.kind, optional=bool(absent or nulls))
     try:
         parse_type(text)
-    except UnsupportedTypeError:
-        return f"{text}: not_supported_yet", frozenset()
     except ValueError:  # a type with names in it that cannot be declared
         return f"{_what(found.kind)} that cannot be declared", frozenset()
     return Field(column, text, "; ".join(reasons), name), frozenset(places[index] for index in found.misfits)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
+    BinaryType,
     BooleanType,
     DateType,
     DecimalType,
@@ -15,6 +16,7 @@ from pyiceberg.types import (
     IntegerType,
     ListType,
     LongType,
+    MapType,
     NestedField,
     StringType,
     StructType,
@@ -31,6 +33,8 @@ _SCALARS: dict[str, IcebergType] = {
     "boolean": BooleanType(),
     "date": DateType(),
     "timestamp": TimestamptzType(),
+    "binary": BinaryType(),
+    "json": StringType(),
 }
 
 
@@ -67,6 +71,9 @@ def _iceberg_type(type_: FieldType) -> IcebergType:
         case "list":
             assert type_.item
             return ListType(element_id=1, element_type=_iceberg_type(type_.item), element_required=False)
+        case "map":
+            assert type_.item
+            return MapType(1, StringType(), 2, _iceberg_type(type_.item), value_required=False)
         case "struct":
             parts = enumerate(type_.fields, 1)
             return StructType(

@@ -8,6 +8,7 @@ What the dataset's expressions say (filter, deletes, key and version) is compile
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -56,6 +57,9 @@ _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_00
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_DIGITS = 38
 _RANGES = {"int": 1 << 31, "long": 1 << 63}
+_ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(32)}
+_ESCAPES |= {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+"""How the letters are written that a JSON string cannot have."""
 _FURTHEST = 18 * 60
 """The largest offset from UTC, in minutes, that a time may have."""
 
@@ -158,6 +162,9 @@ def _arrow_type(kind: FieldType) -> pa.DataType:
         case "list":
             assert kind.item
             return pa.list_(_arrow_type(kind.item))
+        case "map":
+            assert kind.item
+            return pa.map_(pa.string(), _arrow_type(kind.item))
         case "struct":
             return pa.struct([(name, _arrow_type(of)) for name, of in kind.fields])
         case "timestamp":
@@ -286,13 +293,13 @@ def _typed(value: Any, kind: FieldType) -> Any:
         raise LeftOutError
     if value is None:
         return None
+    if kind.nested:
+        return _of_parts(value, kind)
     match kind.name:
-        case "list":
-            assert kind.item
-            return [_typed(item, kind.item) for item in _of(value, list)]
-        case "struct":
-            given = _of(value, dict)
-            return {name: _typed(given.get(name, _ABSENT), of) for name, of in kind.fields}
+        case "binary":
+            return _binary(_text(value))
+        case "json":
+            return _text(_canonical(value))
         case "boolean":
             return _of(value, bool)
         case "string":
@@ -303,6 +310,48 @@ def _typed(value: Any, kind: FieldType) -> Any:
             return _of_text(_of(value, Number), kind)
         case _:
             return _of_text(_of(value, Number) if kind.unit else _text(value), kind)
+
+
+def _of_parts(value: Any, kind: FieldType) -> Any:
+    if kind.name == "struct":
+        given = _of(value, dict)
+        return {name: _typed(given.get(name, _ABSENT), of) for name, of in kind.fields}
+    assert kind.item
+    if kind.name == "list":
+        return [_typed(item, kind.item) for item in _of(value, list)]
+    return [
+        (_text(name), _typed(item, kind.item)) for name, item in sorted(_of(value, dict).items(), key=_order_of_names)
+    ]
+
+
+def _order_of_names(entry: tuple[str, Any]) -> bytes:
+    return entry[0].encode("utf-16-be", "surrogatepass")
+
+
+def _binary(text: str) -> bytes:
+    try:
+        data = b64decode(text, validate=True)
+    except ValueError as error:  # binascii.Error is one
+        raise WrongError from error
+    if b64encode(data).decode() != text:
+        raise WrongError
+    return data
+
+
+def _canonical(value: Any) -> str:
+    """A JSON value as the one text that says it."""
+    match value:
+        case Number():
+            return _plain(f"{Decimal(value):f}") if _NUMBER.fullmatch(value) else str(value)
+        case str():
+            return f'"{"".join(_ESCAPES.get(letter, letter) for letter in value)}"'
+        case dict():
+            members = sorted(value.items(), key=_order_of_names)
+            return f"{{{','.join(f'{_canonical(name)}:{_canonical(part)}' for name, part in members)}}}"
+        case list():
+            return f"[{','.join(map(_canonical, value))}]"
+        case _:
+            return {None: "null", True: "true", False: "false"}[value]
 
 
 def _of(value: Any, kind: type) -> Any:

@@ -23,7 +23,7 @@ from onefold.generation import Retired, check_generation
 from onefold.iceberg.commits import ROOT
 from onefold.iceberg.state_table import StateTable, find_state
 from onefold.lake import Lake
-from onefold.report.ledger import equal, plain
+from onefold.report.ledger import equal, plain_row
 from onefold.report.order import each
 from onefold.tables import state as S
 from onefold.upsert.commit_record import CommitRecord, chain
@@ -113,7 +113,7 @@ def difference(lake: Lake, dataset: Dataset, since: str | None = None) -> Differ
 
 
 def _as_row(change: str, row: dict[str, Any]) -> dict[str, Any]:
-    return {"change": change, "row": plain(row)}
+    return {"change": change, "row": plain_row(row)}
 
 
 def _mark(lake: Lake, dataset: Dataset, table: StateTable, records: list[CommitRecord], since: str) -> Mark:

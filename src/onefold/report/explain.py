@@ -27,7 +27,7 @@ from onefold.report.ledger import (
     POSITION,
     equal,
     one_of,
-    plain,
+    plain_row,
     position,
     verdict_rows,
 )
@@ -187,7 +187,7 @@ def _rows_of_keys(
     for row in instants.rows_of(there.select([*names, "_key", *FLAT_ORDER.values()])):
         order = order_of(row)
         shown = {name: row[name] for name in names}
-        found[row["_key"].hex(), *(order[name] for name in POSITION)] = plain(shown)
+        found[row["_key"].hex(), *(order[name] for name in POSITION)] = plain_row(shown)
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, cast
@@ -60,7 +61,7 @@ def rows_of(lake: Lake, dataset: Dataset, batch: str | None = None, limit: int |
     snapshot = _snapshot_at(lake, dataset, table, batch) if batch else table.main.snapshot
     names = table.published_columns(dataset)
     found = table.scan(equal(S.STATE, RowState.LIVE), names, snapshot, limit)
-    return [plain(row) for row in instants.rows_of(found.to_arrow().select(names))]
+    return [plain_row(row) for row in instants.rows_of(found.to_arrow().select(names))]
 
 
 def _snapshot_at(lake: Lake, dataset: Dataset, table: StateTable, batch: str) -> int:
@@ -275,17 +276,26 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
     return {name: _value(value) for name, value in row.items()}
 
 
-def _value(value: Any) -> Any:
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The same of a row that readers see: its fields of type binary are in Base64, as in a record."""
+    return {name: _value(value, _base64) for name, value in row.items()}
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _value(value: Any, text_of: Callable[[bytes], str] = bytes.hex) -> Any:
     match value:
         case Decimal():
             return f"{value:f}"
         case datetime() | date():
             return value.isoformat()
         case bytes():
-            return value.hex()
+            return text_of(value)
         case dict():
-            return plain(value)
+            return {name: _value(part, text_of) for name, part in value.items()}
         case list():
-            return [_value(item) for item in value]
+            return [_value(item, text_of) for item in value]
         case _:
             return value

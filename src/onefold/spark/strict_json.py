@@ -31,6 +31,15 @@ _EXPONENT = rf"(?<![\w.+-])-?(0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?[0-9]++|{_LO
 """A number as JSON has it: what is none stays as it is, and is refused."""
 _PARTS = r"^-?(\d++)(?:\.(\d++))?+[eE]([+-]?\d{1,3})\z"
 """Of a number with an exponent: what is before the point, behind it, and the exponent."""
+_ESCAPED_MARK = rf"\\u(?i:{ord(EXPONENT):04x})"
+_PLAIN_NUMBERS = (
+    (rf'"{EXPONENT}(-?)0+(?=\d)', f'"{EXPONENT}$1'),
+    (rf'"{EXPONENT}-?0(?:\.0++)?+"', "0"),
+    (rf'"{EXPONENT}(-?\d++)(?:\.0++)?+"', "$1"),
+    (rf'"{EXPONENT}(-?\d++\.\d*?[1-9])0*+"', "$1"),
+    (rf'"{EXPONENT}([^"]++)"', "$1"),
+)
+"""What makes numbers of strings behind `EXPONENT`: zeros in front go, those at the end, and then the quotes."""
 _DIGITS = "[0-9a-fA-F]{2}"
 _PAIR = rf"\\u([dD][89abAB]{_DIGITS})\\u([dD][c-fC-F]{_DIGITS})"
 _HALF = rf"\\u([dD][89a-fA-F]{_DIGITS})"
@@ -164,6 +173,23 @@ def is_one_value(text: Column) -> Column:
 def is_within(text: Column) -> Column:
     """Whether a text can be a member of a JSON object: it closes no bracket that it did not open."""
     return F.try_parse_json(F.concat(F.lit('{"v":'), text, F.lit("}"))).isNotNull()
+
+
+def may_have_mark(text: Column) -> Column:
+    """Whether a string of a JSON text may begin with `EXPONENT`, as it is or escaped: `canonical_json` would take it
+    for a number."""
+    return F.contains(text, F.lit(EXPONENT)) | (F.contains(text, F.lit("\\u")) & text.rlike(_ESCAPED_MARK))
+
+
+def canonical_json(value: Column) -> Column:
+    """The one JSON text of a VARIANT whose text was put in order by `as_parsed`: no space, names in the order of their
+    UTF-16 units, numbers with all digits that count and without an exponent. One with an exponent of more than three
+    digits stays as it is."""
+    text = F.to_json(value)
+    marked = text
+    for pattern, replacement in _PLAIN_NUMBERS:
+        marked = F.regexp_replace(marked, pattern, replacement)
+    return F.when(F.contains(text, F.lit(EXPONENT)), marked).otherwise(text)
 
 
 def digits_of(number: Column) -> Column:

@@ -3,7 +3,8 @@
 Per value: name, type tag, length, text. Decimals without trailing zeros, timestamps as microseconds, doubles
 in hexadecimal with -0.0 as 0, nulls left out. Name and tag are those that the field had when the generation began,
 or when it was added: a renamed or widened field does not change what was digested before.
-The text of a struct is that of its fields, by name; of a list, each element's length and text, `~` for a null.
+The text of a struct is that of its fields, by name; of a list, each element's length and text, `~` for a null; of a map
+the same of each entry, the key before it, in the order of the keys' bytes; of binary its hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -118,7 +119,23 @@ def _text(kind: FieldType, column: Column) -> Column:
             return F.array_join(
                 F.transform(column, lambda element: F.coalesce(_measured(_text(item, element)), F.lit("~"))), ""
             )
+        case "map":
+            return _text_of_map(kind, column)
+        case "binary":
+            return F.hex(column)
         case "struct":
             return F.when(column.isNotNull(), F.concat(F.lit(""), *_parts(kind.fields, column.getField)))
         case _:
             return column.cast("string")
+
+
+def _text_of_map(kind: FieldType, column: Column) -> Column:
+    item = kind.item
+    assert item is not None
+
+    def entry(given: Column) -> Column:
+        text = F.coalesce(_measured(_text(item, given["value"])), F.lit("~"))
+        return F.struct(given["key"].alias("key"), text.alias("text"))
+
+    entries = F.array_sort(F.transform(F.map_entries(column), entry))  # of texts, so that any value can be sorted
+    return F.array_join(F.transform(entries, lambda given: F.concat(_measured(given["key"]), given["text"])), "")

@@ -19,6 +19,7 @@ from onefold.spark.strict_json import (
     has_own_letters,
     is_one_value,
     key_as_parsed,
+    may_have_mark,
     one_object,
     one_value,
     path_to,
@@ -32,7 +33,8 @@ from onefold.vocabulary import Reason
 _OBJECT = "_value_object"
 """The fields that the file names, each as VARIANT; null where the value is not one JSON object."""
 _NONCHARACTERS = (
-    "the value holds a character of U+FDD0 to U+FDD4, which cannot be read next to an exponent or an escaped surrogate"
+    "the value holds a character of U+FDD0 to U+FDD4, which cannot be read next to an exponent, an escaped surrogate "
+    "or a field of type json"
 )
 
 
@@ -82,7 +84,8 @@ class ValueReader:
     def opened(self, records: DataFrame) -> DataFrame:
         """With the object's fields, and of each its JSON type and text."""
         text = self.json.cast("string")
-        usable = F.when(F.is_valid_utf8(text) & (F.octet_length(self.json) <= LARGEST), as_parsed(text))
+        fits = F.is_valid_utf8(text) & (F.octet_length(self.json) <= LARGEST)
+        usable = F.when(fits & ~self._is_ambiguous(text), as_parsed(text))
         opened = one_object(records, usable, dict.fromkeys(self._names, "variant"), _OBJECT).withColumns(self._looked)
         return opened.withColumns(self._further) if self._further else opened
 
@@ -101,7 +104,7 @@ class ValueReader:
     def unusable(self) -> Column:
         """Why the value is not exactly one JSON object."""
         text = without_mark(self.json.cast("string"))
-        letters = F.when(has_own_letters(text), _NONCHARACTERS)
+        letters = F.when(has_own_letters(text) | self._is_ambiguous(text), _NONCHARACTERS)
         not_text = not_utf8("the value", self.json)
         size = F.format_number(F.octet_length(self.json), 0)
         large = F.concat(F.lit("the value has "), size, F.lit(f" bytes, at most {LARGEST:,} can be read"))
@@ -113,6 +116,11 @@ class ValueReader:
             .when(is_one_value(text), rejected(Reason.WRONG_TYPE, "the value is no JSON object"))
             .otherwise(rejected(Reason.UNDECODABLE, "the value is not one JSON value"))
         )
+
+    def _is_ambiguous(self, text: Column) -> Column:
+        """Whether a string may look like a number that is kept as it was written."""
+        keeps = any(kind.holds("json") for kind in self._fields.values())
+        return may_have_mark(text) if keeps else F.lit(False)
 
     def unknown_names(self) -> Column:
         """The object's names that the file does not know."""

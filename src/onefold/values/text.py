@@ -21,6 +21,8 @@ DATE = r"^\d{4}-\d\d-\d\d\z"  # not $, which a line's end may follow
 _FEW = 100
 """Letters of a number that are cast as they are."""
 _LAST_ZEROS = r"(?<!0)0++\z"
+BASE64 = r"^[A-Za-z0-9+/]*+(?:(?<=[AQgw])==|(?<=[AEIMQUYcgkosw048])=)?\z"
+"""Letters of Base64; how many there are is asked next to it."""
 _DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, in days since 1970."""
 _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
@@ -67,6 +69,12 @@ def timestamp(text: Column) -> Column:
     """Text as a timestamp; null where it is none, or finer than microseconds. Seconds may be left out."""
     seconds = F.regexp_replace(text, r"^(.{16})(Z|[+-]|\z)", "$1:00$2")
     return F.when(text.rlike(TIMESTAMP), F.regexp_replace(seconds, r"(\.\d{6})0++", "$1").try_cast("timestamp"))
+
+
+def binary(text: Column) -> Column:
+    """Base64 (RFC 4648, section 4, with its padding) as bytes; null where the text is none, or has bits that say
+    nothing."""
+    return F.when((F.length(text) % 4 == 0) & text.rlike(BASE64), F.unbase64(text))
 
 
 def date(text: Column) -> Column:

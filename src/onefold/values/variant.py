@@ -1,6 +1,6 @@
 """One JSON value as one declared type, by VARIANT: exactly that, or a rejection that says where and what was found.
 
-A scalar field goes through columns of its own, in compiled code. Lists and structs are read part by part in
+A scalar field goes through columns of its own, in compiled code. Lists, maps and structs are read part by part in
 lambdas, which Spark interprets: some times slower, and only where a dataset declares them.
 """
 
@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from onefold.dataset.types import FieldType
-from onefold.spark.strict_json import EXPONENT, HALF, digits_of, path_to
+from onefold.spark.strict_json import EXPONENT, HALF, canonical_json, digits_of, path_to
 from onefold.values import text as T
 from onefold.values.format import KEY_VARIANT
 from onefold.values.rejection import REJECTED_TYPE, of_part, rejected
@@ -113,6 +113,10 @@ def _scalar(json: Column, seen: _Seen, kind: FieldType) -> Column:
             )
         case "date":
             return F.when(found == "STRING", T.date(text))
+        case "binary":
+            return F.when(found == "STRING", T.binary(text))
+        case "json":
+            return F.when((found != "VOID") & ~F.contains(text, F.lit(HALF)), canonical_json(json))
         case _:
             return F.when(found == "STRING", T.timestamp(text))
 
@@ -145,6 +149,8 @@ def _read(json: Column, kind: FieldType) -> Column:
     match kind.name:
         case "list":
             return _let(_items(json, kind), lambda items: _list(json, items, kind))
+        case "map":
+            return _let(_entries(json, kind), lambda entries: _map(json, entries, kind))
         case "struct":
             return _let(_parts(json, kind), lambda parts: _struct(json, parts, kind))
         case _:
@@ -175,6 +181,29 @@ def _list(json: Column, items: Column, kind: FieldType) -> Column:
     return _whole(json, kind, F.transform(items, lambda pair: pair["value"]), items.isNotNull(), first)
 
 
+def _entries(json: Column, kind: FieldType) -> Column:
+    assert kind.item is not None
+    item = kind.item
+
+    def entry(given: Column) -> Column:
+        return F.struct(given["key"].alias("key"), _read(given["value"], item).alias("read"))
+
+    return F.transform(F.map_entries(F.try_variant_get(json, "$", "map<string,variant>")), entry)
+
+
+def _map(json: Column, entries: Column, kind: FieldType) -> Column:
+    """A map from its entries, which a VARIANT has in the order of their keys, whatever the record's order was."""
+
+    def placed(entry: Column) -> Column:
+        half = F.when(F.contains(entry["key"], F.lit(HALF)), _half_pair(entry["key"]))
+        place = F.concat(F.lit('["'), F.substring(entry["key"], 1, 80), F.lit('"]'))
+        return F.coalesce(half, of_part(place, entry["read"]["problem"]))
+
+    first = F.get(F.filter(F.transform(entries, placed), lambda problem: problem.isNotNull()), 0)
+    pairs = F.transform(entries, lambda entry: F.struct(entry["key"], entry["read"]["value"]))
+    return _whole(json, kind, F.map_from_entries(pairs), entries.isNotNull(), first)
+
+
 def _parts(json: Column, kind: FieldType) -> Column:
     return F.struct(
         *(_read(F.try_variant_get(json, f"$.{name}", "variant"), of).alias(name) for name, of in kind.fields)
@@ -188,7 +217,7 @@ def _struct(json: Column, parts: Column, kind: FieldType) -> Column:
 
 
 def _whole(json: Column, kind: FieldType, value: Column, fits: Column, first: Column) -> Column:
-    """A list or a struct from its parts: `fits` where the JSON value is one, `first` the first part's problem."""
+    """A list, map or struct from its parts: `fits` where the JSON value is one, `first` the first part's problem."""
     found, text = F.schema_of_variant(json), F.try_variant_get(json, "$", "string")
     other = F.when(json.isNotNull() & (found != "VOID"), _wrong_type(_Seen(found, text), kind))
     problem = F.coalesce(_absent(json, kind), F.when(fits, first).otherwise(other))
