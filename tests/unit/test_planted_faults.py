@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -13,9 +14,9 @@ import pytest
 from onefold.cli.app import app
 from onefold.faults import FAULT_POINTS
 from onefold.vocabulary import OUTCOMES, Finding
-from tests.support.planted.__main__ import SITE, main, table
-from tests.support.planted.faults import FAULTS
-from tests.support.planted.plant import NoSuchFunctionError, module_of
+from tests.support.planted.__main__ import SITE, caught_together, main, table
+from tests.support.planted.faults import FAULTS, Fault
+from tests.support.planted.plant import NoSuchFunctionError, NotInPlaceError, module_of, planted
 
 PROJECT = Path(__file__).parents[2]
 REASONS = {f"{verdict}/{reason}" for verdict, reason in OUTCOMES}
@@ -70,9 +71,33 @@ def test_a_fault_reaches_every_process_that_python_starts() -> None:
         assert done.stdout == f"{module}\n"
 
 
+def test_a_fault_is_planted_for_a_while_wherever_its_function_was_imported_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    from onefold.operations import stuck_batches
+    from onefold.operations.stuck_batches import waits_for_a_person
+
+    code, seen = waits_for_a_person.__code__, inspect.signature(waits_for_a_person)
+    with planted("a green batch waits for an operator"):
+        assert waits_for_a_person is stuck_batches.waits_for_a_person
+        assert waits_for_a_person.__code__ is not code
+        assert inspect.signature(waits_for_a_person) == seen
+    assert waits_for_a_person.__code__ is code
+    monkeypatch.setitem(FAULTS, "decorated", Fault("L1", "StateTable.size", "", "", lambda original: original))
+    with pytest.raises(NotInPlaceError, match="size"):
+        planted("decorated").__enter__()
+
+
+def test_what_is_caught_in_a_process_that_goes_on_was_clean_before(capfd: pytest.CaptureFixture[str]) -> None:
+    names = ["no offset is missing between batches", "exit code 3 is lost"]
+    caught = caught_together(names)
+    assert list(caught) == names
+    assert all(caught.values())
+    assert "caught: exit code 3 is lost" in capfd.readouterr().out
+
+
 def test_a_test_that_passes_with_a_fault_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("tests.support.planted.__main__.caught_together", lambda names: {})
     monkeypatch.setattr("tests.support.planted.__main__.run_test", lambda test, fault="": (0, "1 passed"))
     assert main(["L5"]) == 1
     assert "NOT CAUGHT" in capsys.readouterr().out

@@ -1,19 +1,24 @@
 """Plants each fault and runs its test, which must fail: `python -m tests.support.planted [--list] [WORD…]`.
 
-WORD chooses faults whose name, law, exit code or point contains it. Ends with 1 where a test passes all the same, or
-fails without a fault.
+WORD chooses faults whose name, law, exit code or point contains it. Most are planted in a few test processes that go on
+(`tests.support.planted.shared`); what was not caught there is planted again in a process of its own. Ends with 1 where
+a test passes all the same, or fails without a fault.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.support.planted.faults import FAULTS, Fault
 from tests.support.planted.plant import PROJECT, module_of
+from tests.support.planted.shared import CHOSEN, RESULTS
 
 SITE = Path(__file__).with_name("site")
 HEAD = "| fault | breaks | function | what it does | caught by |\n| --- | --- | --- | --- | --- |"
@@ -27,14 +32,33 @@ def table() -> str:
     return "\n".join([HEAD, *rows])
 
 
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", "--no-header"]
+ENVIRONMENT = {
+    "ONEFOLD_TEST_POINTS": "all",
+    "PYTHONPATH": os.pathsep.join(map(str, (SITE, PROJECT / "src", PROJECT))),
+}
+
+
+def caught_together(names: Iterable[str]) -> dict[str, str]:
+    """Plant faults in test processes that go on, and show how far they are; those that are caught, and why a test
+    failed then."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder, "caught.json")
+        more = {CHOSEN: json.dumps(list(names)), RESULTS: str(results)}
+        tests = list(dict.fromkeys(FAULTS[name].test for name in names))
+        processes = ["--numprocesses", str((os.cpu_count() or 1) + 1), "--dist", "loadfile"]
+        command = [*PYTEST, "-p", "tests.support.planted.shared", *processes, *tests]
+        subprocess.run(command, cwd=PROJECT, env=os.environ | ENVIRONMENT | more, check=False)
+        return dict(json.loads(results.read_text())) if results.exists() else {}
+
+
 def run_test(test: str, fault: str = "") -> tuple[int, str]:
     """Run one test, with a fault planted in every process; pytest's exit code, and why it failed."""
-    path = os.pathsep.join(map(str, (SITE, PROJECT / "src", PROJECT)))
-    planted = {"PLANTED_FAULT": fault, "PYTHONPATH": path} if fault else {"PYTHONPATH": path}
+    planted = {"PLANTED_FAULT": fault} if fault else {}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider", "--no-header", test],
+        [*PYTEST, "-x", test],
         cwd=PROJECT,
-        env=os.environ | {"ONEFOLD_TEST_POINTS": "all"} | planted,
+        env=os.environ | ENVIRONMENT | planted,
         capture_output=True,
         text=True,
         check=False,
@@ -69,13 +93,16 @@ def main(words: list[str]) -> int:
     if not chosen:
         print(f"no fault has {' or '.join(words)} in its name (see --list)", file=sys.stderr)
         return 2
+    together = caught_together(chosen)
+    left = {name: fault for name, fault in chosen.items() if name not in together}
+    print(f"{len(together)} of {len(chosen)} faults caught; {len(left)} left for processes of their own", flush=True)
     broken = []
-    for test in dict.fromkeys(one.test for one in chosen.values()):
+    for test in dict.fromkeys(fault.test for fault in left.values()):
         code, end = run_test(test)
         if code:
             broken.append(test)
             print(f"FAILS WITHOUT A FAULT: {test}\n  {end}", flush=True)
-    missed = [name for name, one in chosen.items() if one.test not in broken and not catch(name, one)]
+    missed = [name for name, fault in left.items() if fault.test not in broken and not catch(name, fault)]
     print(f"{len(chosen)} faults, {len(missed)} not caught; {len(broken)} tests fail without a fault")
     return 1 if missed or broken else 0
 

@@ -6,17 +6,28 @@ A fault names a function, not a module, so it survives when code moves.
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 PROJECT = Path(__file__).parents[3]
 SOURCES = {"onefold": PROJECT / "src" / "onefold", "spark_jobs": PROJECT / "spark_jobs"}
+
+
+ACTIVE: list[Callable[..., Any]] = []
+"""What stands in the place of the function of the fault that is `planted`."""
+
+
+class NotInPlaceError(TypeError):
+    """The function of a fault is decorated, or no plain function: it can only be replaced before it is imported."""
 
 
 class NoSuchFunctionError(LookupError):
@@ -68,13 +79,51 @@ def plant(name: str) -> None:
         sys.meta_path.insert(0, _Finder(module, fault.function, fault.replace))
 
 
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Replace the function of a fault for a while, in this process and wherever it was imported to: its code is
+    exchanged. The workers that Spark has started already keep the old one.
+
+    Raises:
+        NotInPlaceError: that cannot be done.
+    """
+    from tests.support.planted.faults import FAULTS
+
+    fault = FAULTS[name]
+    owner, attribute = _place(import_module(module_of(fault.function)), fault.function)
+    function = vars(owner)[attribute]
+    if not inspect.isfunction(function) or function.__closure__ or hasattr(function, "__wrapped__"):
+        raise NotInPlaceError(fault.function)
+    kept = (function.__code__, function.__defaults__, function.__kwdefaults__)
+    original = FunctionType(kept[0], function.__globals__, function.__name__, kept[1])
+    original.__kwdefaults__, original.__annotations__ = kept[2], function.__annotations__
+    ACTIVE.append(fault.replace(original))
+    function.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    function.__code__, function.__defaults__, function.__kwdefaults__ = _call_active.__code__, None, None
+    try:
+        yield
+    finally:
+        function.__code__, function.__defaults__, function.__kwdefaults__ = kept
+        del function.__signature__  # type: ignore[attr-defined]
+        ACTIVE.pop()
+
+
+def _call_active(*args: Any, **kwargs: Any) -> Any:
+    from tests.support.planted.plant import ACTIVE  # the code runs with the globals of the function that it replaces
+
+    return ACTIVE[-1](*args, **kwargs)
+
+
 def _replace(module: ModuleType, function: str, replace: Any) -> None:
+    owner, name = _place(module, function)
+    setattr(owner, name, replace(getattr(owner, name)))
+
+
+def _place(module: ModuleType, function: str) -> tuple[Any, str]:
+    """The module or class that has a function, and the function's name there."""
     *owners, name = function.split(".")
-    owner: Any = module
-    if owners and hasattr(module, owners[0]) and isinstance(getattr(module, owners[0]), type):
-        owner = getattr(module, owners[0])
-    original = getattr(owner, name)
-    setattr(owner, name, replace(original))
+    owner = getattr(module, owners[0], None) if owners else None
+    return (owner if isinstance(owner, type) else module), name
 
 
 class _Finder(MetaPathFinder):
