@@ -10,6 +10,7 @@ JARS := .jars/spark/.ready
 KAFKA := .jars/kafka/.ready
 SERVERS := .jars/s3/.ready .jars/postgres/.ready
 REST := .jars/rest/.ready
+REGISTRY := .jars/registry/.ready
 CLASSES := .jars/spark/classes.jsa
 # One process more than there are cores, for many tests wait for a server; each has files of its own, the quick ones last.
 SHARED := --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --durations 40
@@ -44,6 +45,11 @@ $(KAFKA): $(READY) src/onefold/spark/jars.lock
 $(REST): $(READY) src/onefold/spark/jars.lock
 	@echo "jars for the catalog server that the tests start"
 	@$(BIN)/python -m onefold.spark.jars rest
+	@touch $@
+
+$(REGISTRY): $(READY) src/onefold/spark/jars.lock
+	@echo "the schema registry that the tests start (142 MB)"
+	@$(BIN)/python -m onefold.spark.jars registry
 	@touch $@
 
 $(SERVERS): $(READY) src/onefold/spark/jars.lock
@@ -86,7 +92,7 @@ test: servers ## Everything that CI runs
 	@$(BIN)/pytest $(SHARED)
 
 .PHONY: servers
-servers: setup $(KAFKA) $(SERVERS) $(REST) $(CLASSES) s3-server
+servers: setup $(KAFKA) $(SERVERS) $(REST) $(REGISTRY) $(CLASSES) s3-server
 
 .PHONY: test-quick
 test-quick: setup ## Unit tests, without a JVM

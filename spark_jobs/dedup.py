@@ -15,6 +15,7 @@ from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, stage
 from onefold.dedup.exclusions import take_out
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
+from onefold.dedup.schemas import with_schemas
 from onefold.dedup.staging import (
     account,
     commit_staging,
@@ -59,7 +60,8 @@ def run(
     try:
         with sized(session, manifest.size), objects_named(manifest):
             records = take_out(read_records(session, lake, dataset, manifest), taken)
-            staged = _stage(session, dataset, manifest, attempt or new_attempt(), records, taken.lost)
+            known = with_schemas(lake, dataset, records, again=manifest.replays is not None)
+            staged = _stage(session, known, manifest, attempt or new_attempt(), records, taken.lost)
     except (UnreadableObjectError, ExportColumnError, ObjectTooLargeError) as error:
         # Skipped, it is let go unread: which records an object holds that cannot be read nobody can tell.
         skips = taken.everything or isinstance(standing(log_of(lake, dataset.name, batch)), Skip)

@@ -270,6 +270,38 @@ class ClientSettingsError(TerminalError):
 
 
 @dataclass(eq=False)
+class RegistryRefusedError(TerminalError):
+    """A schema registry answers, but not to this user, or not what a registry says."""
+
+    connection: str
+    url: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"the schema registry {self.connection} ({self.url}): {self.problem}. No record was judged, and nothing "
+            "was published. Check the connection's address, login and certificates; it needs the right to read schemas."
+        )
+
+
+@dataclass(eq=False)
+class RegistryDiffersError(TerminalError):
+    """A schema registry says of an id something else than it said before."""
+
+    registry: str
+    id: str
+    kept: str
+
+    def sentence(self) -> str:
+        return (
+            f"the schema registry {self.registry} says that schema {self.id} is another than the schema that is kept "
+            f"in the lake ({self.kept}). Nothing was judged, and nothing was published: an id means one schema for "
+            "ever. Was the registry set up again, or is the connection that of another registry? Then give it a name "
+            "of its own (registry.name) and rebuild."
+        )
+
+
+@dataclass(eq=False)
 class UnreadableStampError(OneBatchError):
     """A record of a live topic has a timestamp that Spark's client cannot take."""
 
@@ -745,6 +777,21 @@ class ClusterUnavailableError(TransientError):
         return (
             f"{self.connection} ({self.servers}): {self.problem}. What was landed before is kept; run the same "
             "command again when the brokers answer."
+        )
+
+
+@dataclass(eq=False)
+class RegistryUnavailableError(TransientError):
+    """A schema registry does not answer."""
+
+    connection: str
+    url: str
+    problem: str
+
+    def sentence(self) -> str:
+        return (
+            f"the schema registry {self.connection} ({self.url}) does not answer: {self.problem}. No record was "
+            "judged, and nothing was published. Run it again."
         )
 
 

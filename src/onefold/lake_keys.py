@@ -17,6 +17,8 @@ datasets/<dataset>/results/<batch>/…          how Spark's steps ended, for dri
 targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the newest account of a batch
 histories/<dataset>.json                      its batches at a glance, for the overview
+schemas/<registry>/<id>.json                  the schemas that landed records were written by
+schemas/<registry>/unknown/<id>.json          that a registry did not know an id
 warehouse/, catalog.db                        the Iceberg tables
 """
 
@@ -229,6 +231,21 @@ def latest(dataset: Dataset, batch: str) -> str:
 def record(dataset: Dataset, attempt: str, generation: str | None = None) -> str:
     """The key of a commit record; its name is the attempt's."""
     return f"datasets/{dataset.name}/{generation or dataset.generation}/records/{attempt}.json"
+
+
+def schemas(registry: str) -> str:
+    """The prefix of the schemas that are kept of a registry."""
+    return f"schemas/{registry}/"
+
+
+def schema(registry: str, schema_id: str) -> str:
+    """The key of a kept schema."""
+    return f"{schemas(registry)}{schema_id}.json"
+
+
+def unknown_schema(registry: str, schema_id: str) -> str:
+    """The key of the document that says that a registry did not know an id."""
+    return f"{schemas(registry)}unknown/{schema_id}.json"
 
 
 def report(dataset: str, batch: str, ending: str) -> str:

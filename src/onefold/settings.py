@@ -115,6 +115,12 @@ class Settings(BaseSettings):
         repr=False,  # it holds passwords
         description="How to reach clusters: connection name to client settings, in librdkafka's names",
     )
+    registry: dict[str, dict[str, str | int | float | bool]] = Field(
+        default_factory=dict,
+        repr=False,  # it holds passwords
+        description="How to reach schema registries: connection name to url and login, in the names of Confluent's "
+        "clients",
+    )
     mask_key: SecretStr | None = Field(
         default=None,
         min_length=16,

@@ -63,6 +63,7 @@ class Reason(StrEnum):
     VERSION_GAP = "version_gap"
     OPEN_TRANSACTION = "open_transaction"
     UNDECODABLE = "undecodable"
+    SCHEMA_NOT_FOUND = "schema_not_found"
     TOO_LARGE = "too_large"
     MISSING_FIELD = "missing_field"
     WRONG_TYPE = "wrong_type"
@@ -158,6 +159,12 @@ def _outcomes() -> dict[tuple[Verdict, Reason], Outcome]:
             covered=False,
         ),
         Outcome(v.REJECTED, r.UNDECODABLE, "the bytes are not in the declared format", **rejected),
+        Outcome(
+            v.REJECTED,
+            r.SCHEMA_NOT_FOUND,
+            "the schema registry did not know the schema that it names; replay it when the schema is registered",
+            **plain,
+        ),
         Outcome(v.REJECTED, r.TOO_LARGE, "larger than allowed", **plain),
         Outcome(v.REJECTED, r.MISSING_FIELD, "a required field is absent", **plain),
         Outcome(v.REJECTED, r.WRONG_TYPE, "a field is not of its declared type, exactly", **plain),

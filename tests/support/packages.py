@@ -95,8 +95,9 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_situations.py", "spark/test_filters.py", "spark/test_plans.py", "unit/test_modes.py",
     ),
     "formats": (
-        "unit/test_formats.py", "unit/test_avro_messages.py", "spark/test_avro.py", "unit/test_expansion.py",
-        "spark/test_expansion.py", "unit/test_aiven_lines.py", "unit/test_draft_exports.py",
+        "unit/test_formats.py", "unit/test_wire.py", "unit/test_avro_messages.py", "spark/test_avro.py",
+        "spark/test_registered.py", "unit/test_expansion.py", "spark/test_expansion.py", "unit/test_aiven_lines.py",
+        "unit/test_draft_exports.py",
         *_LAYOUTS,
     ),
     "instants": ("unit/test_instants.py", "unit/test_schedule.py", "process/test_bad_inputs.py"),
@@ -164,6 +165,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "process/test_quarantine.py",
         "process/test_changes.py", "process/test_reds.py", "dags/test_report_pages.py",
     ),
+    "schemas": ("unit/test_registry_connections.py", "spark/test_registered.py", "integration/test_registry.py"),
     "settings": (
         "unit/test_settings.py", "unit/test_config.py", "unit/test_connections.py", "unit/test_compose.py",
         "process/test_lake_files.py",
@@ -193,7 +195,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
         "spark/test_key_columns.py", "spark/test_situations.py", "spark/test_odd_streams.py", "spark/test_proof.py",
         "unit/test_expressions.py", "unit/test_value_formats.py", "property/test_decoders.py", "spark/test_avro.py",
-        "process/test_bad_inputs.py",
+        "spark/test_registered.py", "integration/test_registry.py", "process/test_bad_inputs.py",
     ),
     "vocabulary": ("unit/test_vocabulary.py", "unit/test_language.py", "unit/test_report_page.py"),
     "visible": ("unit/test_console.py", "unit/test_cli.py", "unit/test_visible.py", "unit/test_security_page.py"),

@@ -21,6 +21,7 @@ DECIDES_NOTHING = {
     "settings.py": "how it runs", "setting_origins.py": "how it runs", "faults.py": "how it runs",
     "processes.py": "how it runs", **{f"spark/{name}.py": "how it runs" for name in SESSIONS},
     "generation.py": "part of where staging lies",
+    **{f"schemas/{name}.py": "asks registries" for name in ("client", "connection")},
     "errors.py": "what is said", "jvm_errors.py": "what is said", "__init__.py": "nothing",
     "decisions": "part of where staging lies", "upsert": "reads what was published",
     **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "record")},

@@ -18,6 +18,7 @@ ROOMS = ("spark", "tables", "records", "values", "folding", "dedup", "upsert", "
 NO_COLUMNS = {
     "_base", "_move_",  # prefixes
     "_kind", "_read", "_text", "_digits", "_array", "_new", "_given",  # ends of names
+    "_schema_id",  # the end of a header's name
     "_data", "_file", "_metadata",  # of what is read, before there is a key
     "_to_be_unique", "_to_be_unique_within_record",  # of Great Expectations
 }  # fmt: skip

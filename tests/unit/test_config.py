@@ -82,6 +82,7 @@ def test_without_a_file_everything_is_default_but_what_the_environment_says(home
         "spark_conf": (None, "default"),
         "spark_history": (None, "default"),
         "kafka": (None, "default"),
+        "registry": (None, "default"),
         "mask_key": (None, "default"),
         "lease_wait": (900.0, "default"),
         "publish_tries": (5, "default"),

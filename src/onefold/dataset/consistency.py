@@ -31,7 +31,7 @@ from onefold.dataset.layouts import LAYOUTS
 from onefold.dataset.names import two_meanings
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import FieldType, number_type
-from onefold.dataset.value_formats import VALUE_FORMATS, with_parts, with_schema
+from onefold.dataset.value_formats import VALUE_FORMATS, of_messages, with_parts
 from onefold.errors import nearest
 from onefold.vocabulary import HoleKind, Level
 
@@ -111,7 +111,7 @@ def _check_formats(dataset: Declaration) -> None:
     if LAYOUTS[dataset.source.layout].holds_bytes:
         return
     for section, given in (("key", dataset.key.format), ("value", dataset.value.format)):
-        if given in with_schema():
+        if given in of_messages():
             raise ValueError(
                 f"{section}.format: {given}: layout {dataset.source.layout} holds what the exporter made of the "
                 "records, and no messages; write json"
@@ -310,5 +310,17 @@ def _check_path(dataset: Declaration, place: str, text: str, path: Path) -> None
         raise ValueError(f"{place}: {shorten(text)}: key.NAME needs key.format {', '.join(with_parts())}")
     if path.root == "key" and not VALUE_FORMATS[dataset.key.format].is_text:
         raise ValueError(f"{place}: {shorten(text)}: a key of {dataset.key.format} cannot be used in an expression")
+    if path.root == "schema":
+        _check_schema_name(dataset, place, text)
     if path.root in ("offset", "timestamp") and not dataset.source.exact:
         raise ValueError(f"{place}: {shorten(text)}: layout {dataset.source.layout} carries no {path.root}")
+
+
+def _check_schema_name(dataset: Declaration, place: str, text: str) -> None:
+    if dataset.value.registry is None:
+        raise ValueError(f"{place}: {shorten(text)}: schema.name is the name of a schema, which needs value.registry")
+    if place not in ("source.filter", "apply.delete_when"):
+        raise ValueError(
+            f"{place}: {shorten(text)}: schema.name may be read by source.filter and apply.delete_when only: a schema "
+            "with another name may have the same fields"
+        )

@@ -59,6 +59,7 @@ NUMBER: /-?\d+(?:\.\d+)?/
 @dataclass(frozen=True, slots=True)
 class Path:
     """A reference: `root` is one of `ROOTS`, `name` the header, field or key part ('' for the root itself).
+    `schema.name` is the name of the schema that a value was written by.
 
     `inner` leads on into a value field that is a struct, or into a part of the key that is an object.
     """
@@ -144,8 +145,10 @@ class _Build(Transformer[Any, Expression]):
         root, *rest = (_name(word) for word in words)
         if words[0].type == "QUOTED":
             return Path("value", root, tuple(rest))
-        if root == "log" and rest and rest[0] in (*OF_THE_LOG, "header"):
+        if root == "log" and rest and rest[0] in (*OF_THE_LOG, "header", "schema"):
             root, *rest = rest
+        if root == "schema" and rest == ["name"]:
+            return Path(root, "name")
         if root == "value" and rest:
             return Path(root, rest[0], tuple(rest[1:]))
         if root in ROOTS and (rest or root not in ("value", "header")):

@@ -14,6 +14,8 @@ from onefold.dataset.consistency import check_declaration
 from onefold.dataset.declaration import Declaration
 from onefold.dataset.evolution import FieldHistory, Origin, origins_of
 from onefold.dataset.reserved_columns import LAYOUT
+from onefold.dataset.sections import Registry
+from onefold.dataset.writer_schema import WriterSchema
 
 RULES = 2
 """The number of the rules by which records are decoded and judged. It is part of every generation: a release that gives
@@ -38,6 +40,7 @@ class Dataset(Declaration):
     _lines: dict[str, int] = PrivateAttr(default={})
     _mask_key: bytes | None = PrivateAttr(default=None)
     _schemas: dict[str, str] = PrivateAttr(default={})
+    _writer_schemas: dict[str, Mapping[str, WriterSchema]] = PrivateAttr(default={})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -54,6 +57,7 @@ class Dataset(Declaration):
             "value.format": self.value.format,
             "value.fields": self.declared.fields,
             **({"schemas": self._schemas} if self._schemas else {}),
+            **({"registries": self._registries_meaning} if self.registries else {}),
             **({"value.renamed": self.declared.renamed} if self.value.renamed else {}),
             **({"value.from": self.declared.places} if self.declared.places else {}),
             **({"value.schema_changes": "quarantine"} if self.value.schema_changes == "quarantine" else {}),
@@ -128,6 +132,28 @@ class Dataset(Declaration):
         """The dataset with the contents of its schema files, which are part of its meaning."""
         self._schemas = schemas
         return self
+
+    @property
+    def registries(self) -> dict[str, Registry]:
+        """The schema registries that it names, by section: key, value."""
+        named = {"key": self.key.registry, "value": self.value.registry}
+        return {section: registry for section, registry in named.items() if registry}
+
+    @property
+    def _registries_meaning(self) -> dict[str, dict[str, str]]:
+        return {section: registry.meaning for section, registry in self.registries.items()}
+
+    @property
+    def writer_schemas(self) -> dict[str, Mapping[str, WriterSchema]]:
+        """The schemas that the records which are decoded were written by, by section and id (`confluent-7`)."""
+        return self._writer_schemas
+
+    def with_writer_schemas(self, schemas: dict[str, Mapping[str, WriterSchema]]) -> Dataset:
+        """The dataset with the kept schemas of the records that are to be decoded (`onefold.schemas.kept`). They are no
+        part of its meaning: what an id says never changes."""
+        made = self.model_copy()
+        made._writer_schemas = schemas
+        return made
 
     def read_from(self, file: str, lines: dict[str, int]) -> Dataset:
         """The dataset with where it is said: the file, and the lines of its fields."""

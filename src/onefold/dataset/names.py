@@ -49,9 +49,19 @@ def with_field_names(given: Any) -> Any:
         }
     except (KeyError, TypeError, AttributeError, ValueError):  # another check reports that
         return given
+    if "schema" in fields and not given["value"].get("registry"):
+        given = _with_texts(given, _of_value)
     if not places:
         return given
     return _with_texts(given, lambda text: _renamed(text, places, fields))
+
+
+def _of_value(text: str) -> str:
+    """An expression in which `schema.name` is a part of the field `schema`: without a registry it is nothing else."""
+    for reference in reversed(spelled(text)):
+        if reference.names == ("schema", "name") and not reference.quoted:
+            text = f"{text[: reference.start]}value.schema.name{text[reference.end :]}"
+    return text
 
 
 def _renamed(text: str, places: Mapping[Place, str], fields: Mapping[str, Any]) -> str:
@@ -127,8 +137,8 @@ def _two_meanings(reference: Spelled, fields: Mapping[str, FieldType]) -> tuple[
     written, below = ".".join(reference.names), bool(rest) and kind.part(tuple(rest)) is not None
     if root in OF_THE_LOG and (not rest or below):
         return written, f"log.{written}", f"value.{written}"
-    if root == "header" and below:
+    if (root == "header" and below) or (root == "schema" and rest == ["name"] and below):
         return written, f"log.{written}", f"value.{written}"
-    if root == "log" and below and rest[0] in (*OF_THE_LOG, "header"):
+    if root == "log" and below and rest[0] in (*OF_THE_LOG, "header", "schema"):
         return written, f"value.{written}", ".".join(rest)
     return None

@@ -11,7 +11,7 @@ from onefold.dataset.base import SAFE_NAME, ExpressionText, Model, Name, not_bui
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
-from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values, with_schema
+from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values, with_registry, with_schema
 from onefold.instants import Duration
 
 SCHEMA_FILE: Any = Field(
@@ -22,13 +22,49 @@ SCHEMA_FILE: Any = Field(
 )
 
 
-def check_schema_named(given: str, file: str | None) -> None:
+class Registry(Model):
+    """The schema registry that has the schemas that keys or values name."""
+
+    connection: Name = Field(description="How it is reached: the settings, or Airflow, have a connection of this name")
+    name: Name | None = Field(
+        default=None,
+        description="What the registry is called, whatever the connection: it is part of the generation, and schemas "
+        "are kept under it. Default: the connection's name",
+    )
+    ids: Literal["global", "content"] | None = Field(
+        default=None,
+        description="Of Apicurio, whose numbers the ids are. Default: ids of 8 bytes global, of 4 bytes Confluent's",
+    )
+
+    @property
+    def label(self) -> str:
+        """What the registry is called."""
+        return self.name or self.connection
+
+    @property
+    def meaning(self) -> dict[str, str]:
+        """What of it can change a row."""
+        return {"name": self.label, **({"ids": self.ids} if self.ids else {})}
+
+
+def check_schema_named(given: str, file: str | None, registry: Registry | None) -> None:
     """Refuse a format that needs a schema without one, and a schema that nothing reads.
 
     Raises:
         ValueError: it says which.
     """
-    if given in with_schema() and file is None:
+    if registry and given not in with_registry():
+        if given in with_schema():
+            raise not_built(f"format {given} by a registry (schema: FILE is)")
+        raise ValueError(f"format {given} has no schema in a registry ({', '.join(with_registry())} has)")
+    if registry and file:
+        raise ValueError("schema and registry exclude each other: a file has the one schema, or a registry has them")
+    if given in with_schema() and given in with_registry() and file is None and registry is None:
+        raise ValueError(
+            f"format {given} needs schema, the file with the schema, such as schemas/order.avsc, or registry, such as "
+            "{connection: registry_default}"
+        )
+    if given in with_schema() and file is None and registry is None:
         raise ValueError(f"format {given} needs schema: the file with the schema, such as schemas/order.avsc")
     if given not in with_schema() and file is not None:
         raise ValueError(f"format {given} has no schema ({', '.join(with_schema())} has)")
@@ -39,10 +75,11 @@ class KeyFormat(Model):
 
     format: ValueFormat = ValueFormat.STRING
     schema_file: str | None = SCHEMA_FILE
+    registry: Registry | None = None
 
     @model_validator(mode="after")
     def _schema(self) -> Self:
-        check_schema_named(self.format, self.schema_file)
+        check_schema_named(self.format, self.schema_file, self.registry)
         return self
 
 
@@ -81,6 +118,7 @@ class Value(Model):
 
     format: str = ValueFormat.JSON.value
     schema_file: str | None = SCHEMA_FILE
+    registry: Registry | None = None
     fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
         min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"
     )
@@ -134,7 +172,7 @@ class Value(Model):
             if self.format.split("+")[0] in (*of_values(), *NOT_BUILT):
                 raise not_built(f"value format {self.format} ({built} is)")
             raise ValueError(f"no value format {self.format!r} ({built})")
-        check_schema_named(self.format, self.schema_file)
+        check_schema_named(self.format, self.schema_file, self.registry)
         for name, field in self.fields.items():
             try:
                 parse_type(field.type)

@@ -13,6 +13,7 @@ class ValueFormat(StrEnum):
     STRING = "string"
     BYTES = "bytes"
     AVRO = "avro"
+    JSON_SCHEMA = "json_schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,9 @@ class Format:
     """Whether expressions may ask for `key`."""
     has_schema: bool = False
     """Whether `key.schema` and `value.schema` name the file with the schema that they are written by."""
+    has_registry: bool = False
+    """Whether `key.registry` and `value.registry` name the registry that has the schemas that they are written by: in
+    place of a file, or where the format has none, as an option."""
 
 
 VALUE_FORMATS = {
@@ -35,11 +39,19 @@ VALUE_FORMATS = {
     ValueFormat.STRING: Format("text in UTF-8", of_values=False, has_parts=False, is_text=True),
     ValueFormat.BYTES: Format("any bytes, which nothing reads", of_values=False, has_parts=False, is_text=False),
     ValueFormat.AVRO: Format(
-        "one Avro value, without a prefix, by a schema file",
+        "one Avro value, without a prefix by a schema file, or behind the id of its schema in a registry",
         of_values=True,
         has_parts=True,
         is_text=True,
         has_schema=True,
+        has_registry=True,
+    ),
+    ValueFormat.JSON_SCHEMA: Format(
+        "one JSON value in UTF-8, behind the id of its schema in a registry or without one",
+        of_values=True,
+        has_parts=True,
+        is_text=True,
+        has_registry=True,
     ),
 }
 NOT_BUILT = ("protobuf",)
@@ -54,6 +66,16 @@ def of_values() -> list[ValueFormat]:
 def with_schema() -> list[ValueFormat]:
     """The formats of which a file names the schema."""
     return [name for name, format_ in VALUE_FORMATS.items() if format_.has_schema]
+
+
+def with_registry() -> list[ValueFormat]:
+    """The formats of which a registry may have the schemas."""
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.has_registry]
+
+
+def of_messages() -> list[ValueFormat]:
+    """The formats that only the records' own bytes have, and nothing that an exporter has made of them."""
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.has_schema or format_.has_registry]
 
 
 def with_parts() -> list[ValueFormat]:

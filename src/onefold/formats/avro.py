@@ -6,7 +6,7 @@ Source of the format: https://avro.apache.org/docs/1.12.0/specification/#object-
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -106,16 +106,18 @@ def read_avro(data: memoryview) -> tuple[Shape, Iterator[Any]]:
     return _shape(schema, _names(schema), ()), _records(blocks, plain)
 
 
-def message_reader(text: str, fields: Mapping[str, FieldType]) -> Callable[[bytes], bytes]:
+def message_reader(
+    text: str, fields: Mapping[str, FieldType], references: Sequence[str] = ()
+) -> Callable[[bytes], bytes]:
     """What turns one message, without a container or a prefix, into JSON by the schema that it was written by; `fields`
-    are the declared ones.
+    are the declared ones, `references` the schemas that it is built on, each behind its own.
 
     It raises FormatError where the bytes are no message of the schema, or more than one.
 
     Raises:
         FormatError: messages of this schema cannot be read.
     """
-    schema = fastavro.parse_schema(json.loads(text))  # with full names, also where a type is named again
+    schema = _whole(text, references)
     plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, _names(schema), ())
     if _repeats_nothing(shape):
         raise FormatError(
@@ -135,6 +137,55 @@ def message_reader(text: str, fields: Mapping[str, FieldType]) -> Callable[[byte
         return written
 
     return read
+
+
+def full_name(text: str) -> str | None:
+    """The full name of the type that a schema declares; None: it is a list of types, or has none."""
+    schema: Any = json.loads(text)
+    kind = schema.get("type") if isinstance(schema, dict) else schema
+    if kind in ("record", "error", "enum", "fixed"):
+        name, namespace = str(schema.get("name")), schema.get("namespace")
+        return f"{namespace}.{name}" if namespace and "." not in name else name
+    return kind if isinstance(kind, str) else None
+
+
+def _whole(text: str, references: Sequence[str]) -> Any:
+    """A schema with full names, also where a type is named again, and with what it is built on inside of it.
+
+    Raises:
+        FormatError: it is no Avro schema.
+    """
+    named: dict[str, Any] = {}
+    try:
+        for reference in references:
+            fastavro.parse_schema(json.loads(reference), named_schemas=named)
+        outer = set(named)
+        schema = fastavro.parse_schema(json.loads(text), named_schemas=named)
+        return fastavro.parse_schema(_filled(schema, {name: named[name] for name in outer}, set())) if outer else schema
+    except Exception as error:  # what a broken schema raises is not settled
+        raise FormatError(f"its schema is no Avro schema: {type(error).__name__} {str(error)[:200]}") from error
+
+
+def _filled(schema: Any, named: Mapping[str, Any], seen: set[str]) -> Any:
+    """A schema in which each type of `named` is declared where it is named first."""
+    match schema:
+        case str() if schema in named and schema not in seen:
+            seen.add(schema)
+            return _filled(named[schema], named, seen)
+        case list():
+            return [_filled(branch, named, seen) for branch in schema]
+        case dict():
+            if schema.get("name") in named:
+                seen.add(schema["name"])
+            kept = {name: value for name, value in schema.items() if not name.startswith("__")}
+            for inner in ("items", "values", "type"):
+                if inner in kept:
+                    kept[inner] = _filled(kept[inner], named, seen)
+            if "fields" in kept:
+                kept["fields"] = [{**field, "type": _filled(field["type"], named, seen)} for field in kept["fields"]]
+            return kept
+        case _:
+            return schema
 
 
 def _repeats_nothing(shape: Shape) -> bool:

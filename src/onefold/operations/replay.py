@@ -25,11 +25,14 @@ from onefold.landing.plan import ReplayPlan, find_plan, of_kind, take_plan
 from onefold.offsets import Position, Range, TopicPartition, merged
 from onefold.operations.own_batch import record_own_batch
 from onefold.upsert.commit_record import CommitRecord, chain
+from onefold.vocabulary import Reason
 
 Place = tuple[Any, ...]
 """Where a record lies: its exact position, or (landed object's name, line)."""
 _KEPT = ("batch", "reason", "object", "line", "key")
 """What is read of an entry: not its value."""
+_ASKED = "-asked-"
+"""Between the code and the number of the batch's earlier replays, where a registry is asked once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,11 @@ def plan_replay(
     entries = [(_place(row, exact), row) for row in there if row["_quarantine"]["batch"] == batch]
     wanted = _wanted(key, positions)
     chosen = {place for place, row in entries if wanted(row)}
-    tried = _tried(lake, dataset, records, batch) & chosen
+    # What a registry does not know now it may know soon, and no code changes for it.
+    asking = {place for place, row in entries if row["_quarantine"]["reason"] == Reason.SCHEMA_NOT_FOUND}
+    tried = (_tried(lake, dataset, records, batch) & chosen) - asking
     left = chosen - tried
+    replays = sum(1 for record in records if record.replays == batch)
     named = [row for place, row in entries if place and place in left]
     plan = ReplayPlan(
         source=origin.source,
@@ -77,7 +83,7 @@ def plan_replay(
         ranges=_ranges(_place(row, exact) for row in named) if exact else [],
         lines={} if exact else _lines(_place(row, exact) for row in named),
         records=len(named),
-        code=judged_by(dataset),
+        code=f"{judged_by(dataset)}{_ASKED}{replays}" if left & asking else judged_by(dataset),
     )
     reasons = Counter(row["_quarantine"]["reason"] for row in named)
     unplaced = sum(1 for place, row in entries if place is None and wanted(row))
@@ -143,7 +149,8 @@ def _tried(lake: Lake, dataset: Dataset, records: list[CommitRecord], batch: str
     """Where the records lie that published replays of a batch have named for the code that is installed now."""
     plans = (find_plan(lake, dataset, record.batch) for record in records if record.replays == batch)
     code = judged_by(dataset)
-    return {place for plan in of_kind(plans, ReplayPlan) if plan.code == code for place in _places(plan)}
+    tried = (plan for plan in of_kind(plans, ReplayPlan) if plan.code.partition(_ASKED)[0] == code)
+    return {place for plan in tried for place in _places(plan)}
 
 
 def _places(plan: ReplayPlan) -> Iterator[Place]:

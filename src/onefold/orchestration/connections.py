@@ -11,6 +11,7 @@ from onefold.dataset import Dataset, find_dataset
 from onefold.errors import UsageError
 from onefold.generation import settle
 from onefold.lake import Lake
+from onefold.schemas.connection import USER, of_airflow
 from onefold.setting_origins import speaks_of_secret
 from onefold.settings import Settings, load_settings, login_problem
 from onefold.spark.settings import secret_settings
@@ -49,10 +50,11 @@ def _s3_login(name: str) -> dict[str, str]:
 
 
 def open_dataset(name: str) -> tuple[Lake, Dataset]:
-    """The lake, and a dataset whose cluster's connection is looked up in Airflow where the settings name none."""
+    """The lake, and a dataset whose connections, its cluster's and its schema registries', are looked up in Airflow
+    where the settings name none."""
     settings = load_connected()
     dataset = find_dataset(settings.datasets_folder, name)
-    lake = Lake(_with_cluster(settings, dataset))
+    lake = Lake(_with_registries(_with_cluster(settings, dataset), dataset))
     lake.restrict_new_files()  # a task is a process of its own
     return lake, settle(lake, dataset)
 
@@ -68,17 +70,37 @@ def _with_cluster(settings: Settings, dataset: Dataset) -> Settings:
     return settings.model_copy(update={"kafka": {**settings.kafka, kafka.connection: extra}})
 
 
+def _with_registries(settings: Settings, dataset: Dataset) -> Settings:
+    found = dict(settings.registry)
+    for name in {registry.connection for registry in dataset.registries.values()} - {*found}:
+        try:
+            given = BaseHook.get_connection(name)
+        except AirflowNotFoundException:
+            continue  # the first question to the registry says what is missing
+        named = {field: getattr(given, field) for field in ("host", "schema", "port", "login", "password")}
+        found[name] = of_airflow(named | {"extra": given.extra_dejson})
+    return settings.model_copy(update={"registry": found})
+
+
 def secret_variables(settings: Settings) -> dict[str, str]:
-    """What connections say, the clusters' and S3's, and the key of masks, for a process that is started."""
-    variables = {"ONEFOLD_KAFKA": settings.kafka, "ONEFOLD_S3_LOGIN": settings.s3_login}
+    """What connections say, the clusters', the registries' and S3's, and the key of masks, for a process that is
+    started."""
+    variables = {
+        "ONEFOLD_KAFKA": settings.kafka,
+        "ONEFOLD_REGISTRY": settings.registry,
+        "ONEFOLD_S3_LOGIN": settings.s3_login,
+    }
     key = {"ONEFOLD_MASK_KEY": settings.mask_key.get_secret_value()} if settings.mask_key else {}
     return {name: json.dumps(given) for name, given in variables.items() if given} | key
 
 
 def secrets_of(lake: Lake) -> list[str]:
     """The settings' values that neither a log nor an error may repeat."""
-    clusters = [pair for given in lake.settings.kafka.values() for pair in given.items()]
-    named = [value for name, value in clusters if isinstance(value, str) and speaks_of_secret(name)]
+    settings = lake.settings
+    connections = [*settings.kafka.values(), *settings.registry.values()]
+    pairs = [pair for given in connections for pair in given.items()]
+    named = [value for name, value in pairs if isinstance(value, str) and speaks_of_secret(name)]
+    named += [str(value).partition(":")[2] for name, value in pairs if name == USER and ":" in str(value)]
     of_spark = secret_settings(lake).items()
     # An access key names a user: masked, its word would be gone from every log.
     key = [lake.settings.mask_key.get_secret_value()] if lake.settings.mask_key else []

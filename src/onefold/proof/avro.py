@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import struct
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -24,14 +24,21 @@ _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 _MOST_DIGITS = 38
 
 
-def decoder(schema: str, fields: Mapping[str, FieldType]) -> Callable[[bytes], Any]:
+def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[str] = ()) -> Callable[[bytes], Any]:
     """What turns one message into the value that the same message in JSON is parsed to (`parse_exactly`); `fields` are
-    the declared ones.
+    the declared ones, `references` the schemas that it is built on, each behind its own.
 
     It raises ValueError where the bytes are no message of the schema.
     """
-    whole = fastavro.parse_schema(json.loads(schema))
-    plain, named = fastavro.parse_schema(_without_logical_types(json.loads(schema))), _named(whole)
+    known: dict[str, Any] = {}
+    bare: dict[str, Any] = {}
+    named: dict[str, Any] = {}
+    for text in references:
+        named |= _named(fastavro.parse_schema(json.loads(text), named_schemas=known))
+        fastavro.parse_schema(_without_logical_types(json.loads(text)), named_schemas=bare)
+    whole = fastavro.parse_schema(json.loads(schema), named_schemas=known)
+    plain = fastavro.parse_schema(_without_logical_types(json.loads(schema)), named_schemas=bare)
+    named |= _named(whole)
 
     def decode(data: bytes) -> Any:
         content = BytesIO(data)

@@ -36,6 +36,7 @@ from onefold.records import envelope as E
 from onefold.records.covered import mark_covered
 from onefold.records.landed_objects import objects_named
 from onefold.records.read import read_records
+from onefold.schemas.kept import read_all_kept
 from onefold.spark.codegen import sized
 from onefold.spark.flat_structs import laid_flat, read_flat
 from onefold.spark.iceberg_tables import bucketed
@@ -63,6 +64,9 @@ def write_claims(
         LandingClearedError: landed bytes are gone, by the landing's retention.
         UnreadableObjectError: an object cannot be read.
     """
+    dataset = dataset.with_writer_schemas(
+        {section: read_all_kept(lake, registry) for section, registry in dataset.registries.items()}
+    )
     newest, *older = records = list(records)
     own = first_covered(records)
     taken = reduce(Coverage.with_, newest.skipped.values(), Coverage())

@@ -8,12 +8,13 @@ What the dataset's expressions say (filter, deletes, key and version) is compile
 from __future__ import annotations
 
 import re
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -27,13 +28,26 @@ from onefold.dataset.expressions import parse, paths
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
 from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat
+from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
 from onefold.proof.avro import decoder
+from onefold.proof.registered import Headers, name_of, reader
 from onefold.records import envelope as E
 from onefold.spark.strict_json import LARGEST
-from onefold.values.decode import DELETED, FILTERED, LEFT_OUT, REJECTED, TOMBSTONE, deletes_of, filtered_of, uses_key
+from onefold.values.decode import (
+    DELETED,
+    FILTERED,
+    LEFT_OUT,
+    REJECTED,
+    TOMBSTONE,
+    deletes_of,
+    filtered_of,
+    left_unread,
+    uses_key,
+    uses_schema_name,
+)
 from onefold.values.expressions import unreadable_header
-from onefold.values.format import KEY_TEXT, KEY_VARIANT
+from onefold.values.format import KEY_TEXT, KEY_VARIANT, LEFT_UNREAD, SCHEMA_NAME
 from onefold.values.rejection import rejected
 from onefold.vocabulary import Reason
 
@@ -46,6 +60,8 @@ _ABSENT: Any = ...
 """What is not there; in every process the same."""
 Read = Callable[[bytes], Any]
 """Bytes to what they say; `_ABSENT` where they cannot be read."""
+ReadBy = Callable[[Headers], Read]
+"""A record's headers, which may name its schema, to what reads it."""
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 _NUMBER = re.compile(r"(-?)(\d++)(?:\.(\d++))?+(?:[eE]([+-]?\d{1,3}))?", re.ASCII)
@@ -76,21 +92,24 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
     """What `onefold.values.decode.decode` adds to the envelope. A rejected record says only that it is one."""
     made = {name: T.DataType.fromDDL(kind.sql) for name, kind in dataset.fields.items()}
     made |= {_FAULTS: T.ArrayType(T.StringType()), _NAMED: T.StringType(), KEY_TEXT: T.StringType()}
+    made |= {SCHEMA_NAME: T.StringType()}
     fields = [*records.schema.fields, *(T.StructField(name, kind) for name, kind in made.items())]
     read = records.mapInArrow(_reader(dataset), T.StructType(fields))
-    decoded = read.withColumns(
-        {TOMBSTONE: F.col(E.VALUE_BYTES).isNull(), KEY_VARIANT: F.try_parse_json(F.col(_NAMED))}
-    ).withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
+    decoded = (
+        read.withColumn(LEFT_UNREAD, left_unread(dataset))
+        .withColumns({TOMBSTONE: F.col(E.VALUE_BYTES).isNull(), KEY_VARIANT: F.try_parse_json(F.col(_NAMED))})
+        .withColumns({DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value})
+    )
     if dataset.watches_filter:
         of_null = F.col(TOMBSTONE) & F.lit(dataset.apply.delete_when == "never")
         decoded = decoded.withColumn(LEFT_OUT, F.col(FILTERED) & ~of_null)
-    return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED)
+    return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED, SCHEMA_NAME, LEFT_UNREAD)
 
 
 def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
     """As a run judges, in fewer words: what is filtered and rejected is neither used."""
     asked = [(place, path) for place, text in dataset.expressions() for path in paths(parse(text))]
-    of_filter = [path.name for place, path in asked if place == "source.filter"]
+    of_filter = [path.name for place, path in asked if place == "source.filter" and path.root != "schema"]
     headers = [unreadable_header(path.name) for _, path in asked if path.root == "header"]
     faults = F.col(_FAULTS)
 
@@ -108,9 +127,9 @@ def _rejection(dataset: Dataset, forgiven: Collection[str]) -> Column:
         F.lit(uses_key(dataset)) & any_of([_KEY]),
         *(header.isNotNull() for header in headers),
         filtered_of(dataset).failed,
-        F.when(F.col(TOMBSTONE), of_null).otherwise(
-            any_of([_VALUE, *of_filter]) | left_out | (~F.col(FILTERED) & wanted)
-        ),
+        F.when(F.col(TOMBSTONE), of_null)
+        .when(F.col(LEFT_UNREAD), False)
+        .otherwise(any_of([_VALUE, *of_filter]) | left_out | (~F.col(FILTERED) & wanted)),
     ]
     is_wrong = F.coalesce(
         reduce(Column.__or__, (F.coalesce(condition, F.lit(False)) for condition in wrong)), F.lit(False)
@@ -123,7 +142,6 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
     fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
     places, of_key = dataset.read_places, dataset.key.format
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
-    schemas, declared = dataset.schemas, dataset.read_fields
     types = {name: _arrow_type(kind) for name, kind in fields.items()}
 
     def decoded(
@@ -143,15 +161,25 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         return row, faults, None if named is _ABSENT else json_text(named), text
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read_key, read_value = _read_by(schemas.get("key"), {}), _read_by(schemas.get("value"), declared)
+        key_by, value_by = _read_by(dataset, "key", {}), _read_by(dataset, "value", dataset.read_fields)
+        schema_name = name_of(dataset) if uses_schema_name(dataset) else None
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             keys, values = (columns[name].to_pylist() for name in (E.KEY_BYTES, E.VALUE_BYTES))
-            rows = [decoded(key, value, read_key, read_value) for key, value in zip(keys, values, strict=True)]
+            headers = columns[E.HEADERS].to_pylist() if dataset.registries else [None] * len(keys)
+            rows = [
+                decoded(key, value, key_by(named), value_by(named))
+                for key, value, named in zip(keys, values, headers, strict=True)
+            ]
+            names = [
+                schema_name(value, named) if schema_name and value is not None else None
+                for value, named in zip(values, headers, strict=True)
+            ]
             columns |= {name: pa.array([row[0].get(name) for row in rows], kind) for name, kind in types.items()}
             columns[_FAULTS] = pa.array([row[1] for row in rows], pa.list_(pa.string()))
             columns[_NAMED] = pa.array([row[2] for row in rows], pa.string())
             columns[KEY_TEXT] = pa.array([row[3] for row in rows], pa.string())
+            columns[SCHEMA_NAME] = pa.array(names, pa.string())
             yield pa.RecordBatch.from_pydict(columns)
 
     return read
@@ -184,19 +212,34 @@ def _json_of(data: bytes) -> Any:
         return _ABSENT
 
 
-def _read_by(schema: str | None, fields: Mapping[str, FieldType]) -> Read:
-    """What reads a key or a value that is not text: JSON, or Avro by a schema."""
-    if schema is None:
-        return _json_of
-    decode = decoder(schema, fields)
+def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) -> ReadBy:
+    """What gives the reader of a key or a value that is not text: as JSON, or as Avro by the schema of a file, or each
+    by the schema that it names."""
+    given = dataset.key.format if section == "key" else dataset.value.format
+    if given == ValueFormat.JSON_SCHEMA:
+        by_name = reader(dataset, section, lambda _: _json_of)
+    elif section in dataset.registries:
+        by_name = reader(dataset, section, lambda schema: _avro_by(schema, fields))
+    elif section in dataset.schemas:
+        decode = decoder(dataset.schemas[section], fields)
+        return lambda _: partial(_read_or_absent, decode)
+    else:
+        return lambda _: _json_of
+    return lambda headers: partial(_read_or_absent, lambda data: by_name(data, headers))
 
-    def read(data: bytes) -> Any:
-        try:
-            return decode(data)
-        except ValueError:
-            return _ABSENT
 
-    return read
+def _avro_by(schema: WriterSchema, fields: Mapping[str, FieldType]) -> Read:
+    try:
+        return decoder(schema.text, fields, [part.text for part in schema.references])
+    except Exception as error:  # what a broken schema raises is not settled
+        raise ValueError(str(error)) from error
+
+
+def _read_or_absent(decode: Read, data: bytes) -> Any:
+    try:
+        return decode(data)
+    except (ValueError, zlib.error):
+        return _ABSENT
 
 
 def _key_of(data: bytes | None, key_format: str, read: Read) -> tuple[Any, str | None, bool]:

@@ -45,14 +45,17 @@ PACKAGES: dict[str, tuple[str, ...]] = {
         "org.eclipse.jetty.compression:jetty-compression-gzip:12.1.5",
         "org.xerial:sqlite-jdbc:3.50.3.0",
     ),
+    "registry": (),
 }
 """Jar sets by name: `spark` is what every session needs, `s3` a lake in a bucket; then what the kinds of catalogs need;
-`kafka` a broker for recording and tests, `rest` the catalog server that Iceberg tests its own clients against."""
+`kafka` a broker for recording and tests, `rest` the catalog server that Iceberg tests its own clients against,
+`registry` a schema registry for tests, packed."""
 CLASSIFIED = {
     "rest": (
         "org/apache/iceberg/iceberg-core/1.11.0/iceberg-core-1.11.0-tests.jar",
         "org/apache/iceberg/iceberg-open-api/1.11.0/iceberg-open-api-1.11.0-test-fixtures.jar",
     ),
+    "registry": ("io/apicurio/apicurio-registry-app/2.6.13.Final/apicurio-registry-app-2.6.13.Final-all.tar.gz",),
 }
 """Files of a Maven repository with a classifier, of which spark-submit's packages know nothing."""
 MAVEN = "https://repo1.maven.org/maven2/"
@@ -136,11 +139,13 @@ def _resolve(jar_set: str, scratch: Path) -> Path:
     """Let spark-submit resolve a set's packages with an Ivy home of its own; the folder of jars it leaves."""
     packages = PACKAGES[jar_set]
     if files := CLASSIFIED.get(jar_set):
-        folder = _submit(packages, SHIPPED, scratch)
+        folder = _submit(packages, SHIPPED, scratch) if packages else scratch / jar_set
+        folder.mkdir(exist_ok=True)
         place = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", MAVEN).rstrip("/")
         for file in files:
-            with urllib.request.urlopen(f"{place}/{file}", timeout=60) as answer:
-                (folder / Path(file).name).write_bytes(answer.read())
+            target = folder / Path(file).name
+            with urllib.request.urlopen(f"{place}/{file}", timeout=60) as answer, target.open("wb") as copy:
+                shutil.copyfileobj(answer, copy)
         return folder
     apart = tuple(package for package in packages if package.startswith(APART))
     if not apart:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dedup.identity import identify, readable_key
+from onefold.dedup.schemas import with_kept_schemas
 from onefold.errors import ExportColumnError, ObjectTooLargeError, UnreadableObjectError
 from onefold.folding.strategy import folding_of
 from onefold.iceberg.state_table import find_state
@@ -117,7 +118,9 @@ def _rows_of(
     identities and places, `_forget_any_key`, `_forget_became`. They are kept meanwhile: a condition on the key would be
     pushed into the decoder, which then runs once for each use of it."""
     with sized(session, landing.size), objects_named(landing):
-        decoded = decode(read_records(session, lake, dataset, landing), dataset)
+        records = read_records(session, lake, dataset, landing)
+        dataset = with_kept_schemas(lake, dataset, records)
+        decoded = decode(records, dataset)
         _, refused = folding_of(dataset).own_columns()
         is_usable = F.coalesce(F.lit(None).cast(REJECTED_TYPE), *refused).isNull()
         marked = decoded.withColumns({_ANY_KEY: readable_key(dataset), _USABLE: is_usable})

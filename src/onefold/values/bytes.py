@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.values.format import KEY_TEXT
+from onefold.vocabulary import Reason
 
 
 class KeyReader:
@@ -24,3 +25,7 @@ class KeyReader:
         """Nothing is asked for, so nothing is unreadable."""
         del path
         return F.lit(None).cast("string")
+
+    def reason(self) -> Column:
+        """That the key is not in its format."""
+        return F.lit(Reason.UNDECODABLE)

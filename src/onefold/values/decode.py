@@ -16,7 +16,8 @@ from onefold.dataset.expressions import Expression, Junction, Literal, Negation,
 from onefold.dataset.types import FieldType
 from onefold.records import envelope as E
 from onefold.values.expressions import compile_expression, unreadable_header
-from onefold.values.format import ReadsValues, key_reader, value_reader
+from onefold.values.format import LEFT_UNREAD, SCHEMA_NAME, ReadsValues, key_reader, value_reader
+from onefold.values.registered import name_of_schema
 from onefold.values.rejection import REJECTED_TYPE, Compiled, failed_in, rejected
 from onefold.values.text import of_text
 from onefold.vocabulary import Reason
@@ -43,7 +44,10 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     watched `LEFT_OUT`, and those of the key for expressions. Takes none away and drops no row. What is wrong with
     `forgiven` fields rejects no record.
     """
-    value = value_reader(dataset)
+    value, of_schema = value_reader(dataset), [SCHEMA_NAME, LEFT_UNREAD]
+    if uses_schema_name(dataset):
+        records = records.withColumn(SCHEMA_NAME, name_of_schema(dataset))
+        records = records.withColumn(LEFT_UNREAD, left_unread(dataset))
     opened = value.opened(records).withColumn(TOMBSTONE, is_tombstone())
     if uses_key(dataset):
         opened = key_reader(dataset).opened(opened)
@@ -54,12 +58,30 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     if dataset.watches_filter:
         decisions[LEFT_OUT] = _filtered_by(dataset).value
     decided = opened.withColumns(fields | given).withColumns(decisions)
-    return decided.withColumn(REJECTED, _rejection(dataset, value, forgiven)).drop(*value.scratch, *given)
+    return decided.withColumn(REJECTED, _rejection(dataset, value, forgiven)).drop(*value.scratch, *given, *of_schema)
 
 
 def uses_key(dataset: Dataset) -> bool:
     """Whether an expression of the dataset refers to the key or a part of it."""
     return any(path.root == "key" for _, text in dataset.expressions() for path in paths(parse(text)))
+
+
+def uses_schema_name(dataset: Dataset) -> bool:
+    """Whether an expression of the dataset asks for `schema.name`."""
+    return any(path.root == "schema" for _, text in dataset.expressions() for path in paths(parse(text)))
+
+
+def left_unread(dataset: Dataset) -> Column:
+    """Whether the filter says of a record, whatever is in its key and value, that it does not belong to the dataset: by
+    the name of its schema, its headers and what the log has. It is not decoded then."""
+    if not any(path.root == "schema" for path in _filter_paths(dataset)):
+        return F.lit(False)
+    decided = compile_expression(_without_content(parse(str(dataset.source.filter))))
+    return F.coalesce(~decided.value & ~decided.failed, F.lit(False))
+
+
+def _filter_paths(dataset: Dataset) -> list[Path]:
+    return list(paths(parse(dataset.source.filter))) if dataset.source.filter else []
 
 
 def _of_key(tree: Path, kind: FieldType) -> Column:
@@ -118,29 +140,38 @@ def _filtered_by(dataset: Dataset) -> Compiled:
     unwanted = ~F.coalesce(wanted.value, never)
     # A delete need not have what the filter asks for: it leaves only where the filter says no.
     unwanted = F.when(deletes_of(dataset).value, ~F.coalesce(wanted.value, F.lit(True))).otherwise(unwanted)
-    if all(path.root != "value" for path in paths(parse(text))):
+    if all(path.root not in ("value", "schema") for path in paths(parse(text))):
         return Compiled(unwanted, wanted.failed)
-    of_tombstone = compile_expression(_unasked(parse(text)))
+    of_tombstone = compile_expression(_unasked(parse(text), ("value", "schema")))
     unwanted = F.when(null, ~F.coalesce(of_tombstone.value, F.lit(True))).otherwise(unwanted)
+    if uses_schema_name(dataset):
+        unread = F.col(LEFT_UNREAD)
+        return Compiled(unread | unwanted, wanted.failed & ~null & ~unread)
     return Compiled(unwanted, wanted.failed & ~null)
 
 
-def _unasked(condition: Expression) -> Expression:
-    """A condition as a null value answers it: of its fields nothing is known, so the rest of it decides or nothing."""
+def _without_content(condition: Expression) -> Expression:
+    """A condition of which nothing is known that is in a key or a value."""
+    return _unasked(condition, ("key", "value"))
+
+
+def _unasked(condition: Expression, roots: Collection[str]) -> Expression:
+    """A condition of which nothing is known that has one of some roots, so the rest of it decides or nothing: of a null
+    value no field is known."""
     match condition:
         case Junction(operator, terms):
-            return Junction(operator, tuple(map(_unasked, terms)))
+            return Junction(operator, tuple(_unasked(term, roots) for term in terms))
         case Negation(term):
-            return Negation(_unasked(term))
+            return Negation(_unasked(term, roots))
         case _:
-            asks = any(path.root == "value" for path in paths(condition))
+            asks = any(path.root in roots for path in paths(condition))
             return Literal(None) if asks else condition
 
 
 def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str]) -> Column:
     """The first reason that applies; the filter's own fields are judged before it, all others only after it. Of a
     delete no field but the filter's is judged, and none need be there."""
-    filter_fields = {path.name for path in paths(parse(dataset.source.filter))} if dataset.source.filter else set()
+    filter_fields = {path.name for path in _filter_paths(dataset) if path.root != "schema"}
 
     def problem(name: str) -> Column:
         kind, keyed = dataset.fields[name], name in dataset.keyed_fields
@@ -165,12 +196,14 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
     of_fields = F.coalesce(none, *asked, F.when(~F.col(FILTERED), wanted))
     other = _unreadable_else(dataset)
     of_value = F.when(reader.is_usable(), of_fields).otherwise(reader.unusable())
+    unread = F.col(LEFT_UNREAD) if uses_schema_name(dataset) else F.lit(False)
     return (
         F.when(F.col(E.FATE) != E.COVERED, none)
         .when(F.col(E.UNREADABLE).isNotNull(), rejected(Reason.UNDECODABLE, F.col(E.UNREADABLE)))
         # It may be a delete: that its key cannot be read, too, is no reason to count it elsewhere.
         .when(F.col(TOMBSTONE) & ~deleting & ~F.col(FILTERED), rejected(Reason.NULL_VALUE, "the value is null"))
-        .when(other.isNotNull(), rejected(Reason.UNDECODABLE, other))
+        .when(other.isNotNull(), other)
+        .when(unread, none)
         .when(filtered.isNotNull(), filtered)
         .when(F.col(TOMBSTONE) | (null & F.col(FILTERED)), none)
         .when(null, rejected(Reason.NULL_VALUE, no_tombstone))
@@ -179,8 +212,8 @@ def _rejection(dataset: Dataset, reader: ReadsValues, forgiven: Collection[str])
 
 
 def _unreadable_else(dataset: Dataset) -> Column:
-    """Why a part of the key, or a header, that an expression asks for cannot be read; null where all can. What the
-    filter asks for is judged before it, all else of what it lets in."""
+    """Why a part of the key, or a header, that an expression asks for cannot be read, a `REJECTED_TYPE` struct; null
+    where all can. What the filter asks for is judged before it, all else of what it lets in."""
     key, asked = key_reader(dataset), dict[Path, bool]()
     for place, text in dataset.expressions():
         for path in paths(parse(text)):
@@ -189,8 +222,10 @@ def _unreadable_else(dataset: Dataset) -> Column:
     wanted = []
     for path, of_filter in asked.items():
         problem = key.unreadable(path) if path.root == "key" else unreadable_header(path.name)
-        wanted.append(problem if of_filter else F.when(~F.col(FILTERED), problem))
-    return F.coalesce(F.lit(None).cast("string"), *wanted)
+        reason = key.reason() if path.root == "key" else F.lit(Reason.UNDECODABLE)
+        why = F.when(problem.isNotNull(), rejected(reason, problem))
+        wanted.append(why if of_filter else F.when(~F.col(FILTERED), why))
+    return F.coalesce(F.lit(None).cast(REJECTED_TYPE), *wanted)
 
 
 def _unknown(names: Column) -> Column:

@@ -28,7 +28,7 @@ from onefold.dataset.types import number_type
 from onefold.instants import FIRST, LAST
 from onefold.records import envelope as E
 from onefold.values import text as T
-from onefold.values.format import KEY_TEXT
+from onefold.values.format import KEY_TEXT, SCHEMA_NAME
 from onefold.values.rejection import Compiled, not_utf8
 from onefold.values.variant import part_of_key, scalar_text
 
@@ -84,6 +84,8 @@ def _path(root: str, name: str, inner: tuple[str, ...]) -> Column:
         return reduce(Column.getField, inner, F.col(name))
     if root == "header":
         return _text(_header(name))
+    if root == "schema":
+        return F.col(SCHEMA_NAME)
     if root == "key":
         return scalar_text(*part_of_key(name, *inner)) if name else F.col(KEY_TEXT)
     if root == "timestamp":

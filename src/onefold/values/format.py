@@ -15,6 +15,11 @@ from onefold.dataset import Dataset
 from onefold.dataset.expressions import Path
 from onefold.dataset.types import FieldType
 
+SCHEMA_NAME = "_schema_name"
+"""Where an expression asks for `schema.name`: the name of the schema that the value was written by; null where that is
+unknown."""
+LEFT_UNREAD = "_left_unread"
+"""Where the filter asks for `schema.name`: whether that, headers and the log alone say that the record is filtered."""
 KEY_VARIANT, KEY_TEXT = "_key_variant", "_key_text"
 """What `ReadsKeys.opened` adds: the key as VARIANT, where it has parts, and the key as text."""
 
@@ -63,6 +68,9 @@ class ReadsKeys(Protocol):
 
     def unreadable(self, path: Path) -> Column:
         """Why what a path names of a key is there and cannot be read, as text for people; else null."""
+
+    def reason(self) -> Column:
+        """The reason of a record whose key cannot be read."""
 
 
 def value_reader(dataset: Dataset) -> ReadsValues:

@@ -161,3 +161,7 @@ class KeyReader:
         whole = F.when(there & F.col(KEY_VARIANT).isNull(), "the key is not one JSON value")
         other = F.when(F.col(KEY_TEXT).isNull() & (kind != "VOID"), "the key is no JSON string or number")
         return F.coalesce(not_utf8("the key", self.json), whole, half, *([] if names else [other]))
+
+    def reason(self) -> Column:
+        """That the key is not in its format."""
+        return F.lit(Reason.UNDECODABLE)

@@ -20,10 +20,11 @@ class Compiled:
     failed: Column
 
 
-def rejected(reason: str, detail: str | Column) -> Column:
+def rejected(reason: str | Column, detail: str | Column) -> Column:
     """A `REJECTED_TYPE` struct."""
+    reason = F.lit(reason) if isinstance(reason, str) else reason
     detail = F.lit(detail) if isinstance(detail, str) else detail
-    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"))
+    return F.struct(reason.alias("reason"), detail.alias("detail"))
 
 
 def of_part(place: Column, problem: Column) -> Column:

@@ -10,6 +10,7 @@ from onefold.dataset.expressions import Path
 from onefold.records import envelope as E
 from onefold.values.format import KEY_TEXT
 from onefold.values.rejection import not_utf8
+from onefold.vocabulary import Reason
 
 
 class KeyReader:
@@ -26,3 +27,7 @@ class KeyReader:
         """Why the key is no text."""
         del path  # it has no parts
         return not_utf8("the key", F.col(E.KEY_BYTES))
+
+    def reason(self) -> Column:
+        """That the key is not in its format."""
+        return F.lit(Reason.UNDECODABLE)

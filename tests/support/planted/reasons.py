@@ -54,6 +54,10 @@ REASONS: dict[tuple[str, str], tuple[str, str]] = {
         "rejection.rejected",
         f"{_DECODED}test_what_is_not_of_its_declared_type_is_refused_with_a_reason",
     ),
+    ("rejected", "schema_not_found"): (
+        "rejection.rejected",
+        f"{_SPARK}test_registered.py::test_each_message_is_read_by_the_schema_that_it_names",
+    ),
     ("rejected", "too_large"): (
         "rejection.rejected",
         f"{_DECODED}test_a_value_that_variant_cannot_hold_is_too_large",

@@ -1,0 +1,188 @@
+"""Messages that name their schema (`onefold.formats.wire`): which schemas records name, and each message by its own.
+
+`Dataset.writer_schemas` has what is known of ids. Nothing here asks a registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+
+from onefold.dataset import Dataset
+from onefold.dataset.value_formats import ValueFormat
+from onefold.dataset.writer_schema import SchemaType, WriterSchema
+from onefold.formats.avro import full_name
+from onefold.formats.structured_json import FormatError
+from onefold.formats.wire import PREFIX, Header, IdSpace, SchemaId, header_names, payload, schema_id
+from onefold.records import envelope as E
+from onefold.vocabulary import Reason
+
+Read = Callable[[bytes], bytes]
+"""The bytes of a message to JSON that says the same; FormatError: they are no message of the schema."""
+DECODED = "struct<json: binary, problem: string, reason: string>"
+"""A message: its JSON, or why there is none; null of a null."""
+ARROW = pa.struct([("json", pa.binary()), ("problem", pa.string()), ("reason", pa.string())])
+_BYTES = {"key": E.KEY_BYTES, "value": E.VALUE_BYTES}
+_TYPES: dict[str, SchemaType] = {ValueFormat.AVRO: "AVRO", ValueFormat.JSON_SCHEMA: "JSON"}
+"""The type of a registry's schemas that messages of a format are written by."""
+
+
+class UnknownSchemaError(Exception):
+    """Nothing is known of the schema that a message names."""
+
+
+def header_of(section: str) -> Column:
+    """struct<key: string, value: binary>: the last header that names the schema of a section; null: there is none."""
+    named = F.filter(E.HEADERS, lambda header: header.key.isin(*header_names(section)))
+    return F.get(named, F.size(named) - 1)
+
+
+def ids_named(records: DataFrame, dataset: Dataset) -> dict[str, list[SchemaId]]:
+    """The schemas that the records of a batch name, by section of the dataset file that has a registry, those of the
+    most records first. Looks at the first bytes of a key and a value only; of what is no record, at none."""
+    sections = list(dataset.registries)
+    counts = F.col(E.FATE).isNull() | (F.col(E.FATE) == E.COVERED)
+    read = records.where(counts & F.col(E.UNREADABLE).isNull())
+    first = {section: F.substring(_BYTES[section], 1, PREFIX) for section in sections}
+    names = [
+        F.struct(F.lit(section).alias("section"), _name(dataset, section)(first[section]).alias("id"))
+        for section in sections
+    ]
+    named = read.select(F.explode(F.array(*names)).alias("named")).select("named.*").where("id IS NOT NULL")
+    counted = named.groupBy("section", "id").count().orderBy(F.desc("count"), "id")
+    found: dict[str, list[SchemaId]] = {section: [] for section in sections}
+    for row in counted.collect():
+        found[row["section"]].append(SchemaId.of(row["id"]))
+    return found
+
+
+def _space(dataset: Dataset, section: str) -> IdSpace | None:
+    registry = dataset.registries.get(section)
+    return IdSpace(registry.ids) if registry and registry.ids else None
+
+
+def _name(dataset: Dataset, section: str) -> Callable[[Column], Column]:
+    """A function of a column of messages, or of their first bytes, that gives the id that each names; null: none."""
+    space = _space(dataset, section)
+
+    def name(data: bytes | None, header: Header | None) -> str | None:
+        if data is None:
+            return None
+        try:
+            return str(schema_id(data, header, space)[0])
+        except FormatError:
+            return None
+
+    return _of_messages(section, name, "string", pa.string())
+
+
+def name_of_schema(dataset: Dataset) -> Column:
+    """`schema.name`: the full name of the Avro type, or the title of the JSON schema, that the value was written by;
+    null: it names none that is known."""
+    space, schemas = _space(dataset, "value"), dataset.writer_schemas.get("value", {})
+    names = {id_: _named(schema, dataset.value.format) for id_, schema in schemas.items()}
+
+    def name(data: bytes | None, header: Header | None) -> str | None:
+        if data is None:
+            return None
+        try:
+            return names.get(str(schema_id(data, header, space)[0]))
+        except FormatError:
+            return None
+
+    first = F.substring(E.VALUE_BYTES, 1, PREFIX)
+    return _of_messages("value", name, "string", pa.string())(first)
+
+
+def _named(schema: WriterSchema, of_format: str) -> str | None:
+    try:
+        if of_format == ValueFormat.AVRO:
+            return full_name(schema.text)
+        title = json.loads(schema.text).get("title")
+        return title if isinstance(title, str) else None
+    except (ValueError, AttributeError, RecursionError):
+        return None
+
+
+def decoder(
+    dataset: Dataset, section: str, reader_of: Callable[[WriterSchema | None], Read], *, bare: bool = False
+) -> Callable[[Column], Column]:
+    """A function of a column of messages that gives `DECODED`, each message by the schema that it names.
+
+    Args:
+        dataset: with the schemas that are known (`writer_schemas`).
+        section: key or value.
+        reader_of: what reads the messages of a schema, None where the dataset file names no registry; a FormatError
+            says that no message of it can be read.
+        bare: whether what does not begin as a prefix does may be a message without one.
+    """
+    schemas: Mapping[str, WriterSchema] = dataset.writer_schemas.get(section, {})
+    registry, space = dataset.registries.get(section), _space(dataset, section)
+    expected: SchemaType = _TYPES[dataset.value.format if section == "value" else dataset.key.format]
+
+    def made() -> Callable[[bytes | None, Header | None], dict[str, Any] | None]:
+        @cache
+        def reader(name: str) -> Read | FormatError:
+            schema = schemas[name]
+            if schema.type not in ("", expected):
+                return FormatError(f"its schema {name} is of type {schema.type}, and no {expected} schema")
+            try:
+                return reader_of(schema)
+            except FormatError as error:
+                return error
+
+        def read(data: bytes, header: Header | None) -> bytes:
+            if bare and header is None and data[:1] not in (b"\x00", b"\x03"):
+                return reader_of(None)(data)
+            id_, at = schema_id(data[:PREFIX], header, space)
+            if registry is None:
+                return reader_of(None)(payload(data, at))
+            if str(id_) not in schemas:
+                raise UnknownSchemaError(f"schema {id_} is not known to the registry {registry.label}")
+            by = reader(str(id_))
+            if isinstance(by, FormatError):
+                raise by
+            return by(payload(data, at))
+
+        def decode(data: bytes | None, header: Header | None) -> dict[str, Any] | None:
+            if data is None:
+                return None
+            try:
+                return {"json": read(data, header), "problem": None, "reason": None}
+            except UnknownSchemaError as error:
+                return {"json": None, "problem": str(error), "reason": Reason.SCHEMA_NOT_FOUND.value}
+            except FormatError as error:
+                return {"json": None, "problem": str(error), "reason": Reason.UNDECODABLE.value}
+
+        return decode
+
+    return _of_messages(section, made, DECODED, ARROW, is_factory=True)
+
+
+def _of_messages(
+    section: str, of: Callable[..., Any], sql: str, arrow: pa.DataType, *, is_factory: bool = False
+) -> Callable[[Column], Column]:
+    """A function of a column of messages, by Python over Arrow batches: `of` takes the bytes and the header that names
+    their schema; with `is_factory` it makes, once a task, what does."""
+
+    def run(batches: Iterable[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        each = of() if is_factory else of
+        for data, names, values in batches:
+            rows = zip(data.to_pylist(), names.to_pylist(), values.to_pylist(), strict=True)
+            yield pa.array([each(bytes_, Header(name, value) if name else None) for bytes_, name, value in rows], arrow)
+
+    function: Any = arrow_udf(run, sql, ArrowUDFType.SCALAR_ITER)
+
+    def column(data: Column) -> Column:
+        header = header_of(section)
+        found: Column = function(data, header["key"], header["value"])
+        return found
+
+    return column
