@@ -26,6 +26,7 @@ from onefold.dedup.staging import (
 )
 from onefold.dedup.survivors import choose_survivors
 from onefold.errors import ExportColumnError, ObjectTooLargeError, UnreadableObjectError
+from onefold.generation import is_rebuild
 from onefold.lake import Lake, new_attempt
 from onefold.landing.land import check_bytes, manifest_of
 from onefold.landing.manifest import Manifest
@@ -60,7 +61,8 @@ def run(
     try:
         with sized(session, manifest.size), objects_named(manifest):
             records = take_out(read_records(session, lake, dataset, manifest), taken)
-            known = with_schemas(lake, dataset, records, again=manifest.replays is not None)
+            again = manifest.replays is not None and not is_rebuild(lake, dataset)
+            known = with_schemas(lake, dataset, records, again=again)
             staged = _stage(session, known, manifest, attempt or new_attempt(), records, taken.lost)
     except (UnreadableObjectError, ExportColumnError, ObjectTooLargeError) as error:
         # Skipped, it is let go unread: which records an object holds that cannot be read nobody can tell.

@@ -108,6 +108,12 @@ def begun_rebuild(lake: Lake, dataset: Dataset, published: Generation) -> str:
     return rebuild.generation if rebuild and rebuild.generation != published.generation else ""
 
 
+def is_rebuild(lake: Lake, dataset: Dataset) -> bool:
+    """Whether another generation is published than the one that the dataset is folded into."""
+    published = lake.get(lake_keys.generation(dataset), Generation)
+    return published is not None and published.generation != dataset.generation
+
+
 def to_rebuild(lake: Lake, dataset: Dataset, taken: Callable[[str], bool] = lambda _: False) -> Dataset:
     """A dataset file as a generation of its own, apart from each whose fields were changed in place since, and
     each that readers were moved away from: decisions since then (skips, forget marks) are not in its table.

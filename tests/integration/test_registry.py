@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from io import BytesIO
@@ -15,6 +16,10 @@ from pyspark.sql import SparkSession
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.sections import Registry
+from onefold.errors import RegistryDiffersError, RegistryRefusedError, RegistryUnavailableError, UsageError
+from onefold.formats.avro import message_reader
+from onefold.formats.wire import IdSpace, SchemaId
+from onefold.generation import to_rebuild
 from onefold.lake import Lake
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
@@ -22,7 +27,8 @@ from onefold.operations.replay import plan_replay, replay
 from onefold.operations.run import BatchRun, run_batch
 from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of, verdicts_of
-from onefold.schemas.kept import KeptSchema, check_kept
+from onefold.schemas.client import open_registry
+from onefold.schemas.kept import KeptSchema, check_kept, keep
 from sample.broker import Broker
 from tests.support.registry_server import RegistryServer
 from tests.support.topics import Topics
@@ -48,7 +54,7 @@ def lake_with(lake: Lake, url: str) -> Lake:
     return Lake(lake.settings.model_copy(update={"registry": {"registry_default": {"url": url}}}))
 
 
-def record_schema(name: str, **fields: Any) -> dict[str, Any]:
+def record_schema(name: str, /, **fields: Any) -> dict[str, Any]:
     listed = [{"name": field, "type": kind} for field, kind in fields.items()]
     return {"type": "record", "name": name, "namespace": "shop", "fields": listed}
 
@@ -75,7 +81,7 @@ def rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
 def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_gone(
     connected: Lake, session: SparkSession, broker: Broker, registry: RegistryServer
 ) -> None:
-    """L1, L6: a field added, a field removed, a type widened; an id that is registered later; a registry that ends."""
+    """L1, L6: a field added, a field removed, a type widened; an id that is registered later, and one that never is."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
     first = record_schema("Order", id="string", amount="int", note="string")
     second = record_schema("Order", id="string", amount="long", region="string")
@@ -90,6 +96,7 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         message(first, {"id": "e", "amount": 5, "note": "bare"}),
         prefixed(ids[0], message(first, {"id": "f", "amount": 6, "note": "long"}) + b"\x00"),
         prefixed(ids[0], message(first, {"id": "g", "amount": 7, "note": "short"})[:-1]),
+        prefixed(2**31 - 1, message(first, {"id": "h", "amount": 8, "note": "never"})),
     ]
     topics = Topics.on(broker.bootstrap, connected, session, name)
     topics.create()
@@ -98,15 +105,16 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         producer.produce(name, value, partition=0)
     assert producer.flush(30) == 0
     fields = {"id": "string", "amount": "long", "note": "string?", "region": "string?"}
-    made = topics.dataset(value={**AVRO, "fields": fields}, quality={"max_rejected_rate": 1.0})
-    lake = topics.lake
+    keys: dict[str, Any] = {"value": {**AVRO, "fields": fields}, "quality": {"max_rejected_rate": 1.0}}
+    made, lake = topics.dataset(**keys), topics.lake
 
-    done = run_batch(lake, made, topics.plan(value={**AVRO, "fields": fields}), InSession(lake, session))
+    done = run_batch(lake, made, topics.plan(**keys), InSession(lake, session))
     assert done.red is None, done.red
     assert verdicts(lake, made, done.batch) == {
         **dict.fromkeys((0, 1, 2), ("applied", "insert")),
         3: ("rejected", "schema_not_found"),
         **dict.fromkeys((4, 5, 6), ("rejected", "undecodable")),
+        7: ("rejected", "schema_not_found"),
     }
     expected = [
         {"id": "a", "amount": 1, "note": "old", "region": None},
@@ -136,8 +144,93 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
     registry.delete(f"{name}-value")
     registry.stop()
     try:
-        assert rebuild(lake, made, session, again=True).swapped
-        assert rows(lake, made) == expected
-        assert prove(session, lake, made).holds
+        other = to_rebuild(lake, topics.dataset(**keys, target={"table": "live.things", "buckets": 1}))
+        assert rebuild(lake, other, InSession(lake, session)).swapped
+        assert rows(lake, other) == expected
+        assert prove(session, lake, other).holds
     finally:
         registry.start()
+
+
+def test_a_registry_is_asked_for_what_a_schema_is_built_on_and_for_ids_of_each_kind(
+    connected: Lake, registry: RegistryServer
+) -> None:
+    name = uuid.uuid4().hex[:8]
+    city = record_schema("City", street=record_schema("Street", name="string"))
+    first = registry.register(f"{name}-city", city)
+    order = record_schema("Order", id="string", to="shop.City")
+    built_on = [{"name": "shop.City", "subject": f"{name}-city", "version": 1}]
+    second = registry.register(f"{name}-value", order, references=built_on)
+    # The same content for another subject: one content id, and two global ids.
+    assert registry.register(f"{name}-copy", city) == first
+    client = open_registry(connected.settings, REGISTRY)
+
+    def answer(space: IdSpace, number: int) -> Any:
+        return client.schema(SchemaId(space, str(number)))
+
+    found = answer(IdSpace.CONFLUENT, second)
+    assert json.loads(found.schema.text) == order
+    assert found.schema.type == "AVRO"
+    [reference] = found.schema.references
+    assert (reference.name, reference.subject, reference.version) == ("shop.City", f"{name}-city", 1)
+    read = message_reader(found.schema.text, {}, [reference.text])
+    data = message_of(order, {"id": "a", "to": {"street": {"name": "x"}}}, city)
+    assert json.loads(read(data)) == {"id": "a", "to": {"street": {"name": "x"}}}
+    assert answer(IdSpace.CONTENT, second).schema.references == [reference]
+    of_contents = {text(answer(IdSpace.CONTENT, first)), text(answer(IdSpace.CONFLUENT, first))}
+    assert of_contents == {json.dumps(city)}
+    globals_ = [text(answer(IdSpace.GLOBAL, number)) for number in range(1, 30) if answer(IdSpace.GLOBAL, number)]
+    assert globals_.count(json.dumps(city)) == 2
+    assert answer(IdSpace.CONFLUENT, 2**31 - 1) is answer(IdSpace.GLOBAL, 2**40) is answer(IdSpace.GLUE, 1) is None
+
+    # What was deleted stays kept; what is not what was kept is an error.
+    assert keep(connected, REGISTRY, [SchemaId(IdSpace.CONFLUENT, str(first))]).keys() == {f"confluent-{first}"}
+    registry.delete(f"{name}-value")
+    registry.delete(f"{name}-copy")
+    assert check_kept(connected, REGISTRY) == 1
+    key = lake_keys.schema("registry_default", f"confluent-{first}")
+    kept = connected.get(key, KeptSchema)
+    assert kept
+    other = kept.model_copy(update={"meaning": kept.meaning.model_copy(update={"text": json.dumps(order)})})
+    connected.put(key, other)
+    with pytest.raises(RegistryDiffersError, match=f"confluent-{first}"):
+        check_kept(connected, REGISTRY)
+
+
+def text(answer: Any) -> str:
+    return json.dumps(json.loads(answer.schema.text))
+
+
+def message_of(schema: Any, value: Any, *references: Any) -> bytes:
+    named: dict[str, Any] = {}
+    for reference in references:
+        fastavro.parse_schema(reference, named_schemas=named)
+    data = BytesIO()
+    fastavro.schemaless_writer(data, fastavro.parse_schema(schema, named_schemas=named), value)
+    return data.getvalue()
+
+
+def test_an_address_that_is_no_registry_is_no_unknown_schema(lake: Lake, registry: RegistryServer) -> None:
+    """Else all records of a batch would be quarantined for a wrong path."""
+    ids = [SchemaId(IdSpace.CONFLUENT, "2147483646")]
+    for url in (registry.url.removesuffix("/v7"), registry.url.replace("ccompat", "registry"), registry.url + "/x"):
+        with pytest.raises(RegistryRefusedError, match=r"registry_default .*no answer of a registry"):
+            keep(lake_with(lake, url), REGISTRY, ids)
+    with pytest.raises(UsageError, match="nothing says how to reach"):
+        keep(lake, REGISTRY, ids)
+
+
+def test_a_registry_that_does_not_answer_is_a_transient_error_unless_it_never_knew_the_ids(
+    lake: Lake, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onefold.schemas.confluent.TRIES", 0)
+    known, unknown, other = (SchemaId(IdSpace.CONFLUENT, str(number)) for number in (1, 2147483646, 2147483645))
+    registry.register("things-value", record_schema("Thing", id="string"))
+    connected = lake_with(lake, registry.url)
+    assert keep(connected, REGISTRY, [unknown, known]).keys() == {"confluent-1"}
+    gone = lake_with(lake, "http://127.0.0.1:9")
+    assert keep(gone, REGISTRY, [known]).keys() == {"confluent-1"}
+    assert keep(gone, REGISTRY, [unknown, known], again=False).keys() == {"confluent-1"}
+    for ids, again in (([unknown], True), ([unknown, other], False)):
+        with pytest.raises(RegistryUnavailableError, match=r"does not answer: .*[Cc]onnection"):
+            keep(gone, REGISTRY, ids, again=again)

@@ -26,7 +26,7 @@ REGISTRY = {"connection": "registry_default"}
 FIELDS = {"id": "string", "n": "long", "to": "struct<city: string>?"}
 
 
-def record_schema(name: str, **fields: Any) -> dict[str, Any]:
+def record_schema(name: str, /, **fields: Any) -> dict[str, Any]:
     listed = [{"name": field, "type": kind} for field, kind in fields.items()]
     return {"type": "record", "name": name, "namespace": "shop", "fields": listed}
 
