@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
@@ -74,8 +74,8 @@ class Broker:
     on one more port, `behind`, and tells the clients that come in there to go on through
     `advertise`: the place for a proxy (see `sample.proxy`). With `secure` (properties: mechanisms,
     users, a certificate) it listens with SASL_SSL on `secured`, too. `settings` are properties in place
-    of its own. With `joins` it is another node of that broker's cluster, which must be running. It may
-    be killed and started again between.
+    of its own, `jvm` more options of its JVM. With `joins` it is another node of that broker's cluster,
+    which must be running. It may be killed and started again between.
     """
 
     def __init__(
@@ -86,8 +86,9 @@ class Broker:
         settings: Mapping[str, object] | None = None,
         joins: Broker | None = None,
         log: Path | None = None,
+        jvm: Sequence[str] = (),
     ) -> None:
-        self._advertise, self._secure, self._joins = advertise, secure, joins
+        self._advertise, self._secure, self._joins, self._jvm = advertise, secure, joins, jvm
         self._settings = settings or {}
         self._log = log
         self._home: Path | None = None
@@ -132,7 +133,7 @@ class Broker:
         """Start it, on the data that it has, and return once it answers."""
         assert self._home is not None, "the broker has no place before it is entered"
         assert self._process is None or self._process.poll() is not None, "the broker is running"
-        command = start_command(self._home / "server.properties")
+        command = start_command(self._home / "server.properties", *self._jvm)
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         self._await_answer()

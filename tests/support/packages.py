@@ -31,7 +31,8 @@ _LAYOUTS = (
 _LIVE = (
     "integration/test_live_topics.py", "integration/test_looks.py", "integration/test_holes.py",
     "integration/test_topic_histories.py",
-    "integration/test_cut_logs.py", "integration/test_bad_brokers.py", "integration/test_takeover.py",
+    "integration/test_cut_logs.py", "integration/test_bad_brokers.py", "integration/test_token_logins.py",
+    "integration/test_takeover.py",
     "integration/test_producers.py", "integration/test_semantics.py", "integration/test_sample_broker.py",
 )  # fmt: skip
 _S3 = ("integration/test_s3*.py", "integration/test_claims.py", "integration/test_where_it_runs.py")

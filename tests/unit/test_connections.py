@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,12 +17,21 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 from onefold.errors import ClientSettingsError, UsageError
 from onefold.kafka.cluster import Cluster
-from onefold.kafka.connection import client_settings, java_settings, python_settings
+from onefold.kafka.connection import client_settings, java_settings, librdkafka_settings, python_settings
+from onefold.kafka.logins import Token, provider
 from onefold.kafka.raw_log import NoEvidenceError, RawLog
 from onefold.settings import Settings, load_settings
 from tests.support.certificates import certificate_in
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
+SASL = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": 's"1',
+    "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+}
 
 
 def settings_with(**clusters: dict[str, str]) -> Settings:
@@ -195,8 +205,37 @@ def test_kafka_python_gets_its_own_names() -> None:
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "u",
         "sasl_plain_password": 'a"b\\c',
-        "sasl_kerberos_service_name": "kafka",
     }
+
+
+def test_a_client_of_a_token_server_is_described_to_the_jvm() -> None:
+    more = {"sasl.oauthbearer.scope": "read", "sasl.oauthbearer.extensions": "pool=p-1, cluster=c=1"}
+    package = "org.apache.kafka.common.security.oauthbearer"
+    options = 'clientId="me" clientSecret="s\\"1" scope="read" extension_pool="p-1" extension_cluster="c=1"'
+    assert java_settings(SERVERS | SASL | more | {"https.ca.pem": "-\nA"}) == SERVERS | {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": "https://login/token",
+        "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required {options} "
+        'ssl.truststore.type="PEM" ssl.truststore.certificates="-\\nA";',
+    }
+
+
+def test_librdkafka_is_told_which_authorities_this_machine_trusts() -> None:
+    found = librdkafka_settings(SERVERS | SASL)
+    assert "BEGIN CERTIFICATE" in Path(found.pop("https.ca.location")).read_text()
+    assert found == SERVERS | SASL
+    own = SERVERS | SASL | {"https.ca.location": "/own.pem"}
+    assert librdkafka_settings(own) == own
+    assert librdkafka_settings(SERVERS) == SERVERS
+
+
+def test_a_token_is_kept_until_shortly_before_it_expires() -> None:
+    asked = iter([Token("a", time.time() + 59), Token("b", time.time() + 3600), Token("c", 0)])
+    kept = provider(lambda: next(asked), {"pool": "p-1"})
+    assert [kept.token() for _ in range(3)] == ["a", "b", "b"]
+    assert kept.extensions() == {"pool": "p-1"}
 
 
 def test_kafka_python_shows_the_certificate_and_checks_the_brokers_name(tmp_path: Path) -> None:
@@ -235,7 +274,10 @@ def test_brokers_that_kafka_python_cannot_reach_are_asked_once(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER is not supported"),
+        ({"sasl.mechanism": "EXTERNAL"}, r"EXTERNAL is not supported \(there are PLAIN, .*OAUTHBEARER"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, r"method=oidc and client credentials"),
+        ({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}, r"needs sasl\.oauthbearer\.token\.end"),
+        ({**SASL, "sasl.oauthbearer.config": "x"}, r"^sasl\.oauthbearer\.config is not supported"),
         ({"enable.ssl.certificate.verification": "false"}, "name the CA"),
         ({"enable.ssl.certificate.verification": "0"}, "name the CA"),
         ({"security.protocol": "ssl", "ssl.crl.location": "x"}, r"^ssl\.crl\.location is not supported"),

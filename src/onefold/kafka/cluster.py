@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # typ
 
 from onefold.errors import ClientSettingsError, ClusterRefusedError, ClusterUnavailableError, UnknownTopicError
 from onefold.instants import instant, millis_from
-from onefold.kafka.connection import SERVERS, ClientSettings
+from onefold.kafka.connection import SERVERS, ClientSettings, librdkafka_settings
 from onefold.kafka.record import Record
 
 SECONDS = 30.0
@@ -41,6 +41,10 @@ _REFUSED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,
 }
+_SAYS_REFUSED = re.compile(
+    r"uthentication|certificate verify failed|OAUTHBEARER token: .*\b(invalid_\w+|un(authoriz|support)ed_\w+)"
+)
+"""How librdkafka says that brokers, or a token server (RFC 6749, 5.2), refuse who asks; else what failed may pass."""
 _LEADERLESS = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -311,7 +315,7 @@ class Cluster:
         def hear(error: KafkaError) -> None:
             heard[:] = [error.str()]
 
-        return {**self.settings, "log_level": 0, "error_cb": hear}
+        return {**librdkafka_settings(self.settings), "log_level": 0, "error_cb": hear}
 
     @cached_property
     def _admin(self) -> AdminClient:
@@ -347,8 +351,8 @@ class Cluster:
 
     @property
     def _is_refused(self) -> bool:
-        """Whether the brokers refused the user, or this client the brokers' certificate."""
-        return any(words in heard for heard in self._heard for words in ("uthentication", "certificate verify failed"))
+        """Whether the brokers, or a token server, refused the user, or this client the brokers' certificate."""
+        return any(_SAYS_REFUSED.search(heard) for heard in self._heard)
 
     @contextmanager
     def _asking(self, topic: str = "") -> Iterator[None]:

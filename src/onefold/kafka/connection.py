@@ -9,33 +9,23 @@ from __future__ import annotations
 import json
 import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onefold.errors import UsageError
+from onefold.kafka.logins import HANDLED, OAUTH, login_of, mechanism_of
+from onefold.kafka.pem import file_of, pem_of
 from onefold.settings import Settings
 
 ClientSettings = dict[str, str]
 SERVERS = "bootstrap.servers"
 _SHARED = (SERVERS, "client.id", "client.rack", "client.dns.lookup", "security.protocol")
-_BY_PASSWORD = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
-_BY_TICKET = "com.sun.security.auth.module.Krb5LoginModule"
-_HANDLED = {
+_HANDLED = HANDLED | {
     *("ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.key.location"),
     *("ssl.key.pem", "ssl.key.password", "ssl.keystore.location", "ssl.keystore.password"),
-    *("ssl.endpoint.identification.algorithm", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"),
-    *("sasl.kerberos.service.name", "sasl.kerberos.principal", "sasl.kerberos.keytab"),
-    *("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"),  # how librdkafka renews a ticket
+    "ssl.endpoint.identification.algorithm",
 }
-"""Settings of TLS and SASL that are translated for the JVM's client, or do not concern it. Without a keytab the JVM's
-own login configuration says who it is."""
+"""Settings of TLS and SASL that are translated for the JVM's client, or do not concern it."""
 
 
 def client_settings(settings: Settings, connection: str) -> ClientSettings:
@@ -82,22 +72,8 @@ def java_settings(given: ClientSettings) -> dict[str, str]:
     """
     _check_security(given)
     found = {name: given[name] for name in _SHARED if name in given}
-    by_default = "GSSAPI" if given.get("security.protocol", "").upper().startswith("SASL") else None
-    if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms") or by_default:
-        found["sasl.mechanism"] = mechanism
-        if mechanism in _BY_PASSWORD:
-            names = {"username": "sasl.username", "password": "sasl.password"}
-            options = {name: given.get(own, "") for name, own in names.items()}
-            found["sasl.jaas.config"] = _jaas(_BY_PASSWORD[mechanism], options)
-        elif mechanism == "GSSAPI":
-            found["sasl.kerberos.service.name"] = given.get("sasl.kerberos.service.name", "kafka")
-            if keytab := given.get("sasl.kerberos.keytab"):
-                principal = given.get("sasl.kerberos.principal", "kafkaclient")
-                options = {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab, "principal": principal}
-                found["sasl.jaas.config"] = _jaas(_BY_TICKET, options)
-        else:
-            known = ", ".join([*_BY_PASSWORD, "GSSAPI"])
-            raise UsageError(f"sasl.mechanism {mechanism} is not supported (there are {known})")
+    if login := login_of(given):
+        found |= login.java()
 
     verifies = given.get("enable.ssl.certificate.verification", "true")
     if verifies.lower() in ("false", "f", "0"):
@@ -120,21 +96,13 @@ def _check_security(given: ClientSettings) -> None:
     """Refuse what decides about security, where the protocol asks for it, and would be left out."""
     protocol = given.get("security.protocol", "").upper()
     rooms = {"ssl.": protocol.endswith("SSL"), "sasl.": protocol.startswith("SASL")}
-    for name in sorted(given.keys() - _HANDLED):
-        # OAUTHBEARER is refused by its mechanism; with another, what it asks for is idle.
-        if any(name.startswith(room) and used for room, used in rooms.items()) and "oauthbearer" not in name:
+    idle = OAUTH if mechanism_of(given) != "OAUTHBEARER" else "\0"
+    for name in sorted(name for name in given.keys() - _HANDLED if not name.startswith(idle)):
+        if any(name.startswith(room) and used for room, used in rooms.items()):
             raise UsageError(
                 f"{name} is not supported: the topics are read by Spark's client, which has no such setting. "
                 "Nothing was read. Remove it from the connection, or land an export (source.exports)."
             )
-
-
-def _jaas(module: str, options: dict[str, str]) -> str:
-    def quoted(text: str) -> str:
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-
-    return " ".join([module, "required", *(f"{name}={quoted(text)}" for name, text in options.items())]) + ";"
 
 
 class _Certificate(NamedTuple):
@@ -176,21 +144,14 @@ def _of_keystore(place: str, password: str | None) -> _Certificate:
     return _Certificate("".join(chain), key)
 
 
-def pem_of(given: ClientSettings, name: str) -> str | None:
-    """The PEM text of `ssl.ca`, `ssl.certificate` or `ssl.key`, given as such or by a file; None: not given.
+def librdkafka_settings(given: ClientSettings) -> ClientSettings:
+    """The settings as librdkafka takes them: as they are, with what its login needs and they leave out.
 
     Raises:
-        UsageError: the file cannot be read.
+        UsageError: the login lacks something.
     """
-    if text := given.get(f"{name}.pem"):
-        return text
-    place = given.get(f"{name}.location")
-    if place is None:
-        return None
-    try:
-        return Path(place).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name}.location {place}: {error}") from None
+    login = login_of(given)
+    return {**(login.librdkafka() if login else {}), **given}
 
 
 def python_settings(given: ClientSettings) -> dict[str, Any]:
@@ -205,13 +166,8 @@ def python_settings(given: ClientSettings) -> dict[str, Any]:
         found["client_id"] = name
     if protocol := given.get("security.protocol"):
         found["security_protocol"] = protocol.upper()
-    if mechanism := given.get("sasl.mechanism") or given.get("sasl.mechanisms"):
-        found |= {
-            "sasl_mechanism": mechanism,
-            "sasl_plain_username": given.get("sasl.username", ""),
-            "sasl_plain_password": given.get("sasl.password", ""),
-            "sasl_kerberos_service_name": given.get("sasl.kerberos.service.name", "kafka"),
-        }
+    if login := login_of(given):
+        found |= login.python()
     if found.get("security_protocol") in ("SSL", "SASL_SSL"):
         found["ssl_context"] = _tls(given)
     return found
@@ -225,16 +181,6 @@ def _tls(given: ClientSettings) -> ssl.SSLContext:
     else:
         context.load_default_certs()
     if shown := _certificate_of(given):
-        with _file(shown.chain) as chain, _file(shown.key) as secret:
+        with file_of(shown.chain) as chain, file_of(shown.key) as secret:
             context.load_cert_chain(chain, secret, shown.password)
     return context
-
-
-@contextmanager
-def _file(text: str) -> Iterator[Path]:
-    """A file that only this user can read, for as long as OpenSSL reads it: it takes a key from nowhere else."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "pem"
-        place.touch(0o600)
-        place.write_text(text, encoding="ascii")
-        yield place
