@@ -27,7 +27,7 @@ SHARED = {"dataset/layouts": {"layout"}, "records/layouts": set(), "draft/reader
 NOT_A_LAYOUT = {
     "cli/demo.py": "a setting", "orchestration/connections.py": "a setting",
     "draft/draft.py": "a key of dataset files, and a name for a cluster or namespace without one",
-    "kafka/activity.py": "a logger", "kafka/raw_log.py": "a logger", "kafka/connection.py": "a service of Kerberos",
+    "kafka/activity.py": "a logger", "kafka/raw_log.py": "a logger", "kafka/logins.py": "a service of Kerberos",
     "records/layouts/kafka.py": "Spark's own source", "spark/jars.py": "a set of jars",
 }  # fmt: skip
 """The files that say `kafka` and mean no layout, with what they mean."""

@@ -1,4 +1,4 @@
-"""How a client says who it is, by SASL mechanism: each of the three clients is told in its own way.
+"""How a client says who it is, by SASL mechanism, in the words of each of the three clients.
 
 Connections are in librdkafka's names. The JVM's client takes a JAAS line, kafka-python arguments, and what librdkafka
 lacks it is given as a function that makes a token.
@@ -23,14 +23,14 @@ OAUTH = "sasl.oauthbearer."
 _OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 _TIMEOUT, _EARLY = 30.0, 60.0
-"""Seconds that a token server may take, and that a token is taken anew before it expires."""
+"""Seconds that a token server may take, and that a token is renewed before it expires."""
 
 
 class Login(Protocol):
     """What one mechanism makes of a connection."""
 
     handled: ClassVar[frozenset[str]]
-    """The settings, besides the mechanism's name, that it translates or that do not concern it."""
+    """The settings, except the mechanism's name, that it translates or that do not concern it."""
 
     def __init__(self, given: Given) -> None: ...
 
@@ -151,7 +151,7 @@ class ByClientCredentials:
 
     @cached_property
     def extensions(self) -> dict[str, str]:
-        """What is said to the broker beside the token, by name (Confluent Cloud: the cluster's and the pool's id)."""
+        """What the broker gets together with the token, by name (Confluent Cloud: the cluster's and the pool's id)."""
         pairs = [pair.partition("=") for pair in self._named("extensions").split(",") if pair]
         return {name.strip(): value.strip() for name, _, value in pairs}
 
