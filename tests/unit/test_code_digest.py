@@ -24,7 +24,9 @@ DECIDES_NOTHING = {
     **{f"schemas/{name}.py": "asks registries" for name in ("client", "connection")},
     "errors.py": "what is said", "jvm_errors.py": "what is said", "__init__.py": "nothing",
     "decisions": "part of where staging lies", "upsert": "reads what was published",
-    **{f"kafka/{name}.py": "asks brokers" for name in ("activity", "cluster", "condition", "connection", "logins", "pem", "record")},
+    **{f"kafka/{name}.py": "asks brokers" for name in (
+        "activity", "cluster", "condition", "connection", "logins", "pem", "record",
+    )},
     **{f"kafka/{name}.py": "explains offsets without records" for name in ("missing_offsets", "raw_log")},
     **{f"landing/{name}.py": "which bytes are judged, which are part of where staging lies" for name in (
         "compaction", "cuts", "earlier_landings", "exports", "holes", "incarnations", "land", "landed_ranges",
