@@ -231,6 +231,11 @@ def _refused_changes(lake: Lake, published: Generation, dataset: Dataset) -> tup
         )
     if "table_layout" in other:
         sentences.append("this Onefold lays its tables out otherwise than the Onefold that made the table")
+    if "message_ledger" in other:
+        sentences.append(
+            "a delivery decides which version a message is, and this Onefold keeps a ledger of messages next to the "
+            "rows, so that one that is sent again in a later batch changes no row"
+        )
     if dataset.declared in shapes[:-1]:
         sentences.append("the table has gone on with a newer file: use that one")
     return tuple(sentences)
@@ -263,7 +268,10 @@ def begin_rebuild(lake: Lake, dataset: Dataset, without: Sequence[str] = ()) -> 
         lake.put(lake_keys.rebuild(dataset), begun)
     if without and not back:
         return (*_other_keys(published, dataset), *(f"without {batch}" for batch in without))
-    return () if back else _changed(lake, published, dataset)
+    if back:
+        return ()
+    is_same = dataset.again and not _other_keys(published, dataset) and dataset.declared == published.shape
+    return ("again",) if is_same else _changed(lake, published, dataset)
 
 
 def is_given_up(lake: Lake, dataset: Dataset) -> bool:

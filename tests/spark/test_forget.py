@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.errors import UsageError
+from onefold.folding.message_digest import message_digest
 from onefold.iceberg.state_table import StateTable
 from onefold.lake import Lake
 from onefold.landing.land import land_batch, plan_batch
@@ -42,7 +43,6 @@ from onefold.report.ledger import batches_of, offsets_of, rows_of, verdicts_of
 from onefold.tables import staging as C
 from onefold.tables.names import verdict_table
 from onefold.upsert.commit_record import find_record
-from onefold.upsert.message_digest import message_digest
 from tests.support import layouts as L
 from tests.support.pipeline import Sent, accounts, export, mend, run
 

@@ -56,7 +56,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
         "unit/test_tree.py", "unit/test_hostile_files.py", "unit/test_export_places.py", "unit/test_patterns.py",
-        "spark/test_ties.py", "spark/test_deliveries.py", "spark/test_completeness.py", "unit/test_visible.py",
+        "spark/test_ties.py", "spark/test_deliveries.py", "property/test_deliveries.py", "spark/test_completeness.py",
+        "unit/test_visible.py",
         "unit/test_pinned_generations.py", "unit/test_layouts.py",
         "unit/test_schema_changes.py", "unit/test_columns.py", "unit/test_masks.py", "unit/test_periods.py",
         "spark/test_schema_changes.py", "spark/test_key_columns.py", "spark/test_versions.py",

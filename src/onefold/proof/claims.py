@@ -5,6 +5,7 @@
 | `_key`, `_within` (where declared) | whose row it claims |
 | `_version` (upsert), `_order`, `_hash`, `_compared` (with `apply.compare`), `_is_delete` | what decides, and digests |
 | `_filtered_key` (where the filter is watched) | whose row a record that the filter left out would claim |
+| `_message_id`, `_producer` (where a delivery decides) | by what a message is known |
 | `_is_hidden` (with `target.where`) | whether readers do not see the row |
 | the key's columns that are no value field | |
 """
@@ -153,6 +154,8 @@ def _claims(
     names = [C.KEY, C.FILTERED_KEY, C.WITHIN, C.VERSION, C.ORDER, C.HASH, C.COMPARED, C.DELETED, C.HIDDEN]
     names += [name for name, _ in dataset.key_columns]
     passing = [E.OBJECT, C.MESSAGE_ID, C.PRODUCER]
+    if dataset.versions_by_delivery:  # a message counts once
+        names, passing = [*names, C.MESSAGE_ID, C.PRODUCER], [E.OBJECT]
     named = [*(name for name in (*names, *passing) if name in known.columns), U.COVERED, *E.POSITION, E.LINE]
     claims = without_forgotten(known.select(*dict.fromkeys(named)), dataset, manifest, marks)
     slots = slots_for(manifest, dataset.target.buckets)

@@ -148,10 +148,18 @@ _ROWS = (
     ),
     Check(
         "late_copies",
-        "no message sent again after another one of its key",
+        "messages sent again after another one of their key",
+        earlier_titles=("no message sent again after another one of its key",),
+        severity=WARNING,
+        measure=conservation.late_copies,
+        behind=Behind.WARNING,
+    ),
+    Check(
+        "earlier_deliveries",
+        "no row whose message was delivered before another one",
         law="L1",
         waivable=False,
-        measure=conservation.late_copies,
+        measure=conservation.earlier_deliveries,
     ),
     Check(
         "conflicts",
