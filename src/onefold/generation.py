@@ -204,7 +204,7 @@ def _changed(lake: Lake, published: Generation, dataset: Dataset) -> tuple[str, 
     shapes = shapes_of(lake, dataset.name, published)
     same = all(shape == dataset.declared for shape in (shapes[0], shapes[-1]))
     changed = tuple(sorted([*_other_keys(published, dataset), *([] if same else ["value.fields"])]))
-    return changed or ("the way its digest is made",)
+    return changed or ("again" if dataset.again > published.again else "the way its digest is made",)
 
 
 def _refused(dataset: Dataset, changes: list[FieldChange]) -> bool:
@@ -268,10 +268,7 @@ def begin_rebuild(lake: Lake, dataset: Dataset, without: Sequence[str] = ()) -> 
         lake.put(lake_keys.rebuild(dataset), begun)
     if without and not back:
         return (*_other_keys(published, dataset), *(f"without {batch}" for batch in without))
-    if back:
-        return ()
-    is_same = dataset.again and not _other_keys(published, dataset) and dataset.declared == published.shape
-    return ("again",) if is_same else _changed(lake, published, dataset)
+    return () if back else _changed(lake, published, dataset)
 
 
 def is_given_up(lake: Lake, dataset: Dataset) -> bool:

@@ -44,6 +44,7 @@ KINDS = {
     "offset": Kind({"from": "offset"}, lambda at: at, several=False),
     "a header that is stamped at each send": Kind({"from": "long(header.v)"}, lambda at: 10 * at),
     "a tie, last": Kind({"from": "rev", "tie": "last"}, lambda at: 1, "last", several=False),
+    "a chain, last": Kind({"from": "rev", "guard": "contiguous", "tie": "last"}, lambda at: 1, "last", several=False),
     "a tie, first": Kind({"from": "long(header.v)", "tie": "first"}, lambda at: 1, "first", several=False),
 }
 

@@ -204,11 +204,14 @@ def settle_deliveries(judged: DataFrame, fresh: Column) -> DataFrame:
     """
     earlier, lowered, copy = F.col(EARLIER), F.col(LOWERED), F.col(C.COPY)
     blocked = F.coalesce(lowered["blocked"], F.lit(False))
-    lowers = F.col(C.SURVIVOR) & lowered.isNotNull() & ~blocked & (F.col(C.VERDICT) != Verdict.CONFLICT)
-    lowers &= F.col(U.ACTION).isNull() | (F.col(U.ACTION) == Action.UNPLACE)
+    in_conflict = F.col(C.VERDICT) == Verdict.CONFLICT
+    # The row that it is in conflict with by its version is of a smaller version now.
+    gives_way = lowered.isNotNull() & ~blocked & (~in_conflict | (F.col(C.REASON) == Reason.SAME_VERSION))
+    makes_row = F.col(C.SURVIVOR) & gives_way
+    lowers = makes_row & (F.col(U.ACTION).isNull() | (F.col(U.ACTION) == Action.UNPLACE))
     conflict = earlier.isNotNull() & earlier["leads"] & blocked
-    again = earlier.isNotNull() & (F.col(C.VERDICT) != Verdict.CONFLICT)
-    applied = lowers & earlier.isNull()
+    again = earlier.isNotNull() & ~in_conflict
+    applied = makes_row & earlier.isNull()
     of_table = copy & F.col(FIRST_SENT)["stored"]
     columns = {
         C.VERDICT: F.when(conflict, Verdict.CONFLICT).when(again, Verdict.DUPLICATE).when(applied, Verdict.APPLIED),
@@ -216,7 +219,7 @@ def settle_deliveries(judged: DataFrame, fresh: Column) -> DataFrame:
         U.SCOPE: F.when(conflict | again | of_table, Scope.STORED),
         U.OTHER: F.when((conflict | again) & ~lowers, earlier["order"]),
         U.ACTION: F.when(lowers, Action.LOWER),
-        U.WON: F.when(conflict | again, F.lit(False)),
+        U.WON: F.when(conflict | again | applied, F.lit(False)),
     }
     settled = {name: F.coalesce(of, F.col(name)) for name, of in columns.items()}
     return judged.withColumns(settled).drop(EARLIER, LOWERED, FIRST_SENT)
