@@ -94,7 +94,7 @@ def test_in_one_batch_a_message_counts_once(
     assert prove(session, lake, made).holds
 
 
-@pytest.mark.by_day("a tie by offset", "offset", why="one kind of each rule goes by day")
+@pytest.mark.by_day("offset", why="a header goes by day in one batch; the property test has ties")
 @pytest.mark.parametrize("version", OF_DELIVERY.values(), ids=OF_DELIVERY)
 def test_in_later_batches_the_ledger_knows_it(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, version: dict[str, Any]

@@ -78,7 +78,10 @@ class Recount:
         narrow = ("message_id",) if "message_id" in identity and (upsert or "business_key" in identity) else ()
         deciding = "key_version" if upsert else ("business_key" if "business_key" in identity else "message_id")
         exact = self.layout != "connect"
-        self.rules = Rules("upsert" if upsert else "append", deciding, narrow=narrow, exact=exact)
+        by_delivery = bool(upsert and narrow and "header." in str(self.apply["version"]))
+        self.rules = Rules(
+            "upsert" if upsert else "append", deciding, narrow=narrow, exact=exact, by_delivery=by_delivery
+        )
         self.records: list[Decoded] = []
         self.quarantined: set[tuple[Place, bytes | None, bytes | None]] = set()
         """What was rejected, by place, key and value."""
