@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
+import boto3
 import fastavro
 import pytest
 from confluent_kafka import Producer
+from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
@@ -104,7 +106,13 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
     for value in values:
         producer.produce(name, value, partition=0)
     assert producer.flush(30) == 0
-    fields = {"id": "string", "amount": "long", "note": "string?", "region": "string?"}
+    fields = {
+        "id": "string",
+        "amount": "long",
+        "note": "string?",
+        "region": "string?",
+        "currency": {"type": "string", "default": "EUR"},  # no schema has it
+    }
     keys: dict[str, Any] = {"value": {**AVRO, "fields": fields}, "quality": {"max_rejected_rate": 1.0}}
     made, lake = topics.dataset(**keys), topics.lake
 
@@ -117,9 +125,9 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         7: ("rejected", "schema_not_found"),
     }
     expected = [
-        {"id": "a", "amount": 1, "note": "old", "region": None},
-        {"id": "b", "amount": 2**40, "note": None, "region": "north"},
-        {"id": "c", "amount": 3, "note": "late", "region": None},
+        {"id": "a", "amount": 1, "note": "old", "region": None, "currency": "EUR"},
+        {"id": "b", "amount": 2**40, "note": None, "region": "north", "currency": "EUR"},
+        {"id": "c", "amount": 3, "note": "late", "region": None, "currency": "EUR"},
     ]
     assert rows(lake, made) == expected
 
@@ -134,7 +142,7 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
     assert registry.register(f"{name}-value", third) == later
     last = replayed()
     assert verdicts(lake, made, last.batch)[3] == ("applied", "insert")
-    expected.append({"id": "d", "amount": 4, "note": None, "region": None})
+    expected.append({"id": "d", "amount": 4, "note": None, "region": None, "currency": "EUR"})
     assert rows(lake, made) == expected
     kept = lake.get(lake_keys.schema("registry_default", f"confluent-{later}"), KeptSchema)
     assert kept
@@ -234,3 +242,34 @@ def test_a_registry_that_does_not_answer_is_a_transient_error_unless_it_never_kn
     for ids, again in (([unknown], True), ([unknown, other], False)):
         with pytest.raises(RegistryUnavailableError, match=r"does not answer: .*[Cc]onnection"):
             keep(gone, REGISTRY, ids, again=again)
+
+
+@pytest.mark.nightly(reason="an imitation of AWS Glue, which no change of Onefold's own rules concerns")
+def test_a_version_in_aws_glue_is_asked_for_by_its_uuid(lake: Lake) -> None:
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        given = {
+            "url": "glue://eu-central-1",
+            "endpoint_url": f"http://{host}:{port}",
+            "aws_access_key_id": "a",
+            "aws_secret_access_key": "b",
+        }
+        login = {name: value for name, value in given.items() if name != "url"}
+        glue: Any = boto3.client("glue", region_name="eu-central-1", **login)  # type: ignore[call-overload]
+        glue.create_registry(RegistryName="shop")
+        schema = json.dumps(record_schema("Order", id="string"))
+        of_shop = {"RegistryId": {"RegistryName": "shop"}, "DataFormat": "AVRO", "Compatibility": "NONE"}
+        made = glue.create_schema(SchemaName="orders", SchemaDefinition=schema, **of_shop)
+        connected = Lake(lake.settings.model_copy(update={"registry": {"registry_default": given}}))
+        id_, other = (SchemaId(IdSpace.GLUE, text) for text in (made["SchemaVersionId"], str(uuid.uuid4())))
+        found = keep(connected, REGISTRY, [id_, other, SchemaId(IdSpace.CONFLUENT, "1")])
+        assert {name: (kept.type, kept.text) for name, kept in found.items()} == {str(id_): ("AVRO", schema)}
+        kept = connected.get(lake_keys.schema("registry_default", str(id_)), KeptSchema)
+        assert kept
+        assert [(subject.subject, subject.version) for subject in kept.subjects] == [("orders", 1)]
+    finally:
+        server.stop()
+    with pytest.raises(RegistryUnavailableError, match="does not answer"):
+        keep(connected, REGISTRY, [other])

@@ -17,7 +17,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.writer_schema import SchemaReference, WriterSchema
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
-from onefold.values.decode import DELETED, FILTERED, REJECTED, decode
+from onefold.values.decode import DELETED, FILTERED, LEFT_OUT, REJECTED, decode
 from onefold.values.registered import ids_named
 from tests.support.envelopes import envelope, record
 
@@ -29,6 +29,14 @@ FIELDS = {"id": "string", "n": "long", "to": "struct<city: string>?"}
 def record_schema(name: str, /, **fields: Any) -> dict[str, Any]:
     listed = [{"name": field, "type": kind} for field, kind in fields.items()]
     return {"type": "record", "name": name, "namespace": "shop", "fields": listed}
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Each record holds the next twice: a message of no bytes has 2 to the power of `levels` nulls."""
+    kind: Any = "null"
+    for level in range(levels):
+        kind = record_schema(f"Of{level}", a=kind, b="null" if kind == "null" else f"shop.{kind['name']}")
+    return record_schema("Order", id=kind)
 
 
 CITY = record_schema("City", city="string")
@@ -56,6 +64,8 @@ SCHEMAS = dict(
     ),
     "confluent-6": WriterSchema(type="PROTOBUF", text='syntax = "proto3";'),
     "confluent-7": WriterSchema(type="AVRO", text="{"),
+    "confluent-8": known(doubling(40))[0],
+    "confluent-9": WriterSchema(type="AVRO", text='{"type":"array","items":' * 5_000 + '"int"' + "}" * 5_000),
 }  # fmt: skip
 
 
@@ -124,6 +134,8 @@ def test_each_message_is_read_by_the_schema_that_it_names(spark: SparkSession, d
         "packed, cut": (b"\x03\x05" + GUID.bytes + zlib.compress(WIDE_BYTES)[:-1], [], "undecodable"),
         "of another type": (numbered(6) + NARROW_BYTES, [], "undecodable"),
         "a schema that is none": (numbered(7) + NARROW_BYTES, [], "undecodable"),
+        "a schema of many parts": (numbered(8), [], "undecodable"),
+        "a schema that nests deep": (numbered(9), [], "undecodable"),
         "another record": (numbered(3) + message(OTHER, {"amount": 0.5}), [], "missing_field"),
         "another type of a field": (numbered(4) + message(FOREIGN, {"id": "a", "n": "7"}), [], "wrong_type"),
         "null": (None, [], "null_value"),
@@ -166,6 +178,38 @@ def test_the_name_of_the_schema_decides_before_a_message_is_decoded(
     again = judged(given, made, decode_again)
     assert {case: "undecodable" if of == "schema_not_found" else of for case, of in expected.items()} == again
     assert not {"_schema_name", "_left_unread"} & {*decode(given, made).columns, *decode_again(given, made).columns}
+
+
+def test_a_type_of_records_may_delete_and_another_is_no_newer_version_of_a_row(
+    spark: SparkSession, dataset: Callable[..., Dataset]
+) -> None:
+    exports = {"path": "e", "layout": "kcat", "origin": {"cluster": "c", "incarnation": 1}}
+    wanted = "schema.name in ('shop.Order', 'shop.City') and coalesce(n, 9) > 5"
+    made = orders(
+        dataset,
+        source={"exports": exports, "filter": wanted},
+        apply={
+            "mode": "upsert",
+            "key": ["key"],
+            "version": {"from": "offset"},
+            "delete_when": "schema.name = 'shop.City'",
+        },
+    )
+    schemas = SCHEMAS | {"confluent-10": known(CITY)[0]}
+    made = made.with_writer_schemas({"value": schemas})
+    cases = {
+        "a row": (numbered(1) + NARROW_BYTES, (False, False, False)),
+        "left out": (numbered(1) + message(NARROW, {"id": "a", "n": 1}), (False, True, True)),
+        "a delete": (numbered(10) + message(CITY, {"city": "Bern"}), (True, False, False)),
+        "another type": (numbered(3) + message(OTHER, {"amount": 0.5}), (False, True, False)),
+    }
+    given = envelope(spark, [record(case, data, key_bytes=b"k") for case, (data, _) in cases.items()])
+    for decoder in (decode, decode_again):
+        found = {
+            row["case"]: (row[DELETED], row[FILTERED], row[LEFT_OUT])
+            for row in decoder(given, made).where(f"{REJECTED} IS NULL").collect()
+        }
+        assert found == {case: expected for case, (_, expected) in cases.items()}
 
 
 def test_json_behind_an_id_is_json(spark: SparkSession, dataset: Callable[..., Dataset]) -> None:

@@ -60,6 +60,7 @@ class Dataset(Declaration):
             **({"registries": self._registries_meaning} if self.registries else {}),
             **({"value.renamed": self.declared.renamed} if self.value.renamed else {}),
             **({"value.from": self.declared.places} if self.declared.places else {}),
+            **({"value.defaults": self.defaults} if self.defaults else {}),
             **({"value.schema_changes": "quarantine"} if self.value.schema_changes == "quarantine" else {}),
             "identity": self.identity.model_dump(exclude_none=True),
             "apply": self.apply.model_dump(exclude_none=True, by_alias=True),

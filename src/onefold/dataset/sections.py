@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from onefold.dataset.base import SAFE_NAME, ExpressionText, Model, Name, not_built
+from onefold.dataset.defaults import Default, json_of
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
@@ -93,6 +94,10 @@ class DeclaredField(Model):
         description="Where it lies, if not at the top under its own name: address.city, __deleted, '\"event.id\"'",
     )
 
+    default: Default | None = Field(
+        default=None, description="What the field is where a record has none of it; an explicit null stays null"
+    )
+
     @field_validator("from_")
     @classmethod
     def _readable(cls, text: str | None) -> str | None:
@@ -175,7 +180,9 @@ class Value(Model):
         check_schema_named(self.format, self.schema_file, self.registry)
         for name, field in self.fields.items():
             try:
-                parse_type(field.type)
+                kind = parse_type(field.type)
+                if field.default is not None:
+                    json_of(field.default, kind)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
             if name.startswith("_"):

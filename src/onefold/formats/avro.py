@@ -20,6 +20,8 @@ _MAGIC = b"Obj\x01"
 _SYNC = 16
 _PRIMITIVES = {"boolean": "boolean", "int": "whole", "long": "whole", "float": "float", "double": "double"}
 _PRIMITIVES |= {"string": "text", "bytes": "binary", "null": "null"}
+MOST_PARTS = 20_000
+"""Values that one message may have by its schema alone, without those of lists and maps."""
 _SECONDS = {"millis": 3, "micros": 6, "nanos": 9}
 
 
@@ -118,7 +120,10 @@ def message_reader(
         FormatError: messages of this schema cannot be read.
     """
     schema = _whole(text, references)
-    plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, _names(schema), ())
+    names = _names(schema)
+    if _parts(schema, names, {}) > MOST_PARTS:
+        raise FormatError(f"its schema has more than {MOST_PARTS:,} fields and parts of fields")
+    plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, names, ())
     if _repeats_nothing(shape):
         raise FormatError(
             "it has a list of values that take no bytes, so that a message of some bytes may have any number"
@@ -254,6 +259,23 @@ def _names(schema: Any) -> dict[str, Any]:
             if not isinstance(schema["type"], str):
                 found |= _names(schema["type"])
     return found
+
+
+def _parts(schema: Any, names: dict[str, Any], counted: dict[str, int]) -> int:
+    """How many values a value of a schema has at least. A type that is named many times counts each time: some
+    bytes, or none, may hold all of them."""
+    match schema:
+        case str():
+            if schema in names and schema not in counted:
+                counted[schema] = 1  # where it holds itself
+                counted[schema] = _parts(names[schema], names, counted)
+            return counted.get(schema, 1)
+        case list():
+            return sum(_parts(branch, names, counted) for branch in schema)
+    inner = [field["type"] for field in schema.get("fields", ())]
+    inner += [schema[name] for name in ("items", "values") if name in schema]
+    inner += [schema["type"]] if not isinstance(schema["type"], str) else []
+    return 1 + sum(_parts(part, names, counted) for part in inner)
 
 
 def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape:

@@ -22,6 +22,7 @@ from onefold.formats.text import Number
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 _MOST_DIGITS = 38
+_MOST_PARTS = 20_000
 
 
 def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[str] = ()) -> Callable[[bytes], Any]:
@@ -39,6 +40,8 @@ def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[s
     whole = fastavro.parse_schema(json.loads(schema), named_schemas=known)
     plain = fastavro.parse_schema(_without_logical_types(json.loads(schema)), named_schemas=bare)
     named |= _named(whole)
+    if _size(whole, named, {}) > _MOST_PARTS:
+        raise ValueError("more parts than are read")
 
     def decode(data: bytes) -> Any:
         content = BytesIO(data)
@@ -56,6 +59,23 @@ def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[s
         return value
 
     return decode
+
+
+def _size(schema: Any, named: Mapping[str, Any], sizes: dict[str, int]) -> int:
+    """The values in a value, each use of a named type counted."""
+    if isinstance(schema, list):
+        return sum(_size(part, named, sizes) for part in schema)
+    if isinstance(schema, str):
+        if schema not in named:
+            return 1
+        if schema not in sizes:
+            sizes[schema] = 0
+            sizes[schema] = _size(named[schema], named, sizes)
+        return max(1, sizes[schema])
+    parts = [field["type"] for field in schema.get("fields", [])]
+    parts += [part for part in (schema.get("items"), schema.get("values")) if part is not None]
+    parts += [] if isinstance(schema["type"], str) else [schema["type"]]
+    return 1 + sum(_size(part, named, sizes) for part in parts)
 
 
 def _without_logical_types(schema: Any) -> Any:

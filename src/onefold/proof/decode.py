@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -102,7 +103,7 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
     )
     if dataset.watches_filter:
         of_null = F.col(TOMBSTONE) & F.lit(dataset.apply.delete_when == "never")
-        decoded = decoded.withColumn(LEFT_OUT, F.col(FILTERED) & ~of_null)
+        decoded = decoded.withColumn(LEFT_OUT, F.col(FILTERED) & ~of_null & ~F.col(LEFT_UNREAD))
     return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED, SCHEMA_NAME, LEFT_UNREAD)
 
 
@@ -148,7 +149,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         key: bytes | None, value: bytes | None, read_key: Read, read_value: Read
     ) -> tuple[dict[str, Any], list[str], str | None, str | None]:
         named, text, readable = _key_of(key, of_key, read_key)
-        row, faults = fields_of(value, fields, places, known, read_value)
+        row, faults = fields_of(value, fields, places, known, read_value, dataset.defaults)
         faults += [] if readable else [_KEY]
         for name, names in keyed.items():
             given, from_key = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
@@ -299,6 +300,7 @@ def fields_of(
     places: dict[str, list[Place]],
     known: frozenset[str] | None,
     read: Read | None = None,
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], list[str]]:
     """The fields of a value, and its faults: the names of fields that cannot be used, `_LEFT_OUT` of absent ones.
 
@@ -308,6 +310,7 @@ def fields_of(
         places: where a value has each field; the first place that is there counts.
         known: names that a value may have at its top; None: any.
         read: what reads the value; None: as JSON.
+        defaults: what fields are that a value does not have, as JSON.
     """
     if data is None:
         return {}, []
@@ -317,6 +320,8 @@ def fields_of(
     row, faults = {}, [] if known is None or known.issuperset(value) else [_UNKNOWN]
     for name, kind in fields.items():
         given = next((found for place in places[name] if (found := _at(value, place)) is not _ABSENT), _ABSENT)
+        if given is _ABSENT and name in defaults:
+            given = parse_exactly(defaults[name])
         try:
             row[name] = _typed(given, kind)
         except LeftOutError:

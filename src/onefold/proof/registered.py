@@ -113,7 +113,7 @@ def name_of(dataset: Dataset) -> Callable[[bytes | None, Headers], str | None]:
         try:
             id_, _ = take_apart(data or b"", headers, "value", registry.ids if registry else None)
             schema = json.loads(schemas[id_].text)
-        except (ValueError, KeyError, zlib.error):
+        except (ValueError, KeyError, RecursionError, zlib.error):
             return None
         if dataset.value.format == ValueFormat.JSON_SCHEMA:
             return schema.get("title") if isinstance(schema, dict) and isinstance(schema.get("title"), str) else None

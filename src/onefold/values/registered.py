@@ -137,6 +137,8 @@ def decoder(
                 return reader_of(schema)
             except FormatError as error:
                 return error
+            except Exception as error:  # a registry may hold any schema, and one record that names it is no batch
+                return FormatError(f"messages of its schema {name} cannot be read: {type(error).__name__}")
 
         def read(data: bytes, header: Header | None) -> bytes:
             if bare and header is None and data[:1] not in (b"\x00", b"\x03"):
