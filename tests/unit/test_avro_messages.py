@@ -122,6 +122,7 @@ def without_logical_types(schema: Any) -> Any:
 
 @given(VALUES)
 @example(PLAIN)
+@example(PLAIN | {"at": -46_388_678_400_000_000})  # the year 500
 def test_a_run_and_a_proof_read_every_message_alike(value: dict[str, Any]) -> None:
     data = BytesIO()
     fastavro.schemaless_writer(data, fastavro.parse_schema(without_logical_types(EVERY)), value)

@@ -152,7 +152,8 @@ def _logical(value: Any, kind: str, schema: Mapping[str, Any], declared: FieldTy
         if family == "time":
             return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction}"
         zone = "Z" if family == "timestamp" else ""
-        return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{fraction}{zone}"
+        at = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
+        return f"{at.isoformat(timespec='seconds')}.{fraction}{zone}"
     except OverflowError:
         return Number(value)
 
