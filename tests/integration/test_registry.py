@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import boto3
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from moto.server import ThreadedMotoServer
@@ -23,6 +26,7 @@ from onefold.formats.avro import message_reader
 from onefold.formats.wire import IdSpace, SchemaId
 from onefold.generation import to_rebuild
 from onefold.lake import Lake
+from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
 from onefold.operations.replay import plan_replay, replay
@@ -83,12 +87,14 @@ def rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
 def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_gone(
     connected: Lake, session: SparkSession, broker: Broker, registry: RegistryServer
 ) -> None:
-    """L1, L6: a field added, a field removed, a type widened; an id that is registered later, and one that never is."""
+    """L1, L6: a field added, a field removed, a type widened; an id that is registered later, and one that never is;
+    records of another type, which the filter leaves out undecoded."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
     first = record_schema("Order", id="string", amount="int", note="string")
     second = record_schema("Order", id="string", amount="long", region="string")
     third = record_schema("Order", id="string", amount="long", region=["null", "string"])
     ids = [registry.register(f"{name}-value", schema) for schema in (first, second)]
+    ids.append(registry.register(f"{name}-payments", record_schema("Payment", amount="string")))
     later = ids[-1] + 1
     values = [
         prefixed(ids[0], message(first, {"id": "a", "amount": 1, "note": "old"})),
@@ -99,6 +105,8 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         prefixed(ids[0], message(first, {"id": "f", "amount": 6, "note": "long"}) + b"\x00"),
         prefixed(ids[0], message(first, {"id": "g", "amount": 7, "note": "short"})[:-1]),
         prefixed(2**31 - 1, message(first, {"id": "h", "amount": 8, "note": "never"})),
+        prefixed(ids[2], b"no message"),
+        prefixed(ids[0], message(first, {"id": "i", "amount": 0, "note": "too little"})),
     ]
     topics = Topics.on(broker.bootstrap, connected, session, name)
     topics.create()
@@ -113,7 +121,11 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         "region": "string?",
         "currency": {"type": "string", "default": "EUR"},  # no schema has it
     }
-    keys: dict[str, Any] = {"value": {**AVRO, "fields": fields}, "quality": {"max_rejected_rate": 1.0}}
+    keys: dict[str, Any] = {
+        "source": {"kafka": {"topics": [name]}, "filter": "schema.name = 'shop.Order' and amount > 0"},
+        "value": {**AVRO, "fields": fields},
+        "quality": {"max_rejected_rate": 1.0},
+    }
     made, lake = topics.dataset(**keys), topics.lake
 
     done = run_batch(lake, made, topics.plan(**keys), InSession(lake, session))
@@ -123,6 +135,7 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         3: ("rejected", "schema_not_found"),
         **dict.fromkeys((4, 5, 6), ("rejected", "undecodable")),
         7: ("rejected", "schema_not_found"),
+        **dict.fromkeys((8, 9), ("filtered", "filter")),
     }
     expected = [
         {"id": "a", "amount": 1, "note": "old", "region": None, "currency": "EUR"},
@@ -147,7 +160,7 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
     kept = lake.get(lake_keys.schema("registry_default", f"confluent-{later}"), KeptSchema)
     assert kept
     assert [(subject.subject, subject.version) for subject in kept.subjects] == [(f"{name}-value", 3)]
-    assert check_kept(lake, REGISTRY) == 3
+    assert check_kept(lake, REGISTRY) == 4
 
     registry.delete(f"{name}-value")
     registry.stop()
@@ -273,3 +286,40 @@ def test_a_version_in_aws_glue_is_asked_for_by_its_uuid(lake: Lake) -> None:
         server.stop()
     with pytest.raises(RegistryUnavailableError, match="does not answer"):
         keep(connected, REGISTRY, [other])
+
+
+def test_a_batch_that_is_red_for_unknown_schemas_is_green_once_they_are_registered(
+    connected: Lake, session: SparkSession, registry: RegistryServer, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """Though it was staged already, and no code has changed."""
+    subject = uuid.uuid4().hex[:8]
+    schema = record_schema(f"Thing{subject}", id="string")
+    unknown = registry.register(f"{subject}-a", record_schema(f"Other{subject}", id="string")) + 1
+    exports = {"path": "e", "layout": "parquet", "origin": {"cluster": "c", "incarnation": 1}, "holes": "none"}
+    made = dataset(
+        source={"exports": exports}, value={**AVRO, "fields": {"id": "string"}}, identity={"business_key": ["id"]}
+    )
+    write_parquet(tmp_path / "e", [prefixed(unknown, message(schema, {"id": text})) for text in ("a", "b")])
+    plan = plan_batch(connected, made, export=str(tmp_path / "e"))
+    red = run_batch(connected, made, plan, InSession(connected, session))
+    assert red.red is not None
+    assert registry.register(f"{subject}-a", schema) == unknown
+    done = run_batch(connected, made, plan, InSession(connected, session))
+    assert done.red is None, done.red
+    assert verdicts(connected, made, done.batch) == dict.fromkeys((0, 1), ("applied", "insert"))
+
+
+def write_parquet(folder: Path, values: list[bytes]) -> None:
+    folder.mkdir()
+    count = len(values)
+    table = pa.table(
+        {
+            "topic": pa.array(["t"] * count),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([1_772_323_200_000] * count, pa.timestamp("ms", "UTC")),
+            "key": pa.array([None] * count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+    pq.write_table(table, folder / "part-0.parquet")
