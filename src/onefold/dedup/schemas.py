@@ -8,7 +8,7 @@ from onefold.dataset import Dataset
 from onefold.dedup.documents import Staged
 from onefold.formats.wire import SchemaId
 from onefold.lake import Lake
-from onefold.schemas.kept import keep, read_kept
+from onefold.schemas.kept import MOST_ASKED, keep, read_kept
 from onefold.values.registered import ids_named
 
 
@@ -28,7 +28,7 @@ def with_schemas(
     unknown = {
         section: left
         for section, ids in named.items()
-        if (left := [str(id_) for id_ in ids if str(id_) not in known[section]])
+        if (left := [str(id_) for id_ in ids if str(id_) not in known[section]][:MOST_ASKED])
     }
     return dataset.with_writer_schemas(known), unknown
 

@@ -58,16 +58,21 @@ class UnknownSchema(BaseModel):
 
 
 def read_kept(lake: Lake, registry: Registry, ids: Iterable[SchemaId]) -> dict[str, WriterSchema]:
-    """What the lake has of some ids."""
-    kept = ((str(id_), lake.get(lake_keys.schema(registry.label, str(id_)), KeptSchema)) for id_ in ids)
+    """What the lake has of some ids; there may be many that it has not, and one listing tells."""
+    known = {*_kept_names(lake, registry)}
+    wanted = [name for id_ in ids if (name := str(id_)) in known]
+    kept = ((name, lake.get(lake_keys.schema(registry.label, name), KeptSchema)) for name in wanted)
     return {name: document.meaning for name, document in kept if document}
 
 
 def read_all_kept(lake: Lake, registry: Registry) -> dict[str, WriterSchema]:
     """All that the lake has of a registry."""
+    return read_kept(lake, registry, [SchemaId.of(name) for name in _kept_names(lake, registry)])
+
+
+def _kept_names(lake: Lake, registry: Registry) -> list[str]:
     prefix = lake_keys.schemas(registry.label)
-    names = [info.key.removeprefix(prefix).removesuffix(".json") for info in lake.storage.list(prefix)]
-    return read_kept(lake, registry, [SchemaId.of(name) for name in names if "/" not in name])
+    return [info.key.removeprefix(prefix).removesuffix(".json") for info in lake.storage.list(prefix)]
 
 
 def keep(lake: Lake, registry: Registry, ids: Collection[SchemaId], *, again: bool = True) -> dict[str, WriterSchema]:

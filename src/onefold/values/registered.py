@@ -29,6 +29,8 @@ Read = Callable[[bytes], bytes]
 DECODED = "struct<json: binary, problem: string, reason: string>"
 """A message: its JSON, or why there is none; null of a null."""
 ARROW = pa.struct([("json", pa.binary()), ("problem", pa.string()), ("reason", pa.string())])
+MOST_NAMED = 10_000
+"""Schemas of a batch, at most: bytes that are no message may name any number."""
 _BYTES = {"key": E.KEY_BYTES, "value": E.VALUE_BYTES}
 _TYPES: dict[str, SchemaType] = {ValueFormat.AVRO: "AVRO", ValueFormat.JSON_SCHEMA: "JSON"}
 """The type of a registry's schemas that messages of a format are written by."""
@@ -46,7 +48,8 @@ def header_of(section: str) -> Column:
 
 def ids_named(records: DataFrame, dataset: Dataset) -> dict[str, list[SchemaId]]:
     """The schemas that the records of a batch name, by section of the dataset file that has a registry, those of the
-    most records first. Looks at the first bytes of a key and a value only; of what is no record, at none."""
+    most records first, and at most `MOST_NAMED`. Looks at the first bytes of a key and a value only; of what is no
+    record, at none."""
     sections = list(dataset.registries)
     counts = F.col(E.FATE).isNull() | (F.col(E.FATE) == E.COVERED)
     read = records.where(counts & F.col(E.UNREADABLE).isNull())
@@ -58,7 +61,7 @@ def ids_named(records: DataFrame, dataset: Dataset) -> dict[str, list[SchemaId]]
     named = read.select(F.explode(F.array(*names)).alias("named")).select("named.*").where("id IS NOT NULL")
     counted = named.groupBy("section", "id").count().orderBy(F.desc("count"), "id")
     found: dict[str, list[SchemaId]] = {section: [] for section in sections}
-    for row in counted.collect():
+    for row in counted.limit(MOST_NAMED).collect():
         found[row["section"]].append(SchemaId.of(row["id"]))
     return found
 
