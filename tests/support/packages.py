@@ -97,6 +97,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "formats": (
         "unit/test_formats.py", "unit/test_wire.py", "unit/test_avro_messages.py", "spark/test_avro.py",
+        "unit/test_protobuf_messages.py", "spark/test_protobuf.py",
         "spark/test_registered.py", "unit/test_expansion.py", "spark/test_expansion.py", "unit/test_aiven_lines.py",
         "unit/test_draft_exports.py",
         *_LAYOUTS,
@@ -196,6 +197,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
         "spark/test_key_columns.py", "spark/test_situations.py", "spark/test_odd_streams.py", "spark/test_proof.py",
         "unit/test_expressions.py", "unit/test_value_formats.py", "property/test_decoders.py", "spark/test_avro.py",
+        "spark/test_protobuf.py",
         "spark/test_registered.py", "integration/test_registry.py", "process/test_bad_inputs.py",
     ),
     "vocabulary": ("unit/test_vocabulary.py", "unit/test_language.py", "unit/test_report_page.py"),

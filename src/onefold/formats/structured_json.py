@@ -37,6 +37,10 @@ class FormatError(Exception):
     """An object, or a column of it, cannot be read; the message says why."""
 
 
+class TooLargeError(FormatError):
+    """A message, or the JSON that says the same, is larger than what is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a value is, in any format; any value may be null.

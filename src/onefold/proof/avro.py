@@ -5,19 +5,18 @@ with none of its code. `onefold.formats.structured_json` has the table of what i
 from __future__ import annotations
 
 import json
-import struct
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
-from math import isfinite
 from typing import Any
 
 import fastavro
 
 from onefold.dataset.types import FieldType
 from onefold.formats.text import Number
+from onefold.proof.numbers import float_number
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
@@ -102,7 +101,7 @@ def _read(value: Any, schema: Any, named: Mapping[str, Any], declared: FieldType
             item = declared.item if declared else None
             return {name: _read(part, schema["values"], named, item) for name, part in value.items()}
         case "float" | "double":
-            return _number(value, kind)
+            return float_number(value, kind)
         case "bytes" | "fixed":
             return b64encode(value).decode()
         case _:
@@ -141,17 +140,3 @@ def _scaled(unscaled: int, scale: int) -> str:
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     sign, point = "-" if unscaled < 0 else "", len(digits) - scale
     return f"{sign}{digits[:point]}.{digits[point:]}" if scale else f"{sign}{digits}"
-
-
-def _number(value: float, kind: str) -> Any:
-    if not isfinite(value):
-        return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, "NaN")
-    if kind == "double":
-        return Number(repr(value))
-    # Of a float the fewest digits that give the same four bytes.
-    four = struct.pack("<f", value)
-    return next(
-        Number(repr(float(text)))
-        for text in (f"{value:.{digits}g}" for digits in range(1, 18))
-        if struct.pack("<f", float(text)) == four
-    )
