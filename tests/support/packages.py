@@ -55,6 +55,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
+        "unit/test_types_page.py",
         "unit/test_tree.py", "unit/test_hostile_files.py", "unit/test_export_places.py", "unit/test_patterns.py",
         "spark/test_ties.py", "spark/test_deliveries.py", "spark/test_completeness.py", "unit/test_visible.py",
         "unit/test_pinned_generations.py", "unit/test_layouts.py",
