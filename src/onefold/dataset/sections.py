@@ -12,7 +12,14 @@ from onefold.dataset.defaults import Default, json_of
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
-from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values, with_registry, with_schema
+from onefold.dataset.value_formats import (
+    NOT_BUILT,
+    ValueFormat,
+    of_values,
+    with_messages,
+    with_registry,
+    with_schema,
+)
 from onefold.instants import Duration
 
 SCHEMA_FILE: Any = Field(
@@ -20,6 +27,13 @@ SCHEMA_FILE: Any = Field(
     alias="schema",
     pattern=r"^[\w-][\w.-]*(/[\w-][\w.-]*)*$",
     description="The file with their writer's schema, below the folder of dataset files: schemas/order.avsc",
+)
+MESSAGE: Any = Field(
+    default=None,
+    pattern=r"^\w+(\.\w+)*$",
+    max_length=500,
+    description="Format protobuf: the full name of the message, such as shop.Order; not needed where the schema file "
+    "has one message at its top",
 )
 
 
@@ -48,8 +62,8 @@ class Registry(Model):
         return {"name": self.label, **({"ids": self.ids} if self.ids else {})}
 
 
-def check_schema_named(given: str, file: str | None, registry: Registry | None) -> None:
-    """Refuse a format that needs a schema without one, and a schema that nothing reads.
+def check_schema_named(given: str, file: str | None, message: str | None, registry: Registry | None) -> None:
+    """Refuse a format that needs a schema without one, and a schema or a message that nothing reads.
 
     Raises:
         ValueError: it says which.
@@ -69,6 +83,8 @@ def check_schema_named(given: str, file: str | None, registry: Registry | None) 
         raise ValueError(f"format {given} needs schema: the file with the schema, such as schemas/order.avsc")
     if given not in with_schema() and file is not None:
         raise ValueError(f"format {given} has no schema ({', '.join(with_schema())} has)")
+    if given not in with_messages() and message is not None:
+        raise ValueError(f"format {given} has no message ({', '.join(with_messages())} has)")
 
 
 class KeyFormat(Model):
@@ -76,11 +92,12 @@ class KeyFormat(Model):
 
     format: ValueFormat = ValueFormat.STRING
     schema_file: str | None = SCHEMA_FILE
+    message: str | None = MESSAGE
     registry: Registry | None = None
 
     @model_validator(mode="after")
     def _schema(self) -> Self:
-        check_schema_named(self.format, self.schema_file, self.registry)
+        check_schema_named(self.format, self.schema_file, self.message, self.registry)
         return self
 
 
@@ -123,6 +140,7 @@ class Value(Model):
 
     format: str = ValueFormat.JSON.value
     schema_file: str | None = SCHEMA_FILE
+    message: str | None = MESSAGE
     registry: Registry | None = None
     fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
         min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"
@@ -177,7 +195,7 @@ class Value(Model):
             if self.format.split("+")[0] in (*of_values(), *NOT_BUILT):
                 raise not_built(f"value format {self.format} ({built} is)")
             raise ValueError(f"no value format {self.format!r} ({built})")
-        check_schema_named(self.format, self.schema_file, self.registry)
+        check_schema_named(self.format, self.schema_file, self.message, self.registry)
         for name, field in self.fields.items():
             try:
                 kind = parse_type(field.type)

@@ -5,6 +5,7 @@ Source of the format: https://avro.apache.org/docs/1.12.0/specification/#object-
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -23,6 +24,8 @@ _PRIMITIVES |= {"string": "text", "bytes": "binary", "null": "null"}
 MOST_PARTS = 20_000
 """Values that one message may have by its schema alone, without those of lists and maps."""
 _SECONDS = {"millis": 3, "micros": 6, "nanos": 9}
+_BRANCHES = itertools.count()
+"""Numbers of records that exist in no schema (`_plain`): no two have one name."""
 
 
 def count_avro(data: memoryview, limits: ExpansionLimits | None = None) -> int:
@@ -226,8 +229,12 @@ def _at_end(content: BytesIO) -> None:
 
 
 def _plain(schema: Any) -> Any:
-    """The schema without logical types, so that values stay numbers and bytes."""
+    """The schema without logical types, so that values stay numbers and bytes, and with each branch of a union of
+    several types in a record of its own, which takes no bytes and says which branch a value is of."""
     match schema:
+        case list() if _is_of_several(schema):
+            branches = enumerate(_plain(branch) for branch in schema)
+            return [branch if branch == "null" else _named_branch(number, branch) for number, branch in branches]
         case list():
             return [_plain(branch) for branch in schema]
         case dict():
@@ -242,6 +249,15 @@ def _plain(schema: Any) -> Any:
             return kept
         case _:
             return schema
+
+
+def _is_of_several(union: list[Any]) -> bool:
+    return len([branch for branch in union if branch != "null"]) > 1
+
+
+def _named_branch(number: int, schema: Any) -> dict[str, Any]:
+    fields = [{"name": f"b{number}", "type": schema}]
+    return {"type": "record", "name": f"onefold_branch_{next(_BRANCHES)}", "fields": fields}
 
 
 def _names(schema: Any) -> dict[str, Any]:
@@ -286,8 +302,9 @@ def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape
             return _shape(names[schema], names, within)
         case list():
             others = [branch for branch in schema if branch != "null"]
-            if len(others) > 1:
-                return refused("a union of several types cannot be read, only null and one other")
+            if _is_of_several(schema):
+                shapes = enumerate(_shape(branch, names, within) for branch in schema)
+                return Shape("union", fields=tuple((f"b{number}", shape) for number, shape in shapes))
             return _shape(others[0], names, within) if others else Shape("null")
     kind = schema["type"]
     if "logicalType" in schema and (logical := _logical(schema)):

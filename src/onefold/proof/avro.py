@@ -5,24 +5,25 @@ with none of its code. `onefold.formats.structured_json` has the table of what i
 from __future__ import annotations
 
 import json
-import struct
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
-from math import isfinite
+from itertools import count
 from typing import Any
 
 import fastavro
 
 from onefold.dataset.types import FieldType
 from onefold.formats.text import Number
+from onefold.proof.numbers import float_number
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 _MOST_DIGITS = 38
 _MOST_PARTS = 20_000
+_NUMBERS = count()
 
 
 def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[str] = ()) -> Callable[[bytes], Any]:
@@ -79,11 +80,22 @@ def _size(schema: Any, named: Mapping[str, Any], sizes: dict[str, int]) -> int:
 
 
 def _without_logical_types(schema: Any) -> Any:
+    """A value of a union of several types is in a record then, whose one field has the number of its type."""
     if isinstance(schema, list):
-        return [_without_logical_types(part) for part in schema]
-    if isinstance(schema, dict):
-        return {name: _without_logical_types(part) for name, part in schema.items() if name != "logicalType"}
-    return schema
+        parts = [_without_logical_types(part) for part in schema]
+        several = len([part for part in parts if part != "null"]) > 1
+        return [_numbered(at, part) if several and part != "null" else part for at, part in enumerate(parts)]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: part for name, part in schema.items() if name != "logicalType"}
+    found |= {name: _without_logical_types(schema[name]) for name in ("type", "items", "values") if name in schema}
+    if isinstance(schema.get("fields"), list):
+        found["fields"] = [{**part, "type": _without_logical_types(part["type"])} for part in schema["fields"]]
+    return found
+
+
+def _numbered(at: int, part: Any) -> Any:
+    return {"type": "record", "name": f"in_union_{next(_NUMBERS)}", "fields": [{"name": f"of_{at}", "type": part}]}
 
 
 def _named(schema: Any) -> dict[str, Any]:
@@ -102,7 +114,10 @@ def _named(schema: Any) -> dict[str, Any]:
 def _read(value: Any, schema: Any, named: Mapping[str, Any], declared: FieldType | None) -> Any:
     if isinstance(schema, list):
         others = [part for part in schema if part != "null"]
-        schema = others[0] if len(others) == 1 else "any"
+        if len(others) > 1 and value is not None:
+            [(number, value)] = value.items()
+            return _read(value, schema[int(number.removeprefix("of_"))], named, declared)
+        schema = others[0] if others else "null"
     schema = named.get(schema, {"type": schema}) if isinstance(schema, str) else schema
     kind = schema["type"]
     if value is None:
@@ -122,7 +137,7 @@ def _read(value: Any, schema: Any, named: Mapping[str, Any], declared: FieldType
             item = declared.item if declared else None
             return {name: _read(part, schema["values"], named, item) for name, part in value.items()}
         case "float" | "double":
-            return _number(value, kind)
+            return float_number(value, kind)
         case "bytes" | "fixed":
             return b64encode(value).decode()
         case _:
@@ -162,17 +177,3 @@ def _scaled(unscaled: int, scale: int) -> str:
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     sign, point = "-" if unscaled < 0 else "", len(digits) - scale
     return f"{sign}{digits[:point]}.{digits[point:]}" if scale else f"{sign}{digits}"
-
-
-def _number(value: float, kind: str) -> Any:
-    if not isfinite(value):
-        return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, "NaN")
-    if kind == "double":
-        return Number(repr(value))
-    # Of a float the fewest digits that give the same four bytes.
-    four = struct.pack("<f", value)
-    return next(
-        Number(repr(float(text)))
-        for text in (f"{value:.{digits}g}" for digits in range(1, 18))
-        if struct.pack("<f", float(text)) == four
-    )

@@ -31,7 +31,7 @@ from onefold.dataset.types import FieldType
 from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat
 from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
-from onefold.proof.avro import decoder
+from onefold.proof import avro, protobuf
 from onefold.proof.registered import Headers, name_of, reader
 from onefold.records import envelope as E
 from onefold.spark.strict_json import LARGEST
@@ -74,6 +74,8 @@ _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_00
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_DIGITS = 38
 _RANGES = {"int": 1 << 31, "long": 1 << 63}
+_DECODERS = {ValueFormat.AVRO: avro.decoder, ValueFormat.PROTOBUF: protobuf.decoder}
+"""What reads messages by the text of a schema and the declared fields; ValueError: they are none."""
 _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(32)}
 _ESCAPES |= {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 """How the letters are written that a JSON string cannot have."""
@@ -214,15 +216,15 @@ def _json_of(data: bytes) -> Any:
 
 
 def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) -> ReadBy:
-    """What gives the reader of a key or a value that is not text: as JSON, or as Avro by the schema of a file, or each
-    by the schema that it names."""
+    """What gives the reader of a key or a value that is not text: as JSON, or by the schema of a file, or each by the
+    schema that it names."""
     given = dataset.key.format if section == "key" else dataset.value.format
     if given == ValueFormat.JSON_SCHEMA:
         by_name = reader(dataset, section, lambda _: _json_of)
     elif section in dataset.registries:
         by_name = reader(dataset, section, lambda schema: _avro_by(schema, fields))
     elif section in dataset.schemas:
-        decode = decoder(dataset.schemas[section], fields)
+        decode = _DECODERS[ValueFormat(given)](dataset.schemas[section], fields)
         return lambda _: partial(_read_or_absent, decode)
     else:
         return lambda _: _json_of
@@ -231,7 +233,7 @@ def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) ->
 
 def _avro_by(schema: WriterSchema, fields: Mapping[str, FieldType]) -> Read:
     try:
-        return decoder(schema.text, fields, [part.text for part in schema.references])
+        return avro.decoder(schema.text, fields, [part.text for part in schema.references])
     except Exception as error:  # what a broken schema raises is not settled
         raise ValueError(str(error)) from error
 
