@@ -22,6 +22,7 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.sections import Registry
 from onefold.errors import RegistryDiffersError, RegistryRefusedError, RegistryUnavailableError, UsageError
+from onefold.formats import registered_protobuf
 from onefold.formats.avro import message_reader
 from onefold.formats.wire import IdSpace, SchemaId
 from onefold.generation import to_rebuild
@@ -204,11 +205,23 @@ def test_a_registry_is_asked_for_what_a_schema_is_built_on_and_for_ids_of_each_k
     assert globals_.count(json.dumps(city)) == 2
     assert answer(IdSpace.CONFLUENT, 2**31 - 1) is answer(IdSpace.GLOBAL, 2**40) is answer(IdSpace.GLUE, 1) is None
 
+    # Protobuf, with an import.
+    place = 'syntax = "proto3"; package shop; message Place { string city = 1; }'
+    file = 'syntax = "proto3"; package shop; import "place.proto"; message Visit { Place at = 1; }'
+    registry.register(f"{name}-place", place, schemaType="PROTOBUF")
+    imports = [{"name": "place.proto", "subject": f"{name}-place", "version": 1}]
+    visit = registry.register(f"{name}-visit", file, schemaType="PROTOBUF", references=imports)
+    kept_visit = keep(connected, REGISTRY, [SchemaId(IdSpace.CONFLUENT, str(visit))])
+    [described] = registered_protobuf.described(kept_visit).values()
+    assert registered_protobuf.message_of(described, (0,)) == "shop.Visit"
+    read = registered_protobuf.reader(described, (0,), {})
+    assert json.loads(read(b"\x0a\x06\x0a\x04Bern")) == {"at": {"city": "Bern"}}
+
     # What was deleted stays kept; what is not what was kept is an error.
     assert keep(connected, REGISTRY, [SchemaId(IdSpace.CONFLUENT, str(first))]).keys() == {f"confluent-{first}"}
     registry.delete(f"{name}-value")
     registry.delete(f"{name}-copy")
-    assert check_kept(connected, REGISTRY) == 1
+    assert check_kept(connected, REGISTRY) == 2
     key = lake_keys.schema("registry_default", f"confluent-{first}")
     kept = connected.get(key, KeptSchema)
     assert kept
@@ -297,7 +310,10 @@ def test_a_batch_that_is_red_for_unknown_schemas_is_green_once_they_are_register
     unknown = registry.register(f"{subject}-a", record_schema(f"Other{subject}", id="string")) + 1
     exports = {"path": "e", "layout": "parquet", "origin": {"cluster": "c", "incarnation": 1}, "holes": "none"}
     made = dataset(
-        source={"exports": exports}, value={**AVRO, "fields": {"id": "string"}}, identity={"business_key": ["id"]}
+        source={"exports": exports},
+        value={**AVRO, "fields": {"id": "string"}},
+        identity={"business_key": ["id"]},
+        quality={},
     )
     write_parquet(tmp_path / "e", [prefixed(unknown, message(schema, {"id": text})) for text in ("a", "b")])
     plan = plan_batch(connected, made, export=str(tmp_path / "e"))

@@ -269,6 +269,64 @@ def test_a_key_is_read_by_the_schema_that_it_names(spark: SparkSession, dataset:
     }  # fmt: skip
 
 
+PROTO = """
+syntax = "proto3";
+package shop;
+import "shop/city.proto";
+message Payment { double amount = 1; }
+message Order {
+  string id = 1;
+  int64 n = 2;
+  City to = 3;
+  message Line { string id = 1; int64 n = 2; }
+}
+"""
+CITY_PROTO = 'syntax = "proto3"; package shop; message City { string city = 1; }'
+ORDER_BYTES = b"\x0a\x01a\x10\x07\x1a\x06\x0a\x04Bern"
+
+
+def test_a_protobuf_message_is_read_by_the_message_that_it_names(
+    spark: SparkSession, dataset: Callable[..., Dataset]
+) -> None:
+    city = SchemaReference(name="shop/city.proto", subject="city", version=1, text=CITY_PROTO)
+    schema = WriterSchema(type="PROTOBUF", text=PROTO, references=[city])
+    only = WriterSchema(type="", text='syntax = "proto3"; message Thing { string id = 1; int64 n = 2; }')
+    lacking = WriterSchema(type="PROTOBUF", text=PROTO)
+    schemas = {
+        "confluent-1": schema, f"guid-{GUID}": schema, f"glue-{GUID}": schema, "global-1": schema, "global-2": only,
+        "confluent-3": lacking, "confluent-4": known(NARROW)[0],
+    }  # fmt: skip
+    order, line, first = ("a", 7, ("Bern",)), ("a", 7, None), b"\x02\x02"
+    cases: dict[str, tuple[bytes, list[tuple[str, bytes]], Any]] = {
+        "second of the file": (numbered(1) + first + ORDER_BYTES, [], order),
+        "within another": (numbered(1) + b"\x04\x02\x00" + ORDER_BYTES[:5], [], line),
+        "first of the file": (numbered(1) + b"\x00" + ORDER_BYTES[:0], [], "filtered"),
+        "place in a header": (ORDER_BYTES, [("__value_schema_id", b"\x01" + GUID.bytes + first)], order),
+        "apicurio": (b"\x00" + long(1) + b"\x07\x0a\x05Order" + ORDER_BYTES, [], order),
+        "apicurio, the only message": (ORDER_BYTES[:5], [("apicurio.value.globalId", long(2))], line),
+        "apicurio, one of several": (ORDER_BYTES, [("apicurio.value.globalId", long(1))], "undecodable"),
+        "apicurio, no such message": (b"\x00" + long(1) + b"\x07\x0a\x05Other" + ORDER_BYTES, [], "undecodable"),
+        "no such place": (numbered(1) + b"\x02\x0a" + ORDER_BYTES, [], "undecodable"),
+        "no place": (numbered(1), [], "undecodable"),
+        "unknown": (numbered(9) + first + ORDER_BYTES, [], "schema_not_found"),
+        "bare": (ORDER_BYTES, [], "undecodable"),
+        "cut": (numbered(1) + first + ORDER_BYTES[:-1], [], "undecodable"),
+        "an import that lacks": (numbered(3) + first + ORDER_BYTES, [], "undecodable"),
+        "of avro": (numbered(4) + first + ORDER_BYTES, [], "undecodable"),
+        "of glue": (b"\x03\x00" + GUID.bytes + ORDER_BYTES, [], "undecodable"),
+    }  # fmt: skip
+    exports = {"path": "e", "layout": "kcat", "origin": {"cluster": "c", "incarnation": 1}}
+    source = {"exports": exports, "filter": "schema.name in ('shop.Order', 'shop.Order.Line', 'Thing')"}
+    made = dataset(source=source, value={"format": "protobuf", "registry": REGISTRY, "fields": FIELDS})
+    made = made.with_writer_schemas({"value": schemas})
+    given = envelope(spark, [record(case, data, headers=headers) for case, (data, headers, _) in cases.items()])
+    expected: dict[str, Any] = {case: outcome for case, (_, _, outcome) in cases.items()}
+    assert judged(given, made, decode) == expected
+    again = judged(given, made, decode_again)
+    assert again == {case: "undecodable" if of == "schema_not_found" else of for case, of in expected.items()}
+    assert {str(id_) for id_ in ids_named(given, made)["value"]} == {*schemas, "confluent-9"}
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_nothing_of_a_registry_is_looked_at_where_the_file_names_none(
     spark: SparkSession, dataset: Callable[..., Dataset], kept: bool

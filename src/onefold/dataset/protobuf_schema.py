@@ -84,6 +84,15 @@ def message_at(described: bytes, main: str, indexes: Sequence[int]) -> str:
     return ".".join(names)
 
 
+def message_names(described: bytes, main: str) -> list[str]:
+    """The full names of the messages at the top of a file.
+
+    Raises:
+        ValueError: it is no FileDescriptorSet.
+    """
+    return _at_top(_parsed(described), main)
+
+
 def schema_text(described: bytes, message: str | None, main: str | None = None) -> str:
     """The text of a message's schema, from a FileDescriptorSet.
 

@@ -69,18 +69,16 @@ def check_schema_named(given: str, file: str | None, message: str | None, regist
         ValueError: it says which.
     """
     if registry and given not in with_registry():
-        if given in with_schema():
-            raise not_built(f"format {given} by a registry (schema: FILE is)")
         raise ValueError(f"format {given} has no schema in a registry ({', '.join(with_registry())} has)")
     if registry and file:
         raise ValueError("schema and registry exclude each other: a file has the one schema, or a registry has them")
-    if given in with_schema() and given in with_registry() and file is None and registry is None:
+    if registry and message:
+        raise ValueError("message and registry exclude each other: each value says which message of its schema it is")
+    if given in with_schema() and file is None and registry is None:
         raise ValueError(
             f"format {given} needs schema, the file with the schema, such as schemas/order.avsc, or registry, such as "
             "{connection: registry_default}"
         )
-    if given in with_schema() and file is None and registry is None:
-        raise ValueError(f"format {given} needs schema: the file with the schema, such as schemas/order.avsc")
     if given not in with_schema() and file is not None:
         raise ValueError(f"format {given} has no schema ({', '.join(with_schema())} has)")
     if given not in with_messages() and message is not None:

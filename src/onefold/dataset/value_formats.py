@@ -57,11 +57,12 @@ VALUE_FORMATS = {
         has_registry=True,
     ),
     ValueFormat.PROTOBUF: Format(
-        "one Protobuf message, without a prefix, by a schema file",
+        "one Protobuf message, without a prefix by a schema file, or behind the id of its schema in a registry",
         of_values=True,
         has_parts=True,
         is_text=True,
         has_schema=True,
+        has_registry=True,
         has_messages=True,
     ),
 }

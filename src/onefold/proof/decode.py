@@ -30,9 +30,13 @@ from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
 from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat
 from onefold.dataset.writer_schema import WriterSchema
+from onefold.formats import registered_protobuf
+from onefold.formats.structured_json import FormatError
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
+from onefold.formats.wire import MessagePlace
 from onefold.proof import avro, protobuf
 from onefold.proof.registered import Headers, name_of, reader
+from onefold.proof.registered import ReadBy as BySchema
 from onefold.records import envelope as E
 from onefold.spark.strict_json import LARGEST
 from onefold.values.decode import (
@@ -61,6 +65,8 @@ _ABSENT: Any = ...
 """What is not there; in every process the same."""
 Read = Callable[[bytes], Any]
 """Bytes to what they say; `_ABSENT` where they cannot be read."""
+Compiled = Mapping[str, registered_protobuf.Described]
+"""Protobuf schemas of a registry as descriptors, by id."""
 ReadBy = Callable[[Headers], Read]
 """A record's headers, which may name its schema, to what reads it."""
 _Given = TypeVar("_Given")
@@ -144,6 +150,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
     keyed = {name: (tree.name, *tree.inner) for name, tree in dataset.keyed_fields.items()}
     fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
     places, of_key = dataset.read_places, dataset.key.format
+    compiled = {section: _compiled(dataset, section) for section in ("key", "value")}
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
     types = {name: _arrow_type(kind) for name, kind in fields.items()}
 
@@ -164,8 +171,9 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         return row, faults, None if named is _ABSENT else json_text(named), text
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        key_by, value_by = _read_by(dataset, "key", {}), _read_by(dataset, "value", dataset.read_fields)
-        schema_name = name_of(dataset) if uses_schema_name(dataset) else None
+        key_by = _read_by(dataset, "key", {}, compiled["key"])
+        value_by = _read_by(dataset, "value", dataset.read_fields, compiled["value"])
+        schema_name = name_of(dataset, compiled["value"]) if uses_schema_name(dataset) else None
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             keys, values = (columns[name].to_pylist() for name in (E.KEY_BYTES, E.VALUE_BYTES))
@@ -215,14 +223,21 @@ def _json_of(data: bytes) -> Any:
         return _ABSENT
 
 
-def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) -> ReadBy:
+def _compiled(dataset: Dataset, section: str) -> Compiled:
+    """The Protobuf schemas of a registry that messages of a section may name, by id."""
+    given = dataset.key.format if section == "key" else dataset.value.format
+    schemas = dataset.writer_schemas.get(section, {}) if given == ValueFormat.PROTOBUF else {}
+    return registered_protobuf.described(schemas)
+
+
+def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType], compiled: Compiled) -> ReadBy:
     """What gives the reader of a key or a value that is not text: as JSON, or by the schema of a file, or each by the
     schema that it names."""
     given = dataset.key.format if section == "key" else dataset.value.format
     if given == ValueFormat.JSON_SCHEMA:
-        by_name = reader(dataset, section, lambda _: _json_of)
+        by_name = reader(dataset, section, lambda *_, **__: _json_of, _json_of)
     elif section in dataset.registries:
-        by_name = reader(dataset, section, lambda schema: _avro_by(schema, fields))
+        by_name = reader(dataset, section, _BY_REGISTRY[ValueFormat(given)](fields, compiled))
     elif section in dataset.schemas:
         decode = _DECODERS[ValueFormat(given)](dataset.schemas[section], fields)
         return lambda _: partial(_read_or_absent, decode)
@@ -231,11 +246,34 @@ def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) ->
     return lambda headers: partial(_read_or_absent, lambda data: by_name(data, headers))
 
 
-def _avro_by(schema: WriterSchema, fields: Mapping[str, FieldType]) -> Read:
-    try:
-        return avro.decoder(schema.text, fields, [part.text for part in schema.references])
-    except Exception as error:  # what a broken schema raises is not settled
-        raise ValueError(str(error)) from error
+def _avro_by(fields: Mapping[str, FieldType], compiled: Compiled) -> BySchema:
+    del compiled
+
+    def read_by(name: str, schema: WriterSchema, place: MessagePlace) -> Read:
+        del name, place
+        try:
+            return avro.decoder(schema.text, fields, [part.text for part in schema.references])
+        except Exception as error:  # what a broken schema raises is not settled
+            raise ValueError(str(error)) from error
+
+    return read_by
+
+
+def _protobuf_by(fields: Mapping[str, FieldType], compiled: Compiled) -> BySchema:
+    def read_by(name: str, schema: WriterSchema, place: MessagePlace) -> Read:
+        del schema
+        try:
+            return protobuf.decoder(registered_protobuf.text_of(compiled[name], place), fields)
+        except FormatError as error:
+            raise ValueError(str(error)) from error
+
+    return read_by
+
+
+_BY_REGISTRY: dict[ValueFormat, Callable[[Mapping[str, FieldType], Compiled], BySchema]] = {
+    ValueFormat.AVRO: _avro_by,
+    ValueFormat.PROTOBUF: _protobuf_by,
+}
 
 
 def _read_or_absent(decode: Read, data: bytes) -> Any:

@@ -10,6 +10,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.types import FieldType
 from onefold.dataset.writer_schema import WriterSchema
 from onefold.formats.avro import message_reader
+from onefold.formats.wire import MessagePlace
 from onefold.values import messages, registered, schema_file
 from onefold.values.registered import Read
 
@@ -38,8 +39,8 @@ def _decoder(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) ->
     if section not in dataset.registries:
         return schema_file.decoder(dataset, section, fields, message_reader)
 
-    def reader_of(schema: WriterSchema | None) -> Read:
-        assert schema
+    def reader_of(name: str, schema: WriterSchema, place: MessagePlace) -> Read:
+        del name, place
         return message_reader(schema.text, fields, [part.text for part in schema.references])
 
     return registered.decoder(dataset, section, reader_of)
