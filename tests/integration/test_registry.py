@@ -36,6 +36,7 @@ from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of, verdicts_of
 from onefold.schemas.client import open_registry
 from onefold.schemas.kept import KeptSchema, check_kept, keep
+from onefold.schemas.newest import notes_of_registry
 from sample.broker import Broker
 from tests.support.registry_server import RegistryServer
 from tests.support.topics import Topics
@@ -339,3 +340,34 @@ def write_parquet(folder: Path, values: list[bytes]) -> None:
         }
     )
     pq.write_table(table, folder / "part-0.parquet")
+
+
+def test_a_dataset_file_is_compared_with_the_newest_schemas(
+    connected: Lake, registry: RegistryServer, dataset: Callable[..., Dataset]
+) -> None:
+    name = uuid.uuid4().hex[:8]
+    topics = [f"{name}-{kind}" for kind in ("avro", "json", "proto", "none")]
+    registry.register(f"{topics[0]}-value", record_schema("Old", gone="string"))
+    registry.register(f"{topics[0]}-value", record_schema("New", id="string", more="int"))
+    properties = {"id": {"type": "string"}, "n": {"type": "integer"}, "city": {"type": "string"}}
+    registry.register(f"{topics[1]}-value", {"type": "object", "properties": properties}, schemaType="JSON")
+    file = 'syntax = "proto3"; message Thing { string id = 1; int64 n = 2; }'
+    registry.register(f"{topics[2]}-value", file, schemaType="PROTOBUF")
+    fields = {"id": "string", "n": "long", "at": {"type": "long", "default": 0}, "note": "string?"}
+
+    def notes(given: str, *of: str) -> list[str]:
+        value = {"format": given, "registry": {"connection": "registry_default"}, "fields": fields}
+        made = dataset(source={"kafka": {"topics": [*of]}}, value=value, identity={"message_id": "id"})
+        return notes_of_registry(connected, made)
+
+    assert notes("avro", topics[0], topics[3]) == [
+        f"{topics[0]}-value version 2: it has no field n: its records are rejected/missing_field, unless value.fields "
+        "has a default or a ?",
+        f"{topics[0]}-value version 2: value.fields does not name more: its records lose them",
+        f"the registry registry_default has no subject {topics[3]}-value, so its fields were not compared",
+    ]
+    assert notes("json_schema", topics[1]) == [
+        f"{topics[1]}-value version 1: value.fields does not name city: its records lose them"
+    ]
+    assert notes("protobuf", topics[2]) == []
+    assert "its messages cannot be read" in notes("avro", topics[2])[0]
