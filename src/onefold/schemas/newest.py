@@ -60,8 +60,8 @@ def _differences(dataset: Dataset, schema: WriterSchema) -> list[str]:
     notes = []
     if lacking:
         notes.append(
-            f"it has no field {', '.join(lacking[:_SHOWN])}: its records are {Verdict.REJECTED}/{Reason.MISSING_FIELD}, "
-            "unless value.fields has a default or a ?"
+            f"it has no field {', '.join(lacking[:_SHOWN])}: its records are {Verdict.REJECTED}/"
+            f"{Reason.MISSING_FIELD}, unless value.fields has a default or a ?"
         )
     if more:
         quarantined = dataset.value.schema_changes == "quarantine"
