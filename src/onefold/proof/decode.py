@@ -238,7 +238,7 @@ def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType], co
         by_name = reader(dataset, section, lambda *_, **__: _json_of, _json_of)
     elif section in dataset.registries:
         by_name = reader(dataset, section, _BY_REGISTRY[ValueFormat(given)](fields, compiled))
-    elif section in dataset.schemas:
+    elif section in dataset.schemas and given in _DECODERS:
         decode = _DECODERS[ValueFormat(given)](dataset.schemas[section], fields)
         return lambda _: partial(_read_or_absent, decode)
     else:
