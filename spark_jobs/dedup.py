@@ -60,7 +60,7 @@ def run(
         return found
     manifest = manifest_of(lake, dataset, batch)
     check_bytes(lake, manifest)
-    told = {"without": taken.digest}
+    known_by = {"without": taken.digest}
     try:
         with sized(session, manifest.size), objects_named(manifest):
             records = take_out(read_records(session, lake, dataset, manifest), taken)
@@ -74,8 +74,8 @@ def run(
         if not skips or manifest.ranges:
             raise
         staged = _stage(session, dataset, manifest, new_attempt(), session.createDataFrame([], E.DDL))
-        told = {"without": EVERYTHING.digest, "unreadable": f"{error.object}: {error.problem}"}
-    return commit_staging(session, lake, dataset, staged.model_copy(update=told), found if is_there else None)
+        known_by = {"without": EVERYTHING.digest, "unreadable": f"{error.object}: {error.problem}"}
+    return commit_staging(session, lake, dataset, staged.model_copy(update=known_by), found if is_there else None)
 
 
 def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:

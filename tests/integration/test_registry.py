@@ -230,6 +230,10 @@ def test_a_registry_is_asked_for_what_a_schema_is_built_on_and_for_ids_of_each_k
     connected.put(key, other)
     with pytest.raises(RegistryDiffersError, match=f"confluent-{first}"):
         check_kept(connected, REGISTRY)
+    new = SchemaId(IdSpace.CONFLUENT, str(registry.register(f"{name}-new", json.dumps(city | {"doc": "new"}))))
+    with pytest.raises(RegistryDiffersError, match=f"confluent-{first}"):
+        keep(connected, REGISTRY, [SchemaId(IdSpace.CONFLUENT, str(first)), new])
+    assert connected.get(lake_keys.schema("registry_default", str(new)), KeptSchema) is None
 
 
 def text(answer: Any) -> str:

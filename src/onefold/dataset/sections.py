@@ -13,7 +13,6 @@ from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
 from onefold.dataset.value_formats import (
-    NOT_BUILT,
     ValueFormat,
     of_values,
     with_messages,
@@ -190,7 +189,7 @@ class Value(Model):
     def _built(self) -> Self:
         if self.format not in of_values():
             built = ", ".join(of_values())
-            if self.format.split("+")[0] in (*of_values(), *NOT_BUILT):
+            if self.format.split("+")[0] in of_values():
                 raise not_built(f"value format {self.format} ({built} is)")
             raise ValueError(f"no value format {self.format!r} ({built})")
         check_schema_named(self.format, self.schema_file, self.message, self.registry)

@@ -66,8 +66,6 @@ VALUE_FORMATS = {
         has_messages=True,
     ),
 }
-NOT_BUILT: tuple[str, ...] = ()
-"""Formats that a later release will read."""
 
 
 def of_values() -> list[ValueFormat]:
