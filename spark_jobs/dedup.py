@@ -15,7 +15,7 @@ from onefold.dedup.documents import EVERYTHING, NOTHING, Staged, TakenOut, stage
 from onefold.dedup.exclusions import take_out
 from onefold.dedup.identity import identify
 from onefold.dedup.positions import fold_positions
-from onefold.dedup.schemas import with_schemas
+from onefold.dedup.schemas import knows_more, with_schemas
 from onefold.dedup.staging import (
     account,
     commit_staging,
@@ -51,27 +51,31 @@ def run(
 ) -> Staged:
     """Stage a landed batch, or find its staging; without the records that upsert found to be taken out by decisions."""
     found = lake.get(staged_key(lake, dataset, batch, taken.digest), Staged)
-    if found and session.catalog.tableExists(found.table):  # else `maintain` has cleared it away
+    is_there = found and session.catalog.tableExists(found.table)  # else `maintain` has cleared it away
+    if found and is_there and not found.unknown_schemas:
         return found
     if published := _published(lake, dataset, batch):
-        return published
+        return found if found and is_there else published
+    if found and is_there and not knows_more(lake, dataset, found):
+        return found
     manifest = manifest_of(lake, dataset, batch)
     check_bytes(lake, manifest)
-    told = {"without": taken.digest}
+    known_by = {"without": taken.digest}
     try:
         with sized(session, manifest.size), objects_named(manifest):
             records = take_out(read_records(session, lake, dataset, manifest), taken)
             again = manifest.replays is not None and not is_rebuild(lake, dataset)
-            known = with_schemas(lake, dataset, records, again=again)
+            known, unknown = with_schemas(lake, dataset, records, again=again)
             staged = _stage(session, known, manifest, attempt or new_attempt(), records, taken.lost)
+            staged = staged.model_copy(update={"unknown_schemas": unknown})
     except (UnreadableObjectError, ExportColumnError, ObjectTooLargeError) as error:
         # Skipped, it is let go unread: which records an object holds that cannot be read nobody can tell.
         skips = taken.everything or isinstance(standing(log_of(lake, dataset.name, batch)), Skip)
         if not skips or manifest.ranges:
             raise
         staged = _stage(session, dataset, manifest, new_attempt(), session.createDataFrame([], E.DDL))
-        told = {"without": EVERYTHING.digest, "unreadable": f"{error.object}: {error.problem}"}
-    return commit_staging(session, lake, dataset, staged.model_copy(update=told))
+        known_by = {"without": EVERYTHING.digest, "unreadable": f"{error.object}: {error.problem}"}
+    return commit_staging(session, lake, dataset, staged.model_copy(update=known_by), found if is_there else None)
 
 
 def _published(lake: Lake, dataset: Dataset, batch: str) -> Staged | None:

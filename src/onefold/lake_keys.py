@@ -18,7 +18,7 @@ targets/<table>.json                          whose table it is
 reports/<dataset>/<batch>.html|json           the newest account of a batch
 histories/<dataset>.json                      its batches at a glance, for the overview
 schemas/<registry>/<id>.json                  the schemas that landed records were written by
-schemas/<registry>/unknown/<id>.json          that a registry did not know an id
+unknown_schemas/<registry>/<id>.json          that a registry did not know an id
 warehouse/, catalog.db                        the Iceberg tables
 """
 
@@ -245,7 +245,7 @@ def schema(registry: str, schema_id: str) -> str:
 
 def unknown_schema(registry: str, schema_id: str) -> str:
     """The key of the document that says that a registry did not know an id."""
-    return f"{schemas(registry)}unknown/{schema_id}.json"
+    return f"unknown_schemas/{registry}/{schema_id}.json"
 
 
 def report(dataset: str, batch: str, ending: str) -> str:

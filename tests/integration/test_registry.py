@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
+import boto3
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
 from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.sections import Registry
 from onefold.errors import RegistryDiffersError, RegistryRefusedError, RegistryUnavailableError, UsageError
+from onefold.formats import registered_protobuf
 from onefold.formats.avro import message_reader
 from onefold.formats.wire import IdSpace, SchemaId
 from onefold.generation import to_rebuild
 from onefold.lake import Lake
+from onefold.landing.land import plan_batch
 from onefold.operations.in_process import InSession
 from onefold.operations.rebuild import rebuild
 from onefold.operations.replay import plan_replay, replay
@@ -29,6 +36,7 @@ from onefold.proof.prove import prove
 from onefold.report.ledger import rows_of, verdicts_of
 from onefold.schemas.client import open_registry
 from onefold.schemas.kept import KeptSchema, check_kept, keep
+from onefold.schemas.newest import notes_of_registry
 from sample.broker import Broker
 from tests.support.registry_server import RegistryServer
 from tests.support.topics import Topics
@@ -81,12 +89,14 @@ def rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
 def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_gone(
     connected: Lake, session: SparkSession, broker: Broker, registry: RegistryServer
 ) -> None:
-    """L1, L6: a field added, a field removed, a type widened; an id that is registered later, and one that never is."""
+    """L1, L6: a field added, a field removed, a type widened; an id that is registered later, and one that never is;
+    records of another type, which the filter leaves out undecoded."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
     first = record_schema("Order", id="string", amount="int", note="string")
     second = record_schema("Order", id="string", amount="long", region="string")
     third = record_schema("Order", id="string", amount="long", region=["null", "string"])
     ids = [registry.register(f"{name}-value", schema) for schema in (first, second)]
+    ids.append(registry.register(f"{name}-payments", record_schema("Payment", amount="string")))
     later = ids[-1] + 1
     values = [
         prefixed(ids[0], message(first, {"id": "a", "amount": 1, "note": "old"})),
@@ -97,6 +107,8 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         prefixed(ids[0], message(first, {"id": "f", "amount": 6, "note": "long"}) + b"\x00"),
         prefixed(ids[0], message(first, {"id": "g", "amount": 7, "note": "short"})[:-1]),
         prefixed(2**31 - 1, message(first, {"id": "h", "amount": 8, "note": "never"})),
+        prefixed(ids[2], b"no message"),
+        prefixed(ids[0], message(first, {"id": "i", "amount": 0, "note": "too little"})),
     ]
     topics = Topics.on(broker.bootstrap, connected, session, name)
     topics.create()
@@ -104,8 +116,18 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
     for value in values:
         producer.produce(name, value, partition=0)
     assert producer.flush(30) == 0
-    fields = {"id": "string", "amount": "long", "note": "string?", "region": "string?"}
-    keys: dict[str, Any] = {"value": {**AVRO, "fields": fields}, "quality": {"max_rejected_rate": 1.0}}
+    fields = {
+        "id": "string",
+        "amount": "long",
+        "note": "string?",
+        "region": "string?",
+        "currency": {"type": "string", "default": "EUR"},  # no schema has it
+    }
+    keys: dict[str, Any] = {
+        "source": {"kafka": {"topics": [name]}, "filter": "schema.name = 'shop.Order' and amount > 0"},
+        "value": {**AVRO, "fields": fields},
+        "quality": {"max_rejected_rate": 1.0},
+    }
     made, lake = topics.dataset(**keys), topics.lake
 
     done = run_batch(lake, made, topics.plan(**keys), InSession(lake, session))
@@ -115,11 +137,12 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
         3: ("rejected", "schema_not_found"),
         **dict.fromkeys((4, 5, 6), ("rejected", "undecodable")),
         7: ("rejected", "schema_not_found"),
+        **dict.fromkeys((8, 9), ("filtered", "filter")),
     }
     expected = [
-        {"id": "a", "amount": 1, "note": "old", "region": None},
-        {"id": "b", "amount": 2**40, "note": None, "region": "north"},
-        {"id": "c", "amount": 3, "note": "late", "region": None},
+        {"id": "a", "amount": 1, "note": "old", "region": None, "currency": "EUR"},
+        {"id": "b", "amount": 2**40, "note": None, "region": "north", "currency": "EUR"},
+        {"id": "c", "amount": 3, "note": "late", "region": None, "currency": "EUR"},
     ]
     assert rows(lake, made) == expected
 
@@ -134,12 +157,12 @@ def test_schemas_evolve_within_a_batch_and_nothing_changes_when_the_registry_is_
     assert registry.register(f"{name}-value", third) == later
     last = replayed()
     assert verdicts(lake, made, last.batch)[3] == ("applied", "insert")
-    expected.append({"id": "d", "amount": 4, "note": None, "region": None})
+    expected.append({"id": "d", "amount": 4, "note": None, "region": None, "currency": "EUR"})
     assert rows(lake, made) == expected
     kept = lake.get(lake_keys.schema("registry_default", f"confluent-{later}"), KeptSchema)
     assert kept
     assert [(subject.subject, subject.version) for subject in kept.subjects] == [(f"{name}-value", 3)]
-    assert check_kept(lake, REGISTRY) == 3
+    assert check_kept(lake, REGISTRY) == 4
 
     registry.delete(f"{name}-value")
     registry.stop()
@@ -183,11 +206,23 @@ def test_a_registry_is_asked_for_what_a_schema_is_built_on_and_for_ids_of_each_k
     assert globals_.count(json.dumps(city)) == 2
     assert answer(IdSpace.CONFLUENT, 2**31 - 1) is answer(IdSpace.GLOBAL, 2**40) is answer(IdSpace.GLUE, 1) is None
 
+    # Protobuf, with an import.
+    place = 'syntax = "proto3"; package shop; message Place { string city = 1; }'
+    file = 'syntax = "proto3"; package shop; import "place.proto"; message Visit { Place at = 1; }'
+    registry.register(f"{name}-place", place, schemaType="PROTOBUF")
+    imports = [{"name": "place.proto", "subject": f"{name}-place", "version": 1}]
+    visit = registry.register(f"{name}-visit", file, schemaType="PROTOBUF", references=imports)
+    kept_visit = keep(connected, REGISTRY, [SchemaId(IdSpace.CONFLUENT, str(visit))])
+    [described] = registered_protobuf.described(kept_visit).values()
+    assert registered_protobuf.message_of(described, (0,)) == "shop.Visit"
+    read = registered_protobuf.reader(described, (0,), {})
+    assert json.loads(read(b"\x0a\x06\x0a\x04Bern")) == {"at": {"city": "Bern"}}
+
     # What was deleted stays kept; what is not what was kept is an error.
     assert keep(connected, REGISTRY, [SchemaId(IdSpace.CONFLUENT, str(first))]).keys() == {f"confluent-{first}"}
     registry.delete(f"{name}-value")
     registry.delete(f"{name}-copy")
-    assert check_kept(connected, REGISTRY) == 1
+    assert check_kept(connected, REGISTRY) == 2
     key = lake_keys.schema("registry_default", f"confluent-{first}")
     kept = connected.get(key, KeptSchema)
     assert kept
@@ -195,6 +230,10 @@ def test_a_registry_is_asked_for_what_a_schema_is_built_on_and_for_ids_of_each_k
     connected.put(key, other)
     with pytest.raises(RegistryDiffersError, match=f"confluent-{first}"):
         check_kept(connected, REGISTRY)
+    new = SchemaId(IdSpace.CONFLUENT, str(registry.register(f"{name}-new", json.dumps(city | {"doc": "new"}))))
+    with pytest.raises(RegistryDiffersError, match=f"confluent-{first}"):
+        keep(connected, REGISTRY, [SchemaId(IdSpace.CONFLUENT, str(first)), new])
+    assert connected.get(lake_keys.schema("registry_default", str(new)), KeptSchema) is None
 
 
 def text(answer: Any) -> str:
@@ -234,3 +273,105 @@ def test_a_registry_that_does_not_answer_is_a_transient_error_unless_it_never_kn
     for ids, again in (([unknown], True), ([unknown, other], False)):
         with pytest.raises(RegistryUnavailableError, match=r"does not answer: .*[Cc]onnection"):
             keep(gone, REGISTRY, ids, again=again)
+
+
+@pytest.mark.nightly(reason="an imitation of AWS Glue, which no change of Onefold's own rules concerns")
+def test_a_version_in_aws_glue_is_asked_for_by_its_uuid(lake: Lake) -> None:
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        given = {
+            "url": "glue://eu-central-1",
+            "endpoint_url": f"http://{host}:{port}",
+            "aws_access_key_id": "a",
+            "aws_secret_access_key": "b",
+        }
+        login = {name: value for name, value in given.items() if name != "url"}
+        glue: Any = boto3.client("glue", region_name="eu-central-1", **login)  # type: ignore[call-overload]
+        glue.create_registry(RegistryName="shop")
+        schema = json.dumps(record_schema("Order", id="string"))
+        of_shop = {"RegistryId": {"RegistryName": "shop"}, "DataFormat": "AVRO", "Compatibility": "NONE"}
+        made = glue.create_schema(SchemaName="orders", SchemaDefinition=schema, **of_shop)
+        connected = Lake(lake.settings.model_copy(update={"registry": {"registry_default": given}}))
+        id_, other = (SchemaId(IdSpace.GLUE, text) for text in (made["SchemaVersionId"], str(uuid.uuid4())))
+        found = keep(connected, REGISTRY, [id_, other, SchemaId(IdSpace.CONFLUENT, "1")])
+        assert {name: (kept.type, kept.text) for name, kept in found.items()} == {str(id_): ("AVRO", schema)}
+        kept = connected.get(lake_keys.schema("registry_default", str(id_)), KeptSchema)
+        assert kept
+        assert [(subject.subject, subject.version) for subject in kept.subjects] == [("orders", 1)]
+    finally:
+        server.stop()
+    with pytest.raises(RegistryUnavailableError, match="does not answer"):
+        keep(connected, REGISTRY, [other])
+
+
+def test_a_batch_that_is_red_for_unknown_schemas_is_green_once_they_are_registered(
+    connected: Lake, session: SparkSession, registry: RegistryServer, dataset: Callable[..., Dataset], tmp_path: Path
+) -> None:
+    """Though it was staged already, and no code has changed."""
+    subject = uuid.uuid4().hex[:8]
+    schema = record_schema(f"Thing{subject}", id="string")
+    unknown = registry.register(f"{subject}-a", record_schema(f"Other{subject}", id="string")) + 1
+    exports = {"path": "e", "layout": "parquet", "origin": {"cluster": "c", "incarnation": 1}, "holes": "none"}
+    made = dataset(
+        source={"exports": exports},
+        value={**AVRO, "fields": {"id": "string"}},
+        identity={"business_key": ["id"]},
+        quality={},
+    )
+    write_parquet(tmp_path / "e", [prefixed(unknown, message(schema, {"id": text})) for text in ("a", "b")])
+    plan = plan_batch(connected, made, export=str(tmp_path / "e"))
+    red = run_batch(connected, made, plan, InSession(connected, session))
+    assert red.red is not None
+    assert registry.register(f"{subject}-a", schema) == unknown
+    done = run_batch(connected, made, plan, InSession(connected, session))
+    assert done.red is None, done.red
+    assert verdicts(connected, made, done.batch) == dict.fromkeys((0, 1), ("applied", "insert"))
+
+
+def write_parquet(folder: Path, values: list[bytes]) -> None:
+    folder.mkdir()
+    count = len(values)
+    table = pa.table(
+        {
+            "topic": pa.array(["t"] * count),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([1_772_323_200_000] * count, pa.timestamp("ms", "UTC")),
+            "key": pa.array([None] * count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    )
+    pq.write_table(table, folder / "part-0.parquet")
+
+
+def test_a_dataset_file_is_compared_with_the_newest_schemas(
+    connected: Lake, registry: RegistryServer, dataset: Callable[..., Dataset]
+) -> None:
+    name = uuid.uuid4().hex[:8]
+    topics = [f"{name}-{kind}" for kind in ("avro", "json", "proto", "none")]
+    registry.register(f"{topics[0]}-value", record_schema("Old", gone="string"))
+    registry.register(f"{topics[0]}-value", record_schema("New", id="string", more="int"))
+    properties = {"id": {"type": "string"}, "n": {"type": "integer"}, "city": {"type": "string"}}
+    registry.register(f"{topics[1]}-value", {"type": "object", "properties": properties}, schemaType="JSON")
+    file = 'syntax = "proto3"; message Thing { string id = 1; int64 n = 2; }'
+    registry.register(f"{topics[2]}-value", file, schemaType="PROTOBUF")
+    fields = {"id": "string", "n": "long", "at": {"type": "long", "default": 0}, "note": "string?"}
+
+    def notes(given: str, *of: str) -> list[str]:
+        value = {"format": given, "registry": {"connection": "registry_default"}, "fields": fields}
+        made = dataset(source={"kafka": {"topics": [*of]}}, value=value, identity={"message_id": "id"})
+        return notes_of_registry(connected, made)
+
+    assert notes("avro", topics[0], topics[3]) == [
+        f"{topics[0]}-value version 2: it has no field n: its records are rejected/missing_field, unless value.fields "
+        "has a default or a ?",
+        f"{topics[0]}-value version 2: value.fields does not name more: its records lose them",
+        f"the registry registry_default has no subject {topics[3]}-value, so its fields were not compared",
+    ]
+    assert notes("json_schema", topics[1]) == [
+        f"{topics[1]}-value version 1: value.fields does not name city: its records lose them"
+    ]
+    assert notes("protobuf", topics[2]) == []
+    assert "its messages cannot be read" in notes("avro", topics[2])[0]

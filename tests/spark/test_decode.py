@@ -154,7 +154,7 @@ REFUSED: dict[bytes | str, tuple[str, str]] = {
     '{"s": "\\ud83d", "x": "\ufdd0"}': (
         "undecodable",
         "the value holds a character of U+FDD0 to U+FDD4, "
-        "which cannot be read next to an exponent or an escaped surrogate",
+        "which cannot be read next to an exponent, an escaped surrogate or a field of type json",
     ),
     "[]": ("wrong_type", "the value is no JSON object"),
     '[{"l": 1}]': ("wrong_type", "the value is no JSON object"),

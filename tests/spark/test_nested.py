@@ -271,9 +271,12 @@ def test_any_type_is_read_as_the_oracle_reads_it(
     texts = [json.dumps({"n": number} | value) for number, value in enumerate(given_values)]
     made = dataset(value={"fields": {"n": "int"} | {name: str(kind) for name, kind in types.items()}})
     found = decoded(spark, made, texts)
+    keeps_text = any(kind.holds("json") for kind in types.values())
     for text, value in zip(texts, given_values, strict=True):
         row = found[text]
         wanted = next((said for name, kind in types.items() if (said := problem(value[name], kind, name))), None)
+        if keeps_text and "\ufdd4" in json.dumps(value, ensure_ascii=False):  # it marks an exponent
+            wanted = "the value holds a character of U+FDD0 to U+FDD4"
         detail = row[REJECTED] and row[REJECTED]["detail"]
         assert (detail or "").startswith(wanted or ""), (text, types)
         assert (detail is None) == (wanted is None), (text, types)

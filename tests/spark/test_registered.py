@@ -17,7 +17,7 @@ from onefold.dataset import Dataset
 from onefold.dataset.writer_schema import SchemaReference, WriterSchema
 from onefold.proof.decode import decode_again
 from onefold.records import envelope as E
-from onefold.values.decode import DELETED, FILTERED, REJECTED, decode
+from onefold.values.decode import DELETED, FILTERED, LEFT_OUT, REJECTED, decode
 from onefold.values.registered import ids_named
 from tests.support.envelopes import envelope, record
 
@@ -29,6 +29,14 @@ FIELDS = {"id": "string", "n": "long", "to": "struct<city: string>?"}
 def record_schema(name: str, /, **fields: Any) -> dict[str, Any]:
     listed = [{"name": field, "type": kind} for field, kind in fields.items()]
     return {"type": "record", "name": name, "namespace": "shop", "fields": listed}
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Each record holds the next twice: a message of no bytes has 2 to the power of `levels` nulls."""
+    kind: Any = "null"
+    for level in range(levels):
+        kind = record_schema(f"Of{level}", a=kind, b="null" if kind == "null" else f"shop.{kind['name']}")
+    return record_schema("Order", id=kind)
 
 
 CITY = record_schema("City", city="string")
@@ -56,6 +64,8 @@ SCHEMAS = dict(
     ),
     "confluent-6": WriterSchema(type="PROTOBUF", text='syntax = "proto3";'),
     "confluent-7": WriterSchema(type="AVRO", text="{"),
+    "confluent-8": known(doubling(40))[0],
+    "confluent-9": WriterSchema(type="AVRO", text='{"type":"array","items":' * 5_000 + '"int"' + "}" * 5_000),
 }  # fmt: skip
 
 
@@ -124,6 +134,8 @@ def test_each_message_is_read_by_the_schema_that_it_names(spark: SparkSession, d
         "packed, cut": (b"\x03\x05" + GUID.bytes + zlib.compress(WIDE_BYTES)[:-1], [], "undecodable"),
         "of another type": (numbered(6) + NARROW_BYTES, [], "undecodable"),
         "a schema that is none": (numbered(7) + NARROW_BYTES, [], "undecodable"),
+        "a schema of many parts": (numbered(8), [], "undecodable"),
+        "a schema that nests deep": (numbered(9), [], "undecodable"),
         "another record": (numbered(3) + message(OTHER, {"amount": 0.5}), [], "missing_field"),
         "another type of a field": (numbered(4) + message(FOREIGN, {"id": "a", "n": "7"}), [], "wrong_type"),
         "null": (None, [], "null_value"),
@@ -166,6 +178,39 @@ def test_the_name_of_the_schema_decides_before_a_message_is_decoded(
     again = judged(given, made, decode_again)
     assert {case: "undecodable" if of == "schema_not_found" else of for case, of in expected.items()} == again
     assert not {"_schema_name", "_left_unread"} & {*decode(given, made).columns, *decode_again(given, made).columns}
+
+
+def test_a_type_of_records_may_delete_and_another_is_no_newer_version_of_a_row(
+    spark: SparkSession, dataset: Callable[..., Dataset]
+) -> None:
+    exports = {"path": "e", "layout": "kcat", "origin": {"cluster": "c", "incarnation": 1}}
+    wanted = "schema.name in ('shop.Order', 'shop.City') and coalesce(n, 9) > 5"
+    made = orders(
+        dataset,
+        source={"exports": exports, "filter": wanted},
+        apply={
+            "mode": "upsert",
+            "key": ["key"],
+            "version": {"from": "offset"},
+            "delete_when": "schema.name = 'shop.City'",
+        },
+    )
+    schemas = SCHEMAS | {"confluent-10": known(CITY)[0]}
+    made = made.with_writer_schemas({"value": schemas})
+    cases = {
+        "a row": (numbered(1) + NARROW_BYTES, (False, False, False)),
+        "left out": (numbered(1) + message(NARROW, {"id": "a", "n": 1}), (False, True, True)),
+        "a delete": (numbered(10) + message(CITY, {"city": "Bern"}), (True, False, False)),
+        "another type": (numbered(3) + message(OTHER, {"amount": 0.5}), (False, True, False)),
+    }
+    given = envelope(spark, [record(case, data, key_bytes=b"k") for case, (data, _) in cases.items()])
+    for decoder in (decode, decode_again):
+        found = {
+            row["case"]: (row[DELETED], row[FILTERED], row[LEFT_OUT])
+            for row in decoder(given, made).collect()
+            if row[REJECTED] is None
+        }
+        assert found == {case: expected for case, (_, expected) in cases.items()}
 
 
 def test_json_behind_an_id_is_json(spark: SparkSession, dataset: Callable[..., Dataset]) -> None:
@@ -222,6 +267,64 @@ def test_a_key_is_read_by_the_schema_that_it_names(spark: SparkSession, dataset:
     assert {str(id_) for id_ in ids_named(given.where(f"{E.VALUE_BYTES} IS NOT NULL"), made)["key"]} == {
         "confluent-1", "confluent-2",
     }  # fmt: skip
+
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "shop/city.proto";
+message Payment { double amount = 1; }
+message Order {
+  string id = 1;
+  int64 n = 2;
+  City to = 3;
+  message Line { string id = 1; int64 n = 2; }
+}
+"""
+CITY_PROTO = 'syntax = "proto3"; package shop; message City { string city = 1; }'
+ORDER_BYTES = b"\x0a\x01a\x10\x07\x1a\x06\x0a\x04Bern"
+
+
+def test_a_protobuf_message_is_read_by_the_message_that_it_names(
+    spark: SparkSession, dataset: Callable[..., Dataset]
+) -> None:
+    city = SchemaReference(name="shop/city.proto", subject="city", version=1, text=CITY_PROTO)
+    schema = WriterSchema(type="PROTOBUF", text=PROTO, references=[city])
+    only = WriterSchema(type="", text='syntax = "proto3"; message Thing { string id = 1; int64 n = 2; }')
+    lacking = WriterSchema(type="PROTOBUF", text=PROTO)
+    schemas = {
+        "confluent-1": schema, f"guid-{GUID}": schema, f"glue-{GUID}": schema, "global-1": schema, "global-2": only,
+        "confluent-3": lacking, "confluent-4": known(NARROW)[0],
+    }  # fmt: skip
+    order, line, first = ("a", 7, ("Bern",)), ("a", 7, None), b"\x02\x02"
+    cases: dict[str, tuple[bytes, list[tuple[str, bytes]], Any]] = {
+        "second of the file": (numbered(1) + first + ORDER_BYTES, [], order),
+        "within another": (numbered(1) + b"\x04\x02\x00" + ORDER_BYTES[:5], [], line),
+        "first of the file": (numbered(1) + b"\x00" + ORDER_BYTES[:0], [], "filtered"),
+        "place in a header": (ORDER_BYTES, [("__value_schema_id", b"\x01" + GUID.bytes + first)], order),
+        "apicurio": (b"\x00" + long(1) + b"\x07\x0a\x05Order" + ORDER_BYTES, [], order),
+        "apicurio, the only message": (ORDER_BYTES[:5], [("apicurio.value.globalId", long(2))], line),
+        "apicurio, one of several": (ORDER_BYTES, [("apicurio.value.globalId", long(1))], "undecodable"),
+        "apicurio, no such message": (b"\x00" + long(1) + b"\x07\x0a\x05Other" + ORDER_BYTES, [], "undecodable"),
+        "no such place": (numbered(1) + b"\x02\x0a" + ORDER_BYTES, [], "undecodable"),
+        "no place": (numbered(1), [], "undecodable"),
+        "unknown": (numbered(9) + first + ORDER_BYTES, [], "schema_not_found"),
+        "bare": (ORDER_BYTES, [], "undecodable"),
+        "cut": (numbered(1) + first + ORDER_BYTES[:-1], [], "undecodable"),
+        "an import that lacks": (numbered(3) + first + ORDER_BYTES, [], "undecodable"),
+        "of avro": (numbered(4) + first + ORDER_BYTES, [], "undecodable"),
+        "of glue": (b"\x03\x00" + GUID.bytes + ORDER_BYTES, [], "undecodable"),
+    }  # fmt: skip
+    exports = {"path": "e", "layout": "kcat", "origin": {"cluster": "c", "incarnation": 1}}
+    source = {"exports": exports, "filter": "schema.name in ('shop.Order', 'shop.Order.Line', 'Thing')"}
+    made = dataset(source=source, value={"format": "protobuf", "registry": REGISTRY, "fields": FIELDS})
+    made = made.with_writer_schemas({"value": schemas})
+    given = envelope(spark, [record(case, data, headers=headers) for case, (data, headers, _) in cases.items()])
+    expected: dict[str, Any] = {case: outcome for case, (_, _, outcome) in cases.items()}
+    assert judged(given, made, decode) == expected
+    again = judged(given, made, decode_again)
+    assert again == {case: "undecodable" if of == "schema_not_found" else of for case, of in expected.items()}
+    assert {str(id_) for id_ in ids_named(given, made)["value"]} == {*schemas, "confluent-9"}
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -44,6 +44,9 @@ def settings_with_canaries(events: Path) -> dict[str, str]:
         **OTHERS,
         "ONEFOLD_SPARK_CONF": json.dumps({**_SPARK, **{f"spark.eventLog.{key}": logged[key] for key in logged}}),
         "ONEFOLD_KAFKA": json.dumps({"kafka_default": {"sasl.password": CANARY, "bootstrap.servers": "h:1"}}),
+        "ONEFOLD_REGISTRY": json.dumps(
+            {"registry_default": {"url": "http://h:1", "basic.auth.user.info": f"me:{CANARY}"}}
+        ),
         "ONEFOLD_MASK_KEY": CANARY,
         "ONEFOLD_S3_LOGIN": json.dumps({"aws_access_key_id": "me", "aws_secret_access_key": CANARY}),
     }

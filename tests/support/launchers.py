@@ -13,7 +13,7 @@ from onefold.operations.in_process import InSession
 from onefold.processes import in_environment
 from onefold.settings import Settings
 from tests.support.files import EXPORTS_BELOW
-from tests.support.jvm import INTERPRETED, short_lived
+from tests.support.jvm import INTERPRETED, long_lived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,9 +64,8 @@ def shared_session() -> SparkSession:
     places = {"spark.local.dir": str(folder / "local"), "spark.sql.warehouse.dir": str(folder / "unused")}
     remember_members(JVMView)
     remember_members(JavaClass)
-    options = f"{short_lived()['SPARK_SUBMIT_OPTS']} -Xms1200m -Xmn600m"  # it fills them; growing takes a tenth more
     # Whichever test opens it first, settings of its project are not those of the session.
-    with in_environment({"SPARK_SUBMIT_OPTS": options, "ONEFOLD_HOME": str(folder)}):
+    with in_environment({**long_lived(), "ONEFOLD_HOME": str(folder)}):
         return open_session(lake_in(folder, SMALL | places), "onefold tests")
 
 

@@ -117,6 +117,22 @@ def parquet(rows: pa.Table, **options: Any) -> bytes:
     return file.getvalue()
 
 
+def write_parquet(folder: Path, rows: list[tuple[int, bytes, bytes]]) -> None:
+    """An export of a topic `t`: offset, key and value of its records."""
+    folder.mkdir()
+    table = pa.table(
+        {
+            "topic": pa.array(["t"] * len(rows)),
+            "partition": pa.array([0] * len(rows), pa.int32()),
+            "offset": pa.array([offset for offset, *_ in rows], pa.int64()),
+            "timestamp": pa.array([1_772_323_200_000 + offset for offset, *_ in rows], pa.timestamp("ms", "UTC")),
+            "key": pa.array([key for _, key, _ in rows], pa.binary()),
+            "value": pa.array([value for *_, value in rows], pa.binary()),
+        }
+    )
+    pq.write_table(table, folder / "part-0.parquet")
+
+
 def lines(some: Iterable[bytes]) -> bytes:
     """Lines with their ends."""
     return b"".join(one + b"\n" for one in some)

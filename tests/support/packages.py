@@ -55,6 +55,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "dataset": (
         "unit/test_dataset_files.py", "unit/test_expressions.py", "unit/test_names.py", "unit/test_schedule.py",
+        "unit/test_types_page.py",
         "unit/test_tree.py", "unit/test_hostile_files.py", "unit/test_export_places.py", "unit/test_patterns.py",
         "spark/test_ties.py", "spark/test_deliveries.py", "property/test_deliveries.py", "spark/test_completeness.py",
         "unit/test_visible.py",
@@ -98,6 +99,7 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
     ),
     "formats": (
         "unit/test_formats.py", "unit/test_wire.py", "unit/test_avro_messages.py", "spark/test_avro.py",
+        "unit/test_protobuf_messages.py", "spark/test_protobuf.py",
         "spark/test_registered.py", "unit/test_expansion.py", "spark/test_expansion.py", "unit/test_aiven_lines.py",
         "unit/test_draft_exports.py",
         *_LAYOUTS,
@@ -197,7 +199,8 @@ TESTS_OF: dict[str, tuple[str, ...]] = {
         "spark/test_decode.py", "spark/test_canonical.py", "spark/test_nested.py", "spark/test_masks.py",
         "spark/test_key_columns.py", "spark/test_situations.py", "spark/test_odd_streams.py", "spark/test_proof.py",
         "unit/test_expressions.py", "unit/test_value_formats.py", "property/test_decoders.py", "spark/test_avro.py",
-        "spark/test_registered.py", "integration/test_registry.py", "process/test_bad_inputs.py",
+        "spark/test_protobuf.py", "spark/test_registered.py", "spark/test_defaults.py", "integration/test_registry.py",
+        "process/test_bad_inputs.py",
     ),
     "vocabulary": ("unit/test_vocabulary.py", "unit/test_language.py", "unit/test_report_page.py"),
     "visible": ("unit/test_console.py", "unit/test_cli.py", "unit/test_visible.py", "unit/test_security_page.py"),

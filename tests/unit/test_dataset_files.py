@@ -138,7 +138,7 @@ NOT_BUILT = [
     *[(f"layout {layout}", "", "layout: kcat", f"layout: {layout}", f"layout {layout}") for layout in ("avro",)],
     *[
         (f"format {format_}", "", "  format: json\n  fields", f"  format: {format_}\n  fields", re.escape(format_))
-        for format_ in ("protobuf", "json+debezium", "avro+debezium")
+        for format_ in ("json+debezium", "avro+debezium", "protobuf+debezium")
     ],
     ("history", "", "mode: append", "mode: history\n  key: [account]", "history"),
 ]
@@ -180,6 +180,72 @@ def test_a_schema_file_is_looked_at_with_the_dataset_file(write: Write, schema: 
         load_dataset(file)
     assert (raised.value.key, raised.value.exit_code) == ("value.schema", 2)
     assert raised.value.line == line_of(file.read_text(), "schema:")
+
+
+PROTOBUF = "  format: protobuf\n  schema: schemas/entry.proto\n  fields"
+FIELDS_OF_ENTRY = "string transfer = 1; string account = 2; string amount = 3; string type = 4; string at = 5;"
+ENTRY_PROTO = f"""syntax = "proto3"; package p; import "common/money.proto"; import "other.proto";
+message Entry {{ {FIELDS_OF_ENTRY} Money money = 6; Other other = 7; }}"""
+IMPORTED = {"common/money.proto": "message Money { int64 cents = 1; }", "schemas/other.proto": "message Other { }"}
+
+
+@pytest.fixture
+def entry(write: Write) -> Callable[..., Dataset]:
+    """Loads the dataset with a `.proto` file, its imports next to it and in the folder of dataset files."""
+
+    def load(text: str, settings: str = PROTOBUF) -> Dataset:
+        file = write(changed("  format: json\n  fields", settings))
+        for name, message in {**IMPORTED, "schemas/entry.proto": text}.items():
+            (file.parent / name).parent.mkdir(exist_ok=True)
+            given = message if message.startswith("syntax") else f'syntax = "proto3"; package p; {message}'
+            (file.parent / name).write_text(given)
+        return load_dataset(file)
+
+    return load
+
+
+def test_a_protobuf_schema_counts_by_what_it_says_of_the_message(entry: Callable[..., Dataset]) -> None:
+    first = entry(ENTRY_PROTO)
+    assert '"message":"p.Entry"' in first.schemas["value"]
+    assert entry(f"{ENTRY_PROTO} // and a comment").generation == first.generation
+    assert entry(f"{ENTRY_PROTO} message More {{}}", f"{PROTOBUF[:-8]}\n  message: p.Entry\n  fields").generation == (
+        first.generation
+    )
+    assert entry(ENTRY_PROTO.replace("account = 2", "account = 9")).generation != first.generation
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("syntax = 7", "it is no Protobuf schema: (schemas/)?entry.proto:1"),
+        (ENTRY_PROTO.replace("other.proto", "no.proto"), 'Import "no.proto" was not found'),
+        (f"{ENTRY_PROTO} message More {{}}", r"say which in `message` \(p\.Entry, p\.More\)"),
+        (ENTRY_PROTO.replace("account", "acount"), r"account is no field of p\.Entry \(did you mean acount\?\)"),
+    ],
+)
+def test_a_protobuf_schema_is_looked_at_with_the_dataset_file(
+    entry: Callable[..., Dataset], text: str, said: str
+) -> None:
+    with pytest.raises(InvalidDatasetError, match=said) as raised:
+        entry(text)
+    assert raised.value.key == "value.schema"
+
+
+def test_s3_a_protobuf_schema_imports_nothing_from_outside(entry: Callable[..., Dataset], tmp_path: Path) -> None:
+    outside = tmp_path.parent / f"{tmp_path.name}-outside.proto"
+    outside.write_text('syntax = "proto3"; package p; message Secret {}')
+    made = entry(ENTRY_PROTO)
+    del made
+    folder = next(tmp_path.rglob("schemas"))
+    (folder / "link.proto").symlink_to(outside)
+    with pytest.raises(InvalidDatasetError, match=r"link\.proto lies outside the folder of the dataset files"):
+        entry(ENTRY_PROTO.replace("other.proto", "link.proto").replace("Other other = 7;", ""))
+
+
+def test_only_protobuf_has_messages(write: Write) -> None:
+    text = changed("  format: json\n  fields", "  format: json\n  message: p.Entry\n  fields")
+    with pytest.raises(InvalidDatasetError, match="format json has no message"):
+        load_dataset(write(text))
 
 
 @pytest.mark.parametrize("schema", ["../entry.avsc", "/etc/passwd", "a//b", ".hidden"])

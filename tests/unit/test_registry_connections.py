@@ -12,13 +12,26 @@ from pydantic import ValidationError
 
 from onefold.dataset import Dataset
 from onefold.dataset.load import load_dataset
-from onefold.errors import InvalidDatasetError, NotSupportedYetError, UsageError
+from onefold.errors import InvalidDatasetError, UsageError
 from onefold.schemas.connection import of_airflow, registry_settings
 from onefold.settings import Settings
 
 URL = "https://registry:8081"
 REGISTRY = {"connection": "registry_default"}
 AVRO = {"format": "avro", "registry": REGISTRY, "fields": {"id": "string", "n": "long"}}
+
+
+FILE = """\
+name: orders
+source: {kafka: {topics: [orders]}}
+value:
+  format: avro
+  registry: {connection: registry_default}
+  fields: {id: string}
+apply: {mode: append}
+identity: {message_id: id}
+target: {table: a.b}
+"""
 
 
 def test_the_settings_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +117,8 @@ def test_the_registrys_name_is_part_of_the_generation_and_the_connection_is_not(
         ("value", {"format": "avro", "registry": {"connection": "a/b"}}, "should match pattern"),
         ("key", {"format": "string", "registry": REGISTRY}, "format string has no schema in a registry"),
         ("key", {"format": "avro"}, "needs schema, .*or registry"),
+        ("value", {"format": "protobuf"}, "needs schema, .*or registry"),
+        ("value", {"format": "protobuf", "message": "a.B", "registry": REGISTRY}, "message and registry exclude"),
     ],
 )
 def test_a_registry_or_a_file_has_the_schemas(
@@ -157,13 +172,24 @@ def test_an_export_without_the_records_bytes_has_no_ids(dataset: Callable[..., D
 
 def test_a_file_that_names_an_unknown_key_of_a_registry_is_told_the_nearest(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"
-    file.write_text(
-        "name: orders\nsource: {kafka: {topics: [orders]}}\n"
-        "value:\n  format: avro\n  registry: {conection: registry_default}\n  fields: {id: string}\n"
-        "apply: {mode: append}\nidentity: {message_id: id}\ntarget: {table: a.b}\n"
-    )
+    file.write_text(FILE.replace("connection", "conection"))
     with pytest.raises(InvalidDatasetError, match=r"orders\.yaml:5: value\.registry\.conection: .*'connection'"):
         load_dataset(file)
-    file.write_text(file.read_text().replace("avro", "protobuf").replace("conection", "connection"))
-    with pytest.raises((NotSupportedYetError, InvalidDatasetError)):
-        load_dataset(file)
+
+
+def test_airflows_tasks_look_the_connection_up_and_no_log_repeats_its_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onefold.orchestration.connections import open_dataset, secret_variables, secrets_of
+
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "orders.yaml").write_text(FILE)
+    given = {"conn_type": "http", "host": URL, "login": "mia", "password": "secret-word"}
+    monkeypatch.setenv("ONEFOLD_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_DEFAULT", json.dumps(given))
+    lake, _ = open_dataset("orders")
+    expected = {"registry_default": {"url": URL, "basic.auth.user.info": "mia:secret-word"}}
+    assert lake.settings.registry == expected
+    assert json.loads(secret_variables(lake.settings)["ONEFOLD_REGISTRY"]) == expected
+    assert {"mia:secret-word", "secret-word"} <= {*secrets_of(lake)}
+    assert "secret-word" not in repr(lake.settings)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from onefold.formats import wire
 from onefold.formats.structured_json import FormatError
-from onefold.formats.wire import Header, IdSpace, SchemaId, message_indexes, payload, schema_id
+from onefold.formats.wire import (
+    Header,
+    IdSpace,
+    MessagePlace,
+    SchemaId,
+    message_indexes,
+    message_place,
+    payload,
+    schema_id,
+)
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 VALUE_ID, KEY_ID = "__value_schema_id", "__key_schema_id"
@@ -112,3 +121,38 @@ def test_any_bytes_name_a_schema_that_text_names_again_or_say_why_not(data: byte
         return
     assert SchemaId.of(str(found)) == found
     assert at <= len(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "header", "expected"),
+    [
+        (b"\x00\x00\x00\x00\x07\x00abc", None, ("confluent-7", (0,), b"abc")),
+        (b"\x00\x00\x00\x00\x07\x04\x02\x00abc", None, ("confluent-7", (1, 0), b"abc")),
+        (b"abc", Header(VALUE_ID, b"\x01" + GUID.bytes + b"\x04\x02\x00"), (f"guid-{GUID}", (1, 0), b"abc")),
+        (b"abc", Header(VALUE_ID, b"\x01" + GUID.bytes), (f"guid-{GUID}", (0,), b"abc")),
+        (b"abc", Header(VALUE_ID, b"\x00\x00\x00\x00\x07\x02\x02"), ("confluent-7", (1,), b"abc")),
+        (b"\x00" + bytes(7) + b"\x07\x07\x0a\x05Orderabc", None, ("global-7", "Order", b"abc")),
+        (b"abc", Header("apicurio.value.globalId", bytes(7) + b"\x07"), ("global-7", "", b"abc")),
+    ],
+)
+def test_a_protobuf_message_says_which_of_its_schema_it_is(
+    data: bytes, header: Header | None, expected: tuple[str, MessagePlace, bytes]
+) -> None:
+    id_, at = schema_id(data[: wire.PREFIX], header, places=True)
+    assert (str(id_), *message_place(payload(data, at), id_, header)) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "header", "problem"),
+    [
+        (b"\x00\x00\x00\x00\x07", None, "ends within its message indexes"),
+        (b"abc", Header(VALUE_ID, b"\x01" + GUID.bytes + b"\x00\x00"), "goes on behind the message indexes"),
+        (b"\x00" + bytes(7) + b"\x07abc", None, "does not say which message"),
+        (b"\x00" + bytes(7) + b"\x07\x03\x0a\x01\xff", None, "does not say which message"),
+        (b"\x03\x00" + GUID.bytes + b"abc", None, "of AWS Glue are not read"),
+    ],
+)
+def test_a_protobuf_message_that_does_not_say_which_it_is(data: bytes, header: Header | None, problem: str) -> None:
+    id_, at = schema_id(data[: wire.PREFIX], header, places=True)
+    with pytest.raises(FormatError, match=problem):
+        message_place(payload(data, at), id_, header)

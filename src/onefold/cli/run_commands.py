@@ -35,10 +35,14 @@ def validate(
     sample: Annotated[
         int, typer.Option(metavar="N", help="Decode and judge about the newest N records, too; write nothing")
     ] = 0,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Compare with the newest schemas of schema registries, too")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check dataset files and their quality suites."""
     from onefold.quality.suites import load_suite
+    from onefold.schemas.newest import notes_of_registry
 
     settings = load_settings()
     folder = settings.datasets_folder
@@ -53,7 +57,7 @@ def validate(
             dataset = load_dataset(file) if file.is_file() else find_dataset(folder, file.stem)
             check_mask_key(dataset.with_mask_key(settings.mask_key_bytes))
             load_suite(settings.expectations_folder, dataset)
-            notes = notes_of(dataset)
+            notes = notes_of(dataset) + (notes_of_registry(Lake(settings), dataset) if registry else [])
             facts: dict[str, str | None] = {
                 "mode": dataset.apply.mode,
                 "identity": dataset.deciding,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from onefold.dataset.defaults import check_defaults
 from onefold.dataset.expressions import (
     CASTS,
     LOG_POSITIONS,
@@ -65,6 +66,7 @@ def check_declaration(dataset: Declaration) -> None:
                 "header or its key"
             )
     _check_where(dataset)
+    check_defaults(dataset)
     for place, text in dataset.expressions():
         if meanings := two_meanings(text, dataset.fields):
             written, first, second = meanings

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from onefold.dataset.base import Model, Name
+from onefold.dataset.defaults import json_of
 from onefold.dataset.evolution import Shape
 from onefold.dataset.expressions import CASTS, PERIODS, Call, Expression, Fallback, Path, parse, paths
 from onefold.dataset.masked_columns import masked_columns
@@ -138,6 +139,12 @@ class Declaration(Model):
     def fields(self) -> dict[str, FieldType]:
         """The declared value fields, in order."""
         return {name: parse_type(field.type) for name, field in self.value.fields.items()}
+
+    @cached_property
+    def defaults(self) -> dict[str, str]:
+        """What fields are of which a record has none, as JSON."""
+        declared = {name: field.default for name, field in self.value.fields.items()}
+        return {name: json_of(default, self.fields[name]) for name, default in declared.items() if default is not None}
 
     @cached_property
     def read_places(self) -> dict[str, list[Place]]:

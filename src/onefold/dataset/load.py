@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from onefold.dataset.base import NotBuiltError
 from onefold.dataset.model import Dataset
 from onefold.dataset.modes import MODES
-from onefold.dataset.schema_files import check_fields, read_schema
+from onefold.dataset.schema_files import LANGUAGES, read_schema
 from onefold.dataset.tree import Place, line_of
+from onefold.dataset.value_formats import ValueFormat
 from onefold.dataset.yaml_file import describe_error, read_yaml, read_yaml_text
 from onefold.errors import InvalidDatasetError, NotSupportedYetError, UnknownDatasetError
 
@@ -50,10 +51,12 @@ def read_dataset(text: str, file: Path) -> Dataset:
 
 
 def _schema(section: str, name: str, dataset: Dataset, file: Path, lines: dict[Place, int]) -> str:
+    given = dataset.key if section == "key" else dataset.value
+    of_format = ValueFormat(given.format)
     try:
-        text = read_schema(file.parent, name)
+        text = read_schema(of_format, file.parent, name, given.message)
         if section == "value":
-            check_fields(text, dataset.read_places)
+            LANGUAGES[of_format].check_fields(text, dataset.read_places)
     except ValueError as error:
         key = f"{section}.schema"
         raise InvalidDatasetError(str(file), line_of(lines, (section, "schema")), key, f"{name}: {error}") from None

@@ -40,7 +40,7 @@ class Dataset(Declaration):
     _lines: dict[str, int] = PrivateAttr(default={})
     _mask_key: bytes | None = PrivateAttr(default=None)
     _schemas: dict[str, str] = PrivateAttr(default={})
-    _writer_schemas: dict[str, Mapping[str, WriterSchema]] = PrivateAttr(default={})
+    _writer_schemas: Mapping[str, Mapping[str, WriterSchema]] = PrivateAttr(default={})
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -60,6 +60,7 @@ class Dataset(Declaration):
             **({"registries": self._registries_meaning} if self.registries else {}),
             **({"value.renamed": self.declared.renamed} if self.value.renamed else {}),
             **({"value.from": self.declared.places} if self.declared.places else {}),
+            **({"value.defaults": self.defaults} if self.defaults else {}),
             **({"value.schema_changes": "quarantine"} if self.value.schema_changes == "quarantine" else {}),
             "identity": self.identity.model_dump(exclude_none=True),
             "apply": self.apply.model_dump(exclude_none=True, by_alias=True),
@@ -145,11 +146,11 @@ class Dataset(Declaration):
         return {section: registry.meaning for section, registry in self.registries.items()}
 
     @property
-    def writer_schemas(self) -> dict[str, Mapping[str, WriterSchema]]:
+    def writer_schemas(self) -> Mapping[str, Mapping[str, WriterSchema]]:
         """The schemas that the records which are decoded were written by, by section and id (`confluent-7`)."""
         return self._writer_schemas
 
-    def with_writer_schemas(self, schemas: dict[str, Mapping[str, WriterSchema]]) -> Dataset:
+    def with_writer_schemas(self, schemas: Mapping[str, Mapping[str, WriterSchema]]) -> Dataset:
         """The dataset with the kept schemas of the records that are to be decoded (`onefold.schemas.kept`). They are no
         part of its meaning: what an id says never changes."""
         made = self.model_copy()

@@ -2,55 +2,51 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from onefold.dataset.avro_schema import check_avro_fields, read_avro
 from onefold.dataset.names import Place
-from onefold.errors import nearest
+from onefold.dataset.protobuf_schema import check_protobuf_fields, read_protobuf
+from onefold.dataset.value_formats import ValueFormat
 
 LARGEST = 1_000_000
 """Bytes of a schema file."""
 
 
-def read_schema(folder: Path, name: str) -> str:
-    """The canonical text of an Avro schema file below the folder of the dataset files.
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What schemas of a format are written in."""
+
+    read: Callable[[Path, str, str | None], str]
+    """The folder of the dataset files, a file below it, and perhaps the name of a message, to the schema as one text;
+    ValueError: it is none."""
+    check_fields: Callable[[str, Mapping[str, Iterable[Place]]], None]
+    """Such a text, and where the declared fields lie; ValueError: a value never has one of them."""
+
+
+LANGUAGES = {
+    ValueFormat.AVRO: Language(read_avro, check_avro_fields),
+    ValueFormat.PROTOBUF: Language(read_protobuf, check_protobuf_fields),
+}
+"""The formats that have schema files."""
+
+
+def read_schema(of_format: ValueFormat, folder: Path, name: str, message: str | None = None) -> str:
+    """The schema of a file below the folder of the dataset files, as one text that is equal for equal schemas.
 
     Raises:
         ValueError: there is no such file, or it holds no schema.
     """
-    from fastavro import parse_schema
-
     file = folder / name
     if not file.resolve().is_relative_to(folder.resolve()):
         raise ValueError("it lies outside the folder of the dataset files")
     try:
-        data = file.read_bytes()
+        with file.open("rb") as data:
+            size = len(data.read(LARGEST + 1))
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from None
-    if len(data) > LARGEST:
-        raise ValueError(f"it has {len(data):,} bytes, at most {LARGEST:,} are read")
-    try:
-        schema = json.loads(data)
-        parse_schema(schema)
-    except RecursionError:
-        raise ValueError("it nests too deep") from None
-    except Exception as error:  # what a broken schema raises is not settled
-        raise ValueError(f"it is no Avro schema: {type(error).__name__} {str(error)[:200]}") from None
-    return json.dumps(schema, sort_keys=True, separators=(",", ":"))
-
-
-def check_fields(text: str, places: Mapping[str, Iterable[Place]]) -> None:
-    """Refuse declared fields that a record of this schema never has.
-
-    Raises:
-        ValueError: it names one.
-    """
-    schema: Any = json.loads(text)
-    if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise ValueError("its type is no record, and only records have fields")
-    names = [field["name"] for field in schema["fields"]]
-    for name, lie in places.items():
-        if not any(place[0] in names for place in lie):
-            raise ValueError(f"value.fields: {name} is no field of the schema{nearest(name, names)}")
+    if size > LARGEST:
+        raise ValueError(f"it has {file.stat().st_size:,} bytes, at most {LARGEST:,} are read")
+    return LANGUAGES[of_format].read(folder, name, message)

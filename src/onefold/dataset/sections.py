@@ -8,10 +8,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from onefold.dataset.base import SAFE_NAME, ExpressionText, Model, Name, not_built
+from onefold.dataset.defaults import Default, json_of
 from onefold.dataset.names import Place, parse_place
 from onefold.dataset.reserved_columns import is_own
 from onefold.dataset.types import parse_type
-from onefold.dataset.value_formats import NOT_BUILT, ValueFormat, of_values, with_registry, with_schema
+from onefold.dataset.value_formats import (
+    ValueFormat,
+    of_values,
+    with_messages,
+    with_registry,
+    with_schema,
+)
 from onefold.instants import Duration
 
 SCHEMA_FILE: Any = Field(
@@ -19,6 +26,13 @@ SCHEMA_FILE: Any = Field(
     alias="schema",
     pattern=r"^[\w-][\w.-]*(/[\w-][\w.-]*)*$",
     description="The file with their writer's schema, below the folder of dataset files: schemas/order.avsc",
+)
+MESSAGE: Any = Field(
+    default=None,
+    pattern=r"^\w+(\.\w+)*$",
+    max_length=500,
+    description="Format protobuf: the full name of the message, such as shop.Order; not needed where the schema file "
+    "has one message at its top",
 )
 
 
@@ -47,27 +61,27 @@ class Registry(Model):
         return {"name": self.label, **({"ids": self.ids} if self.ids else {})}
 
 
-def check_schema_named(given: str, file: str | None, registry: Registry | None) -> None:
-    """Refuse a format that needs a schema without one, and a schema that nothing reads.
+def check_schema_named(given: str, file: str | None, message: str | None, registry: Registry | None) -> None:
+    """Refuse a format that needs a schema without one, and a schema or a message that nothing reads.
 
     Raises:
         ValueError: it says which.
     """
     if registry and given not in with_registry():
-        if given in with_schema():
-            raise not_built(f"format {given} by a registry (schema: FILE is)")
         raise ValueError(f"format {given} has no schema in a registry ({', '.join(with_registry())} has)")
     if registry and file:
         raise ValueError("schema and registry exclude each other: a file has the one schema, or a registry has them")
-    if given in with_schema() and given in with_registry() and file is None and registry is None:
+    if registry and message:
+        raise ValueError("message and registry exclude each other: each value says which message of its schema it is")
+    if given in with_schema() and file is None and registry is None:
         raise ValueError(
             f"format {given} needs schema, the file with the schema, such as schemas/order.avsc, or registry, such as "
             "{connection: registry_default}"
         )
-    if given in with_schema() and file is None and registry is None:
-        raise ValueError(f"format {given} needs schema: the file with the schema, such as schemas/order.avsc")
     if given not in with_schema() and file is not None:
         raise ValueError(f"format {given} has no schema ({', '.join(with_schema())} has)")
+    if given not in with_messages() and message is not None:
+        raise ValueError(f"format {given} has no message ({', '.join(with_messages())} has)")
 
 
 class KeyFormat(Model):
@@ -75,11 +89,12 @@ class KeyFormat(Model):
 
     format: ValueFormat = ValueFormat.STRING
     schema_file: str | None = SCHEMA_FILE
+    message: str | None = MESSAGE
     registry: Registry | None = None
 
     @model_validator(mode="after")
     def _schema(self) -> Self:
-        check_schema_named(self.format, self.schema_file, self.registry)
+        check_schema_named(self.format, self.schema_file, self.message, self.registry)
         return self
 
 
@@ -91,6 +106,10 @@ class DeclaredField(Model):
         default=None,
         alias="from",
         description="Where it lies, if not at the top under its own name: address.city, __deleted, '\"event.id\"'",
+    )
+
+    default: Default | None = Field(
+        default=None, description="What the field is where a record has none of it; an explicit null stays null"
     )
 
     @field_validator("from_")
@@ -118,6 +137,7 @@ class Value(Model):
 
     format: str = ValueFormat.JSON.value
     schema_file: str | None = SCHEMA_FILE
+    message: str | None = MESSAGE
     registry: Registry | None = None
     fields: dict[Name, Annotated[DeclaredField, BeforeValidator(_declared)]] = Field(
         min_length=1, description="Field name to type, `?` for optional; or to {type: …, from: …}"
@@ -169,13 +189,15 @@ class Value(Model):
     def _built(self) -> Self:
         if self.format not in of_values():
             built = ", ".join(of_values())
-            if self.format.split("+")[0] in (*of_values(), *NOT_BUILT):
+            if self.format.split("+")[0] in of_values():
                 raise not_built(f"value format {self.format} ({built} is)")
             raise ValueError(f"no value format {self.format!r} ({built})")
-        check_schema_named(self.format, self.schema_file, self.registry)
+        check_schema_named(self.format, self.schema_file, self.message, self.registry)
         for name, field in self.fields.items():
             try:
-                parse_type(field.type)
+                kind = parse_type(field.type)
+                if field.default is not None:
+                    json_of(field.default, kind)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
             if name.startswith("_"):

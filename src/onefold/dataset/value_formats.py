@@ -14,6 +14,7 @@ class ValueFormat(StrEnum):
     BYTES = "bytes"
     AVRO = "avro"
     JSON_SCHEMA = "json_schema"
+    PROTOBUF = "protobuf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Format:
     has_registry: bool = False
     """Whether `key.registry` and `value.registry` name the registry that has the schemas that they are written by: in
     place of a file, or where the format has none, as an option."""
+    has_messages: bool = False
+    """Whether such a file may have several messages, of which `message` names one."""
 
 
 VALUE_FORMATS = {
@@ -53,9 +56,16 @@ VALUE_FORMATS = {
         is_text=True,
         has_registry=True,
     ),
+    ValueFormat.PROTOBUF: Format(
+        "one Protobuf message, without a prefix by a schema file, or behind the id of its schema in a registry",
+        of_values=True,
+        has_parts=True,
+        is_text=True,
+        has_schema=True,
+        has_registry=True,
+        has_messages=True,
+    ),
 }
-NOT_BUILT = ("protobuf",)
-"""Formats that a later release will read."""
 
 
 def of_values() -> list[ValueFormat]:
@@ -76,6 +86,11 @@ def with_registry() -> list[ValueFormat]:
 def of_messages() -> list[ValueFormat]:
     """The formats that only the records' own bytes have, and nothing that an exporter has made of them."""
     return [name for name, format_ in VALUE_FORMATS.items() if format_.has_schema or format_.has_registry]
+
+
+def with_messages() -> list[ValueFormat]:
+    """The formats of which a schema file may have several messages."""
+    return [name for name, format_ in VALUE_FORMATS.items() if format_.has_messages]
 
 
 def with_parts() -> list[ValueFormat]:

@@ -145,6 +145,9 @@ class Staged(BaseModel):
     restarts: list[Restart] = Field(default=[], description="Named producers whose sequence begins again")
     within: list[str] | None = Field(default=None, description="Where the periods of its keys begin; None: no bound")
     without: str = Field(default="", description="Digest of what recorded decisions take out of it; usually nothing")
+    unknown_schemas: dict[str, list[str]] = Field(
+        default={}, description="By section of the dataset file: ids of records that the registry did not know"
+    )
     unreadable: str = Field(default="", description="Why nothing of it is read nor covered: it was skipped unread")
 
 

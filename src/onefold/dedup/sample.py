@@ -49,7 +49,7 @@ def _judged(
     # What was written last, and of lines that are no record as many as there are.
     newest = (F.col(name).desc_nulls_first() for name in (E.TIMESTAMP, E.OFFSET))
     records = read_records(session, lake, dataset, manifest).orderBy(*newest).limit(count)
-    dataset = with_schemas(lake, dataset, records)
+    dataset, _ = with_schemas(lake, dataset, records)
     judged = choose_survivors(needed(identify(decode(records, dataset), dataset), dataset), dataset)
     at = F.concat_ws(" ", *(F.col(f"{C.ORDER}.{name}").cast("string") for name in ("topic", "partition", "offset")))
     said = F.concat_ws(": ", at, F.col(C.DETAIL))

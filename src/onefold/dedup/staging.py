@@ -172,12 +172,19 @@ def account(session: SparkSession, dataset: Dataset, batch: str, attempt: str, t
     return staged, inconsistent
 
 
-def commit_staging(session: SparkSession, lake: Lake, dataset: Dataset, staged: Staged) -> Staged:
-    """Make a staging table the batch's; where another driver was first, its staging is kept and ours goes."""
+def commit_staging(
+    session: SparkSession, lake: Lake, dataset: Dataset, staged: Staged, instead_of: Staged | None = None
+) -> Staged:
+    """Make a staging table the batch's; where another driver was first, its staging is kept and ours goes, unless it is
+    the one that ours takes the place of."""
     fault_point("before_staged")
     key = staged_key(lake, dataset, staged.batch, staged.without)
     standing = lake.put_first(key, staged)
-    if standing.table != staged.table and session.catalog.tableExists(standing.table):
+    if instead_of and standing.table == instead_of.table:
+        lake.put(key, staged)
+        drop(session, instead_of.table)
+        standing = staged
+    elif standing.table != staged.table and session.catalog.tableExists(standing.table):
         drop(session, staged.table)
     elif standing.table != staged.table:  # `maintain` has cleared it away
         lake.put(key, staged)

@@ -77,7 +77,8 @@ def _of_json(key: str, line: str) -> Foreign | None:
     if placed and isinstance(value.get("payload"), dict | list):
         what = "lines of `kcat -J -s …`, whose payload kcat has decoded"
         return Foreign(
-            what, "Export without -s: then the payload is the bytes that Kafka has (Avro: not_supported_yet)."
+            what,
+            "Export without -s: then the payload is the bytes that Kafka has. Land Avro by Parquet or from the topic.",
         )
     if placed and "value" in value:
         return Foreign("records of `rpk topic consume`", _RPK)

@@ -153,7 +153,10 @@ def _no_objects(name: str, sample: Sample, nulls: int, problems: Counter[str]) -
     seen = [f"{count} are {what}" for what, count in problems.most_common(3)]
     seen += [f"{nulls} are null"] if nulls else []
     problem = f"of {len(sample.records)} values in the sample, {'; '.join(seen)}"
-    advice = "Only values that are JSON objects can be folded yet (Avro and Protobuf: not_supported_yet)."
+    advice = (
+        "Only values that are JSON objects can be drafted. Avro, or values that name the schema of a registry, can be "
+        "folded: write value.format with value.schema or value.registry by hand (docs/datasets.md)."
+    )
     return NoDraftError(name, sample.place, problem, advice)
 
 

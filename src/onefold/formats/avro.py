@@ -5,6 +5,7 @@ Source of the format: https://avro.apache.org/docs/1.12.0/specification/#object-
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -20,7 +21,11 @@ _MAGIC = b"Obj\x01"
 _SYNC = 16
 _PRIMITIVES = {"boolean": "boolean", "int": "whole", "long": "whole", "float": "float", "double": "double"}
 _PRIMITIVES |= {"string": "text", "bytes": "binary", "null": "null"}
+MOST_PARTS = 20_000
+"""Values that one message may have by its schema alone, without those of lists and maps."""
 _SECONDS = {"millis": 3, "micros": 6, "nanos": 9}
+_BRANCHES = itertools.count()
+"""Numbers of records that exist in no schema (`_plain`): no two have one name."""
 
 
 def count_avro(data: memoryview, limits: ExpansionLimits | None = None) -> int:
@@ -118,7 +123,10 @@ def message_reader(
         FormatError: messages of this schema cannot be read.
     """
     schema = _whole(text, references)
-    plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, _names(schema), ())
+    names = _names(schema)
+    if _parts(schema, names, {}) > MOST_PARTS:
+        raise FormatError(f"its schema has more than {MOST_PARTS:,} fields and parts of fields")
+    plain, shape = fastavro.parse_schema(_plain(schema)), _shape(schema, names, ())
     if _repeats_nothing(shape):
         raise FormatError(
             "it has a list of values that take no bytes, so that a message of some bytes may have any number"
@@ -221,8 +229,12 @@ def _at_end(content: BytesIO) -> None:
 
 
 def _plain(schema: Any) -> Any:
-    """The schema without logical types, so that values stay numbers and bytes."""
+    """The schema without logical types, so that values stay numbers and bytes, and with each branch of a union of
+    several types in a record of its own, which takes no bytes and says which branch a value is of."""
     match schema:
+        case list() if _is_of_several(schema):
+            branches = enumerate(_plain(branch) for branch in schema)
+            return [branch if branch == "null" else _named_branch(number, branch) for number, branch in branches]
         case list():
             return [_plain(branch) for branch in schema]
         case dict():
@@ -237,6 +249,15 @@ def _plain(schema: Any) -> Any:
             return kept
         case _:
             return schema
+
+
+def _is_of_several(union: list[Any]) -> bool:
+    return len([branch for branch in union if branch != "null"]) > 1
+
+
+def _named_branch(number: int, schema: Any) -> dict[str, Any]:
+    fields = [{"name": f"b{number}", "type": schema}]
+    return {"type": "record", "name": f"onefold_branch_{next(_BRANCHES)}", "fields": fields}
 
 
 def _names(schema: Any) -> dict[str, Any]:
@@ -256,6 +277,23 @@ def _names(schema: Any) -> dict[str, Any]:
     return found
 
 
+def _parts(schema: Any, names: dict[str, Any], counted: dict[str, int]) -> int:
+    """How many values a value of a schema has at least. A type that is named many times counts each time: some
+    bytes, or none, may hold all of them."""
+    match schema:
+        case str():
+            if schema in names and schema not in counted:
+                counted[schema] = 1  # where it holds itself
+                counted[schema] = _parts(names[schema], names, counted)
+            return counted.get(schema, 1)
+        case list():
+            return sum(_parts(branch, names, counted) for branch in schema)
+    inner = [field["type"] for field in schema.get("fields", ())]
+    inner += [schema[name] for name in ("items", "values") if name in schema]
+    inner += [schema["type"]] if not isinstance(schema["type"], str) else []
+    return 1 + sum(_parts(part, names, counted) for part in inner)
+
+
 def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape:
     match schema:
         case str() if schema in _PRIMITIVES:
@@ -264,8 +302,9 @@ def _shape(schema: Any, names: dict[str, Any], within: tuple[str, ...]) -> Shape
             return _shape(names[schema], names, within)
         case list():
             others = [branch for branch in schema if branch != "null"]
-            if len(others) > 1:
-                return refused("a union of several types cannot be read, only null and one other")
+            if _is_of_several(schema):
+                shapes = enumerate(_shape(branch, names, within) for branch in schema)
+                return Shape("union", fields=tuple((f"b{number}", shape) for number, shape in shapes))
             return _shape(others[0], names, within) if others else Shape("null")
     kind = schema["type"]
     if "logicalType" in schema and (logical := _logical(schema)):

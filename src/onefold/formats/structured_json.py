@@ -37,12 +37,17 @@ class FormatError(Exception):
     """An object, or a column of it, cannot be read; the message says why."""
 
 
+class TooLargeError(FormatError):
+    """A message, or the JSON that says the same, is larger than what is read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a value is, in any format; any value may be null.
 
     `name`: null, boolean, whole, float, double, decimal, unscaled (a decimal's big-endian bytes), text, binary, date
-    (days), time and timestamp (numbers since midnight, since 1970), list, map (text to `item`), struct, or refused.
+    (days), time and timestamp (numbers since midnight, since 1970), list, map (text to `item`), struct, union (a value
+    under the name of its shape in `fields`), or refused.
     """
 
     name: str
@@ -86,12 +91,24 @@ def _writer(shape: Shape, declared: FieldType | None, at: str) -> Write:
             return lambda value: _time(value, shape.scale)
         case "timestamp":
             return lambda value: _timestamp(value, shape)
+        case "union":
+            return _branch(shape, declared, at)
         case "list" | "map" | "struct":
             return _nested(shape, declared, at)
         case "refused":
             raise FormatError(f"{at or 'the value'}: {shape.refused}")
         case _:
             return str
+
+
+def _branch(shape: Shape, declared: FieldType | None, at: str) -> Write:
+    writers = {name: writer(kind, declared, at) for name, kind in shape.fields}
+
+    def write(value: Any) -> str:
+        [(name, part)] = value.items()
+        return writers[name](part)
+
+    return write
 
 
 def _nested(shape: Shape, declared: FieldType | None, at: str) -> Write:

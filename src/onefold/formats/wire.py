@@ -34,6 +34,13 @@ MOST_INDEXES = 100
 """How deep a Protobuf message may be declared inside of others."""
 _MAGIC, _GLUE, _BY_GUID = 0x00, 0x03, 0x01
 _PLAIN, _ZLIB = 0x00, 0x05
+_LENGTHS = {_MAGIC: 1 + 4, _BY_GUID: 1 + 16}
+"""Bytes of Confluent's header up to the end of the id, by the first of them."""
+_REF_NAME = 0x0A
+"""The tag of the one field of Apicurio's `Ref`: a text with the number 1."""
+MessagePlace = tuple[int, ...] | str
+"""Which message of its schema a Protobuf message is: places from the file's top on, or a name at the top; an empty
+name: the one message that there is."""
 
 
 class IdSpace(StrEnum):
@@ -80,7 +87,9 @@ def header_names(section: str) -> dict[str, IdSpace]:
     }
 
 
-def schema_id(data: bytes, header: Header | None = None, space: IdSpace | None = None) -> tuple[SchemaId, int]:
+def schema_id(
+    data: bytes, header: Header | None = None, space: IdSpace | None = None, *, places: bool = False
+) -> tuple[SchemaId, int]:
     """The schema that a key or a value names, and how many bytes of it do so.
 
     Args:
@@ -88,12 +97,13 @@ def schema_id(data: bytes, header: Header | None = None, space: IdSpace | None =
         header: the header that names its schema, if it has any.
         space: the number space of Apicurio's ids, where the dataset file names it: then ids of 4 bytes are of it, too.
             Default: ids of 8 bytes are global, as those of its serializers 2.x are by default.
+        places: whether Confluent's header may go on behind the id, with the place of a Protobuf message.
 
     Raises:
         FormatError: it names none.
     """
     if header is not None:
-        return _of_header(header, space), 0
+        return _of_header(header, space, places=places), 0
     first = data[:1]
     if first == bytes([_GLUE]):
         if len(data) < PREFIX:
@@ -106,15 +116,16 @@ def schema_id(data: bytes, header: Header | None = None, space: IdSpace | None =
     return _long(data[1:9], space or IdSpace.GLOBAL), 9
 
 
-def _of_header(header: Header, space: IdSpace | None) -> SchemaId:
+def _of_header(header: Header, space: IdSpace | None, *, places: bool) -> SchemaId:
     data, names = header.value or b"", {**header_names("key"), **header_names("value")}
     try:
         if (named := names[header.name]) is not IdSpace.GUID:
             return _long(data, named)
-        if len(data) == 1 + 16 and data[0] == _BY_GUID:
-            return SchemaId(IdSpace.GUID, str(UUID(bytes=bytes(data[1:]))))
-        if len(data) == 1 + 4 and data[0] == _MAGIC:
-            return _numbered(data[1:], space or IdSpace.CONFLUENT)
+        size = _LENGTHS.get(data[0], len(data) + 1) if data else 1
+        if len(data) == size or (places and len(data) > size):
+            if data[0] == _BY_GUID:
+                return SchemaId(IdSpace.GUID, str(UUID(bytes=bytes(data[1:size]))))
+            return _numbered(data[1:size], space or IdSpace.CONFLUENT)
     except FormatError:
         pass
     raise FormatError(f"its header {header.name} holds no id of a schema")
@@ -161,6 +172,44 @@ def payload(data: bytes, at: int) -> bytes:
     if unpacked.unused_data:
         raise FormatError(f"{len(unpacked.unused_data)} bytes behind it are no part of it")
     return found
+
+
+def message_place(data: bytes, id_: SchemaId, header: Header | None) -> tuple[MessagePlace, bytes]:
+    """Which message of its schema a Protobuf value is, and its own bytes; `data` is what `payload` gives.
+
+    Confluent's serializers write message indexes, behind the id: in a header, if the id is there. Apicurio's write the
+    name of the message, a `Ref` with its length before it; where they write headers, in another header, which is not
+    read: then the file has one message.
+
+    Raises:
+        FormatError: it does not say.
+    """
+    match id_.space:
+        case IdSpace.CONFLUENT | IdSpace.GUID if header is not None:
+            rest = (header.value or b"")[_LENGTHS[(header.value or b" ")[0]] :]
+            place, end = message_indexes(rest) if rest else ((0,), 0)
+            if end != len(rest):
+                raise FormatError(f"its header {header.name} goes on behind the message indexes")
+            return place, data
+        case IdSpace.CONFLUENT | IdSpace.GUID:
+            place, end = message_indexes(data)
+            return place, data[end:]
+        case IdSpace.GLOBAL | IdSpace.CONTENT:
+            return ("", data) if header is not None else _ref(data)
+        case _:
+            raise FormatError("Protobuf messages of AWS Glue are not read")
+
+
+def _ref(data: bytes) -> tuple[str, bytes]:
+    """The name that Apicurio's `Ref` has, and what is behind it."""
+    size = data[0] if data else 0
+    ref = data[1 : 1 + size]
+    if not 2 < size < 128 or len(ref) < size or ref[0] != _REF_NAME or ref[1] != size - 2:
+        raise FormatError("it does not say which message of its schema it is")
+    try:
+        return ref[2:].decode(), data[1 + size :]
+    except UnicodeDecodeError:
+        raise FormatError("it does not say which message of its schema it is") from None
 
 
 def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:

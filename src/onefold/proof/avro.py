@@ -5,23 +5,25 @@ with none of its code. `onefold.formats.structured_json` has the table of what i
 from __future__ import annotations
 
 import json
-import struct
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
-from math import isfinite
+from itertools import count
 from typing import Any
 
 import fastavro
 
 from onefold.dataset.types import FieldType
 from onefold.formats.text import Number
+from onefold.proof.numbers import float_number
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 _MOST_DIGITS = 38
+_MOST_PARTS = 20_000
+_NUMBERS = count()
 
 
 def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[str] = ()) -> Callable[[bytes], Any]:
@@ -39,6 +41,8 @@ def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[s
     whole = fastavro.parse_schema(json.loads(schema), named_schemas=known)
     plain = fastavro.parse_schema(_without_logical_types(json.loads(schema)), named_schemas=bare)
     named |= _named(whole)
+    if _size(whole, named, {}) > _MOST_PARTS:
+        raise ValueError("more parts than are read")
 
     def decode(data: bytes) -> Any:
         content = BytesIO(data)
@@ -58,12 +62,40 @@ def decoder(schema: str, fields: Mapping[str, FieldType], references: Sequence[s
     return decode
 
 
-def _without_logical_types(schema: Any) -> Any:
+def _size(schema: Any, named: Mapping[str, Any], sizes: dict[str, int]) -> int:
+    """The values in a value, each use of a named type counted."""
     if isinstance(schema, list):
-        return [_without_logical_types(part) for part in schema]
-    if isinstance(schema, dict):
-        return {name: _without_logical_types(part) for name, part in schema.items() if name != "logicalType"}
-    return schema
+        return sum(_size(part, named, sizes) for part in schema)
+    if isinstance(schema, str):
+        if schema not in named:
+            return 1
+        if schema not in sizes:
+            sizes[schema] = 0
+            sizes[schema] = _size(named[schema], named, sizes)
+        return max(1, sizes[schema])
+    parts = [field["type"] for field in schema.get("fields", [])]
+    parts += [part for part in (schema.get("items"), schema.get("values")) if part is not None]
+    parts += [] if isinstance(schema["type"], str) else [schema["type"]]
+    return 1 + sum(_size(part, named, sizes) for part in parts)
+
+
+def _without_logical_types(schema: Any) -> Any:
+    """A value of a union of several types is in a record then, whose one field has the number of its type."""
+    if isinstance(schema, list):
+        parts = [_without_logical_types(part) for part in schema]
+        several = len([part for part in parts if part != "null"]) > 1
+        return [_numbered(at, part) if several and part != "null" else part for at, part in enumerate(parts)]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: part for name, part in schema.items() if name != "logicalType"}
+    found |= {name: _without_logical_types(schema[name]) for name in ("type", "items", "values") if name in schema}
+    if isinstance(schema.get("fields"), list):
+        found["fields"] = [{**part, "type": _without_logical_types(part["type"])} for part in schema["fields"]]
+    return found
+
+
+def _numbered(at: int, part: Any) -> Any:
+    return {"type": "record", "name": f"in_union_{next(_NUMBERS)}", "fields": [{"name": f"of_{at}", "type": part}]}
 
 
 def _named(schema: Any) -> dict[str, Any]:
@@ -82,7 +114,10 @@ def _named(schema: Any) -> dict[str, Any]:
 def _read(value: Any, schema: Any, named: Mapping[str, Any], declared: FieldType | None) -> Any:
     if isinstance(schema, list):
         others = [part for part in schema if part != "null"]
-        schema = others[0] if len(others) == 1 else "any"
+        if len(others) > 1 and value is not None:
+            [(number, value)] = value.items()
+            return _read(value, schema[int(number.removeprefix("of_"))], named, declared)
+        schema = others[0] if others else "null"
     schema = named.get(schema, {"type": schema}) if isinstance(schema, str) else schema
     kind = schema["type"]
     if value is None:
@@ -102,7 +137,7 @@ def _read(value: Any, schema: Any, named: Mapping[str, Any], declared: FieldType
             item = declared.item if declared else None
             return {name: _read(part, schema["values"], named, item) for name, part in value.items()}
         case "float" | "double":
-            return _number(value, kind)
+            return float_number(value, kind)
         case "bytes" | "fixed":
             return b64encode(value).decode()
         case _:
@@ -132,7 +167,8 @@ def _logical(value: Any, kind: str, schema: Mapping[str, Any], declared: FieldTy
         if family == "time":
             return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction}"
         zone = "Z" if family == "timestamp" else ""
-        return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{fraction}{zone}"
+        at = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
+        return f"{at.isoformat(timespec='seconds')}.{fraction}{zone}"
     except OverflowError:
         return Number(value)
 
@@ -141,17 +177,3 @@ def _scaled(unscaled: int, scale: int) -> str:
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     sign, point = "-" if unscaled < 0 else "", len(digits) - scale
     return f"{sign}{digits[:point]}.{digits[point:]}" if scale else f"{sign}{digits}"
-
-
-def _number(value: float, kind: str) -> Any:
-    if not isfinite(value):
-        return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, "NaN")
-    if kind == "double":
-        return Number(repr(value))
-    # Of a float the fewest digits that give the same four bytes.
-    four = struct.pack("<f", value)
-    return next(
-        Number(repr(float(text)))
-        for text in (f"{value:.{digits}g}" for digits in range(1, 18))
-        if struct.pack("<f", float(text)) == four
-    )

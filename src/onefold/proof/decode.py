@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -29,9 +30,13 @@ from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
 from onefold.dataset.value_formats import VALUE_FORMATS, ValueFormat
 from onefold.dataset.writer_schema import WriterSchema
+from onefold.formats import registered_protobuf
+from onefold.formats.structured_json import FormatError
 from onefold.formats.text import BOM, Number, json_text, parse_exactly
-from onefold.proof.avro import decoder
+from onefold.formats.wire import MessagePlace
+from onefold.proof import avro, protobuf
 from onefold.proof.registered import Headers, name_of, reader
+from onefold.proof.registered import ReadBy as BySchema
 from onefold.records import envelope as E
 from onefold.spark.strict_json import LARGEST
 from onefold.values.decode import (
@@ -60,6 +65,8 @@ _ABSENT: Any = ...
 """What is not there; in every process the same."""
 Read = Callable[[bytes], Any]
 """Bytes to what they say; `_ABSENT` where they cannot be read."""
+Compiled = Mapping[str, registered_protobuf.Described]
+"""Protobuf schemas of a registry as descriptors, by id."""
 ReadBy = Callable[[Headers], Read]
 """A record's headers, which may name its schema, to what reads it."""
 _Given = TypeVar("_Given")
@@ -73,6 +80,8 @@ _PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_00
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_DIGITS = 38
 _RANGES = {"int": 1 << 31, "long": 1 << 63}
+_DECODERS = {ValueFormat.AVRO: avro.decoder, ValueFormat.PROTOBUF: protobuf.decoder}
+"""What reads messages by the text of a schema and the declared fields; ValueError: they are none."""
 _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(32)}
 _ESCAPES |= {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 """How the letters are written that a JSON string cannot have."""
@@ -102,7 +111,7 @@ def decode_again(records: DataFrame, dataset: Dataset, forgiven: Collection[str]
     )
     if dataset.watches_filter:
         of_null = F.col(TOMBSTONE) & F.lit(dataset.apply.delete_when == "never")
-        decoded = decoded.withColumn(LEFT_OUT, F.col(FILTERED) & ~of_null)
+        decoded = decoded.withColumn(LEFT_OUT, F.col(FILTERED) & ~of_null & ~F.col(LEFT_UNREAD))
     return decoded.withColumn(REJECTED, _rejection(dataset, forgiven)).drop(_FAULTS, _NAMED, SCHEMA_NAME, LEFT_UNREAD)
 
 
@@ -141,6 +150,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
     keyed = {name: (tree.name, *tree.inner) for name, tree in dataset.keyed_fields.items()}
     fields = {name: replace(kind, nullable=True) if name in keyed else kind for name, kind in dataset.fields.items()}
     places, of_key = dataset.read_places, dataset.key.format
+    compiled = {section: _compiled(dataset, section) for section in ("key", "value")}
     known = frozenset(dataset.read_fields) if dataset.value.schema_changes == "quarantine" else None
     types = {name: _arrow_type(kind) for name, kind in fields.items()}
 
@@ -148,7 +158,7 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         key: bytes | None, value: bytes | None, read_key: Read, read_value: Read
     ) -> tuple[dict[str, Any], list[str], str | None, str | None]:
         named, text, readable = _key_of(key, of_key, read_key)
-        row, faults = fields_of(value, fields, places, known, read_value)
+        row, faults = fields_of(value, fields, places, known, read_value, dataset.defaults)
         faults += [] if readable else [_KEY]
         for name, names in keyed.items():
             given, from_key = row.get(name), _scalar_text(_at(named, names)) if names[0] else text
@@ -161,8 +171,9 @@ def _reader(dataset: Dataset) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         return row, faults, None if named is _ABSENT else json_text(named), text
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        key_by, value_by = _read_by(dataset, "key", {}), _read_by(dataset, "value", dataset.read_fields)
-        schema_name = name_of(dataset) if uses_schema_name(dataset) else None
+        key_by = _read_by(dataset, "key", {}, compiled["key"])
+        value_by = _read_by(dataset, "value", dataset.read_fields, compiled["value"])
+        schema_name = name_of(dataset, compiled["value"]) if uses_schema_name(dataset) else None
         for batch in batches:
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             keys, values = (columns[name].to_pylist() for name in (E.KEY_BYTES, E.VALUE_BYTES))
@@ -212,27 +223,57 @@ def _json_of(data: bytes) -> Any:
         return _ABSENT
 
 
-def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType]) -> ReadBy:
-    """What gives the reader of a key or a value that is not text: as JSON, or as Avro by the schema of a file, or each
-    by the schema that it names."""
+def _compiled(dataset: Dataset, section: str) -> Compiled:
+    """The Protobuf schemas of a registry that messages of a section may name, by id."""
+    given = dataset.key.format if section == "key" else dataset.value.format
+    schemas = dataset.writer_schemas.get(section, {}) if given == ValueFormat.PROTOBUF else {}
+    return registered_protobuf.described(schemas)
+
+
+def _read_by(dataset: Dataset, section: str, fields: Mapping[str, FieldType], compiled: Compiled) -> ReadBy:
+    """What gives the reader of a key or a value that is not text: as JSON, or by the schema of a file, or each by the
+    schema that it names."""
     given = dataset.key.format if section == "key" else dataset.value.format
     if given == ValueFormat.JSON_SCHEMA:
-        by_name = reader(dataset, section, lambda _: _json_of)
+        by_name = reader(dataset, section, lambda *_, **__: _json_of, _json_of)
     elif section in dataset.registries:
-        by_name = reader(dataset, section, lambda schema: _avro_by(schema, fields))
-    elif section in dataset.schemas:
-        decode = decoder(dataset.schemas[section], fields)
+        by_name = reader(dataset, section, _BY_REGISTRY[ValueFormat(given)](fields, compiled))
+    elif section in dataset.schemas and given in _DECODERS:
+        decode = _DECODERS[ValueFormat(given)](dataset.schemas[section], fields)
         return lambda _: partial(_read_or_absent, decode)
     else:
         return lambda _: _json_of
     return lambda headers: partial(_read_or_absent, lambda data: by_name(data, headers))
 
 
-def _avro_by(schema: WriterSchema, fields: Mapping[str, FieldType]) -> Read:
-    try:
-        return decoder(schema.text, fields, [part.text for part in schema.references])
-    except Exception as error:  # what a broken schema raises is not settled
-        raise ValueError(str(error)) from error
+def _avro_by(fields: Mapping[str, FieldType], compiled: Compiled) -> BySchema:
+    del compiled
+
+    def read_by(name: str, schema: WriterSchema, place: MessagePlace) -> Read:
+        del name, place
+        try:
+            return avro.decoder(schema.text, fields, [part.text for part in schema.references])
+        except Exception as error:  # what a broken schema raises is not settled
+            raise ValueError(str(error)) from error
+
+    return read_by
+
+
+def _protobuf_by(fields: Mapping[str, FieldType], compiled: Compiled) -> BySchema:
+    def read_by(name: str, schema: WriterSchema, place: MessagePlace) -> Read:
+        del schema
+        try:
+            return protobuf.decoder(registered_protobuf.text_of(compiled[name], place), fields)
+        except FormatError as error:
+            raise ValueError(str(error)) from error
+
+    return read_by
+
+
+_BY_REGISTRY: dict[ValueFormat, Callable[[Mapping[str, FieldType], Compiled], BySchema]] = {
+    ValueFormat.AVRO: _avro_by,
+    ValueFormat.PROTOBUF: _protobuf_by,
+}
 
 
 def _read_or_absent(decode: Read, data: bytes) -> Any:
@@ -299,6 +340,7 @@ def fields_of(
     places: dict[str, list[Place]],
     known: frozenset[str] | None,
     read: Read | None = None,
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, Any], list[str]]:
     """The fields of a value, and its faults: the names of fields that cannot be used, `_LEFT_OUT` of absent ones.
 
@@ -308,6 +350,7 @@ def fields_of(
         places: where a value has each field; the first place that is there counts.
         known: names that a value may have at its top; None: any.
         read: what reads the value; None: as JSON.
+        defaults: what fields are that a value does not have, as JSON.
     """
     if data is None:
         return {}, []
@@ -317,6 +360,8 @@ def fields_of(
     row, faults = {}, [] if known is None or known.issuperset(value) else [_UNKNOWN]
     for name, kind in fields.items():
         given = next((found for place in places[name] if (found := _at(value, place)) is not _ABSENT), _ABSENT)
+        if given is _ABSENT and name in defaults:
+            given = parse_exactly(defaults[name])
         try:
             row[name] = _typed(given, kind)
         except LeftOutError:

@@ -35,6 +35,13 @@ class Client(Protocol):
             RegistryRefusedError: it does not answer to this user, or is no registry.
         """
 
+    def newest(self, subject: str) -> Answer | None:
+        """The newest schema of a subject; None: the registry has no such subject, or no subjects.
+
+        Raises:
+            RegistryUnavailableError, RegistryRefusedError: as `schema`.
+        """
+
 
 REGISTRIES = {"http": "confluent", "https": "confluent", "glue": "glue"}
 """The module that has the `Registry` class of an address, by its scheme."""

@@ -70,15 +70,23 @@ class Registry:
         given = self._json(path)
         if given is None:
             return None
+        named = (self._json(subjects) if subjects else None) or []
+        return Answer(self._schema_in(given), [(entry["subject"], entry["version"]) for entry in named])
+
+    def newest(self, subject: str) -> Answer | None:
+        """The newest schema of a subject."""
+        given = self._json(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return Answer(self._schema_in(given), [(subject, given["version"])]) if given else None
+
+    def _schema_in(self, given: dict[str, Any]) -> WriterSchema:
+        """The schema of an answer, with all that it is built on."""
         references: dict[tuple[str, int], SchemaReference] = {}
         self._follow(given, references)
-        named = (self._json(subjects) if subjects else None) or []
-        schema = WriterSchema(
+        return WriterSchema(
             type=self._type(given.get("schemaType") or "AVRO"),
             text=given["schema"],
             references=list(references.values()),
         )
-        return Answer(schema, [(entry["subject"], entry["version"]) for entry in named])
 
     def _follow(self, given: dict[str, Any], found: dict[tuple[str, int], SchemaReference], depth: int = 0) -> None:
         """Add the schemas that a schema is built on, each behind its own."""

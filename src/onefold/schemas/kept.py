@@ -7,8 +7,9 @@ became of the registry.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,11 +20,15 @@ from onefold.dataset.writer_schema import WriterSchema
 from onefold.errors import RegistryDiffersError, RegistryUnavailableError
 from onefold.formats.wire import SchemaId
 from onefold.lake import Lake
-from onefold.schemas.client import open_registry
+from onefold.schemas.client import Client, open_registry
 
 MOST_ASKED = 1_000
 """Ids that a registry is asked for a batch, at most, those of the most records first: bytes that are no message may
 name any number."""
+
+
+MOST_COMPARED = 3
+"""Kept schemas of a batch that a registry is asked for again, at most, where it is asked for new ones."""
 
 
 class Subject(BaseModel):
@@ -58,20 +63,26 @@ class UnknownSchema(BaseModel):
 
 
 def read_kept(lake: Lake, registry: Registry, ids: Iterable[SchemaId]) -> dict[str, WriterSchema]:
-    """What the lake has of some ids."""
-    kept = ((str(id_), lake.get(lake_keys.schema(registry.label, str(id_)), KeptSchema)) for id_ in ids)
+    """What the lake has of some ids; there may be many that it has not, and one listing tells."""
+    known = {*_kept_names(lake, registry)}
+    wanted = [name for id_ in ids if (name := str(id_)) in known]
+    kept = ((name, lake.get(lake_keys.schema(registry.label, name), KeptSchema)) for name in wanted)
     return {name: document.meaning for name, document in kept if document}
 
 
 def read_all_kept(lake: Lake, registry: Registry) -> dict[str, WriterSchema]:
     """All that the lake has of a registry."""
+    return read_kept(lake, registry, [SchemaId.of(name) for name in _kept_names(lake, registry)])
+
+
+def _kept_names(lake: Lake, registry: Registry) -> list[str]:
     prefix = lake_keys.schemas(registry.label)
-    names = [info.key.removeprefix(prefix).removesuffix(".json") for info in lake.storage.list(prefix)]
-    return read_kept(lake, registry, [SchemaId.of(name) for name in names if "/" not in name])
+    return [info.key.removeprefix(prefix).removesuffix(".json") for info in lake.storage.list(prefix)]
 
 
 def keep(lake: Lake, registry: Registry, ids: Collection[SchemaId], *, again: bool = True) -> dict[str, WriterSchema]:
-    """What some ids mean: the registry is asked for those that the lake lacks, and what it says is kept.
+    """What some ids mean: the registry is asked for those that the lake lacks, and what it says is kept. It is asked
+    for some that are kept, too: whether the connection leads to another registry now.
 
     Args:
         lake: where they are kept.
@@ -91,6 +102,7 @@ def keep(lake: Lake, registry: Registry, ids: Collection[SchemaId], *, again: bo
         return found
     client = open_registry(lake.settings, registry)
     try:
+        _compare(lake, registry, client, dict(islice(found.items(), MOST_COMPARED)))
         for id_ in missing:
             if answer := client.schema(id_):
                 subjects = [Subject(subject=subject, version=version) for subject, version in answer.subjects]
@@ -121,12 +133,15 @@ def check_kept(lake: Lake, registry: Registry) -> int:
         RegistryDiffersError: it says something else of one.
     """
     kept = read_all_kept(lake, registry)
-    client = open_registry(lake.settings, registry)
+    _compare(lake, registry, open_registry(lake.settings, registry), kept)
+    return len(kept)
+
+
+def _compare(lake: Lake, registry: Registry, client: Client, kept: Mapping[str, WriterSchema]) -> None:
     for name, schema in kept.items():
         answer = client.schema(SchemaId.of(name))
         if answer and _canonical(answer.schema) != _canonical(schema):
             raise RegistryDiffersError(registry.label, name, lake.where(lake_keys.schema(registry.label, name)))
-    return len(kept)
 
 
 def _canonical(schema: WriterSchema) -> tuple[str, Any, list[Any]]:

@@ -56,7 +56,9 @@ def decode(records: DataFrame, dataset: Dataset, forgiven: Collection[str] = ())
     fields |= {name: _of_key(tree, dataset.fields[name]) for name, tree in dataset.keyed_fields.items()}
     decisions = {DELETED: deletes_of(dataset).value, FILTERED: filtered_of(dataset).value}
     if dataset.watches_filter:
-        decisions[LEFT_OUT] = _filtered_by(dataset).value
+        # A record of another type is no newer version of a row.
+        of_type = ~F.col(LEFT_UNREAD) if uses_schema_name(dataset) else F.lit(True)
+        decisions[LEFT_OUT] = _filtered_by(dataset).value & of_type
     decided = opened.withColumns(fields | given).withColumns(decisions)
     return decided.withColumn(REJECTED, _rejection(dataset, value, forgiven)).drop(*value.scratch, *given, *of_schema)
 

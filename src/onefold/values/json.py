@@ -55,6 +55,9 @@ class ValueReader:
     def __init__(self, dataset: Dataset) -> None:
         self._fields, self._names = dataset.fields, dataset.read_fields
         self._json = {name: self._first_of(places) for name, places in dataset.read_places.items()}
+        for name, default in dataset.defaults.items():
+            of_absent = F.when(F.col(_OBJECT).isNotNull(), F.parse_json(F.lit(default)))
+            self._json[name] = F.coalesce(self._json[name], of_absent)
 
     def _first_of(self, places: tuple[Place, ...] | list[Place]) -> Column:
         """A field as VARIANT, from the first of its places that a record has; null where it has none."""

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from onefold.dataset import Dataset
 from onefold.dataset.writer_schema import WriterSchema
+from onefold.formats.wire import MessagePlace
 from onefold.records import envelope as E
 from onefold.values import messages
 from onefold.values.registered import Read, decoder, header_of
@@ -23,7 +24,7 @@ class ValueReader(messages.MessageValues):
 
     def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
         """The JSON behind the id."""
-        return decoder(dataset, "value", _as_it_is, bare=True)
+        return decoder(dataset, "value", _as_it_is, bare=bytes)
 
     def is_null(self) -> Column:
         """Whether the word null is behind the id."""
@@ -39,9 +40,9 @@ class KeyReader(messages.MessageKeys):
 
     def decoder(self, dataset: Dataset) -> Callable[[Column], Column]:
         """The JSON behind the id."""
-        return decoder(dataset, "key", _as_it_is, bare=True)
+        return decoder(dataset, "key", _as_it_is, bare=bytes)
 
 
-def _as_it_is(schema: WriterSchema | None) -> Read:
-    del schema
+def _as_it_is(name: str, schema: WriterSchema, place: MessagePlace) -> Read:
+    del name, schema, place
     return bytes

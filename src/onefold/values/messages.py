@@ -15,7 +15,6 @@ from onefold.records import envelope as E
 from onefold.values import json
 from onefold.values.format import LEFT_UNREAD
 from onefold.values.rejection import rejected
-from onefold.vocabulary import Reason
 
 _VALUE, _KEY = "_value_decoded", "_key_decoded"
 """struct<json: binary, problem: string, reason: string> of a message (`onefold.values.registered.DECODED`)."""
@@ -56,10 +55,7 @@ class MessageValues(json.ValueReader, ABC):
     def unusable(self) -> Column:
         """Why the value is not exactly one record of its schema."""
         problem, reason = F.col(_VALUE)["problem"], F.col(_VALUE)["reason"]
-        why = F.when(reason == Reason.SCHEMA_NOT_FOUND, rejected(Reason.SCHEMA_NOT_FOUND, problem))
-        return F.when(problem.isNotNull(), F.coalesce(why, rejected(Reason.UNDECODABLE, problem))).otherwise(
-            super().unusable()
-        )
+        return F.when(problem.isNotNull(), rejected(reason, problem)).otherwise(super().unusable())
 
 
 class MessageKeys(json.KeyReader, ABC):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
-from typing import Any
+from functools import lru_cache
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,9 +18,20 @@ from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from onefold.dataset import Dataset
 from onefold.dataset.value_formats import ValueFormat
 from onefold.dataset.writer_schema import SchemaType, WriterSchema
+from onefold.formats import registered_protobuf
 from onefold.formats.avro import full_name
-from onefold.formats.structured_json import FormatError
-from onefold.formats.wire import PREFIX, Header, IdSpace, SchemaId, header_names, payload, schema_id
+from onefold.formats.structured_json import FormatError, TooLargeError
+from onefold.formats.wire import (
+    PREFIX,
+    Header,
+    IdSpace,
+    MessagePlace,
+    SchemaId,
+    header_names,
+    message_place,
+    payload,
+    schema_id,
+)
 from onefold.records import envelope as E
 from onefold.vocabulary import Reason
 
@@ -29,8 +40,18 @@ Read = Callable[[bytes], bytes]
 DECODED = "struct<json: binary, problem: string, reason: string>"
 """A message: its JSON, or why there is none; null of a null."""
 ARROW = pa.struct([("json", pa.binary()), ("problem", pa.string()), ("reason", pa.string())])
+MOST_NAMED = 10_000
+"""Schemas of a batch, at most: bytes that are no message may name any number."""
+_MOST_READERS = 1_000
+"""Messages of schemas whose readers a task keeps."""
+_START = 600
+"""Bytes of a value in which its schema and the place of its message are named, at most."""
 _BYTES = {"key": E.KEY_BYTES, "value": E.VALUE_BYTES}
-_TYPES: dict[str, SchemaType] = {ValueFormat.AVRO: "AVRO", ValueFormat.JSON_SCHEMA: "JSON"}
+_TYPES: dict[str, SchemaType] = {
+    ValueFormat.AVRO: "AVRO",
+    ValueFormat.JSON_SCHEMA: "JSON",
+    ValueFormat.PROTOBUF: "PROTOBUF",
+}
 """The type of a registry's schemas that messages of a format are written by."""
 
 
@@ -46,7 +67,8 @@ def header_of(section: str) -> Column:
 
 def ids_named(records: DataFrame, dataset: Dataset) -> dict[str, list[SchemaId]]:
     """The schemas that the records of a batch name, by section of the dataset file that has a registry, those of the
-    most records first. Looks at the first bytes of a key and a value only; of what is no record, at none."""
+    most records first, and at most `MOST_NAMED`. Looks at the first bytes of a key and a value only; of what is no
+    record, at none."""
     sections = list(dataset.registries)
     counts = F.col(E.FATE).isNull() | (F.col(E.FATE) == E.COVERED)
     read = records.where(counts & F.col(E.UNREADABLE).isNull())
@@ -58,9 +80,18 @@ def ids_named(records: DataFrame, dataset: Dataset) -> dict[str, list[SchemaId]]
     named = read.select(F.explode(F.array(*names)).alias("named")).select("named.*").where("id IS NOT NULL")
     counted = named.groupBy("section", "id").count().orderBy(F.desc("count"), "id")
     found: dict[str, list[SchemaId]] = {section: [] for section in sections}
-    for row in counted.collect():
+    for row in counted.limit(MOST_NAMED).collect():
         found[row["section"]].append(SchemaId.of(row["id"]))
     return found
+
+
+def _has_places(dataset: Dataset, section: str) -> bool:
+    """Whether a schema has several messages, and each message says which it is."""
+    return _format(dataset, section) == ValueFormat.PROTOBUF
+
+
+def _format(dataset: Dataset, section: str) -> str:
+    return dataset.value.format if section == "value" else dataset.key.format
 
 
 def _space(dataset: Dataset, section: str) -> IdSpace | None:
@@ -70,13 +101,13 @@ def _space(dataset: Dataset, section: str) -> IdSpace | None:
 
 def _name(dataset: Dataset, section: str) -> Callable[[Column], Column]:
     """A function of a column of messages, or of their first bytes, that gives the id that each names; null: none."""
-    space = _space(dataset, section)
+    space, places = _space(dataset, section), _has_places(dataset, section)
 
     def name(data: bytes | None, header: Header | None) -> str | None:
         if data is None:
             return None
         try:
-            return str(schema_id(data, header, space)[0])
+            return str(schema_id(data, header, space, places=places)[0])
         except FormatError:
             return None
 
@@ -84,21 +115,33 @@ def _name(dataset: Dataset, section: str) -> Callable[[Column], Column]:
 
 
 def name_of_schema(dataset: Dataset) -> Column:
-    """`schema.name`: the full name of the Avro type, or the title of the JSON schema, that the value was written by;
-    null: it names none that is known."""
-    space, schemas = _space(dataset, "value"), dataset.writer_schemas.get("value", {})
-    names = {id_: _named(schema, dataset.value.format) for id_, schema in schemas.items()}
+    """`schema.name`: the full name of the Avro type or of the Protobuf message, or the title of the JSON schema, that
+    the value was written by; null: it names none that is known."""
+    space, places = _space(dataset, "value"), _has_places(dataset, "value")
+    schemas, given = dataset.writer_schemas.get("value", {}), dataset.value.format
+    compiled = registered_protobuf.described(schemas) if places else {}
+    names = {id_: None if places else _named(schema, given) for id_, schema in schemas.items()}
 
-    def name(data: bytes | None, header: Header | None) -> str | None:
-        if data is None:
-            return None
-        try:
-            return names.get(str(schema_id(data, header, space)[0]))
-        except FormatError:
-            return None
+    def made() -> Callable[[bytes | None, Header | None], str | None]:
+        @lru_cache(maxsize=_MOST_READERS)
+        def message(id_: str, place: MessagePlace) -> str | None:
+            return registered_protobuf.message_of(compiled[id_], place) if id_ in compiled else None
 
-    first = F.substring(E.VALUE_BYTES, 1, PREFIX)
-    return _of_messages("value", name, "string", pa.string())(first)
+        def name(data: bytes | None, header: Header | None) -> str | None:
+            if data is None:
+                return None
+            try:
+                id_, at = schema_id(data, header, space, places=places)
+                if not places or str(id_) not in names:
+                    return names.get(str(id_))
+                return message(str(id_), message_place(data[at:], id_, header)[0])
+            except FormatError:
+                return None
+
+        return name
+
+    first = F.substring(E.VALUE_BYTES, 1, _START if places else PREFIX)
+    return _of_messages("value", made, "string", pa.string(), is_factory=True)(first)
 
 
 def _named(schema: WriterSchema, of_format: str) -> str | None:
@@ -111,45 +154,55 @@ def _named(schema: WriterSchema, of_format: str) -> str | None:
         return None
 
 
+class ReaderOf(Protocol):
+    """What makes the reader of the messages of a schema; a FormatError says that none can be read."""
+
+    def __call__(self, name: str, schema: WriterSchema, place: MessagePlace) -> Read:
+        """The reader by a schema, by its id and, of several messages that it has, the place."""
+
+
 def decoder(
-    dataset: Dataset, section: str, reader_of: Callable[[WriterSchema | None], Read], *, bare: bool = False
+    dataset: Dataset, section: str, reader_of: ReaderOf, *, bare: Read | None = None
 ) -> Callable[[Column], Column]:
     """A function of a column of messages that gives `DECODED`, each message by the schema that it names.
 
     Args:
         dataset: with the schemas that are known (`writer_schemas`).
         section: key or value.
-        reader_of: what reads the messages of a schema, None where the dataset file names no registry; a FormatError
-            says that no message of it can be read.
-        bare: whether what does not begin as a prefix does may be a message without one.
+        reader_of: what reads the messages of a schema.
+        bare: what reads messages that no schema is needed for: those that do not begin as a prefix does and, where the
+            dataset file names no registry, all.
     """
     schemas: Mapping[str, WriterSchema] = dataset.writer_schemas.get(section, {})
     registry, space = dataset.registries.get(section), _space(dataset, section)
-    expected: SchemaType = _TYPES[dataset.value.format if section == "value" else dataset.key.format]
+    places, expected = _has_places(dataset, section), _TYPES[_format(dataset, section)]
 
     def made() -> Callable[[bytes | None, Header | None], dict[str, Any] | None]:
-        @cache
-        def reader(name: str) -> Read | FormatError:
+        @lru_cache(maxsize=_MOST_READERS)
+        def reader(name: str, place: MessagePlace) -> Read | FormatError:
             schema = schemas[name]
             if schema.type not in ("", expected):
                 return FormatError(f"its schema {name} is of type {schema.type}, and no {expected} schema")
             try:
-                return reader_of(schema)
+                return reader_of(name, schema, place)
             except FormatError as error:
                 return error
+            except Exception as error:  # a registry may hold any schema, and one record that names it is no batch
+                return FormatError(f"messages of its schema {name} cannot be read: {type(error).__name__}")
 
         def read(data: bytes, header: Header | None) -> bytes:
             if bare and header is None and data[:1] not in (b"\x00", b"\x03"):
-                return reader_of(None)(data)
-            id_, at = schema_id(data[:PREFIX], header, space)
-            if registry is None:
-                return reader_of(None)(payload(data, at))
+                return bare(data)
+            id_, at = schema_id(data, header, space, places=places)
+            if bare and registry is None:
+                return bare(payload(data, at))
             if str(id_) not in schemas:
-                raise UnknownSchemaError(f"schema {id_} is not known to the registry {registry.label}")
-            by = reader(str(id_))
+                raise UnknownSchemaError(f"schema {id_} is not known to the registry {registry and registry.label}")
+            place, message = message_place(payload(data, at), id_, header) if places else ((), payload(data, at))
+            by = reader(str(id_), place)
             if isinstance(by, FormatError):
                 raise by
-            return by(payload(data, at))
+            return by(message)
 
         def decode(data: bytes | None, header: Header | None) -> dict[str, Any] | None:
             if data is None:
@@ -158,6 +211,8 @@ def decoder(
                 return {"json": read(data, header), "problem": None, "reason": None}
             except UnknownSchemaError as error:
                 return {"json": None, "problem": str(error), "reason": Reason.SCHEMA_NOT_FOUND.value}
+            except TooLargeError as error:
+                return {"json": None, "problem": str(error), "reason": Reason.TOO_LARGE.value}
             except FormatError as error:
                 return {"json": None, "problem": str(error), "reason": Reason.UNDECODABLE.value}
 

@@ -23,7 +23,7 @@ SOURCES = {"onefold": PROJECT / "src" / "onefold", "spark_jobs": PROJECT / "spar
 
 
 ACTIVE: list[Callable[..., Any]] = []
-"""What stands in the place of the function of the fault that is `planted`."""
+"""What replaces the function of the fault that is `planted`."""
 
 
 class NotInPlaceError(TypeError):
