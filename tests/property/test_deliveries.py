@@ -22,6 +22,8 @@ from tests.support.generate import Arrival, batches_of
 from tests.support.oracle import Decoded
 
 MESSAGES = ("m1", "m2", "m3")
+NEXT = "m4"
+"""A message of the next version."""
 _FILE: dict[str, Any] = {
     "key": {"format": "json"},
     "value": {"fields": {"rev": "long", "state": "string"}},
@@ -38,6 +40,11 @@ class Kind:
     tie: str = "conflict"
     several: bool = True
     """Whether deliveries in several partitions compare."""
+    by_time: bool = False
+    goes_on: bool = False
+    """Whether the last message of each log, which is sent once, is the next version of the key's chain."""
+    lost: str | None = None
+    """The message whose content lost a conflict by a decision."""
 
 
 KINDS = {
@@ -45,6 +52,10 @@ KINDS = {
     "a header that is stamped at each send": Kind({"from": "long(header.v)"}, lambda at: 10 * at),
     "a tie, last": Kind({"from": "rev", "tie": "last"}, lambda at: 1, "last", several=False),
     "a chain, last": Kind({"from": "rev", "guard": "contiguous", "tie": "last"}, lambda at: 1, "last", several=False),
+    "a chain that goes on": Kind(
+        {"from": "long(header.v)", "guard": "contiguous"}, lambda at: 1, by_time=True, goes_on=True
+    ),
+    "a content that lost": Kind({"from": "long(header.v)"}, lambda at: 1, by_time=True, lost="m3"),
     "a tie, first": Kind({"from": "long(header.v)", "tie": "first"}, lambda at: 1, "first", several=False),
 }
 
@@ -57,8 +68,13 @@ def orders(count: int) -> Iterator[tuple[int, ...]]:
                 yield split
 
 
-def logs() -> Iterator[tuple[tuple[str, int], ...]]:
+def logs(kind: Kind) -> Iterator[tuple[tuple[str, int], ...]]:
     """Messages and partitions: all logs of three deliveries in two partitions, and of four in one."""
+    if kind.goes_on:
+        for messages in itertools.product(MESSAGES, repeat=3):
+            if is_named_in_order(messages):
+                yield tuple((message, 0) for message in (*messages, NEXT))
+        return
     for messages in itertools.product(MESSAGES, repeat=3):
         if is_named_in_order(messages):
             for partitions in itertools.product((0, 1), repeat=2):
@@ -75,13 +91,13 @@ def is_named_in_order(messages: Sequence[str]) -> bool:
 
 
 def log_of(kind: Kind, named: Sequence[tuple[str, int]]) -> tuple[Decoded, ...]:
-    """The records: m2 deletes. Clocks run backwards."""
+    """The records: m2 deletes. Clocks run backwards, but where times decide."""
     return tuple(
         Decoded(
             position=("c", "t", 1, partition, at),
-            timestamp=100 - at,
+            timestamp=100 + at if kind.by_time else 100 - at,
             key="k",
-            version=kind.versions(at),
+            version=kind.versions(at) + (message == NEXT),
             content="deleted" if message == "m2" else message,
             deleted=message == "m2",
             message_id=message,
@@ -93,7 +109,9 @@ def log_of(kind: Kind, named: Sequence[tuple[str, int]]) -> tuple[Decoded, ...]:
 def expected(records: Sequence[Decoded], kind: Kind) -> tuple[str, int]:
     """The message that is the row, and where it was first sent: the last of all first deliveries, or the first."""
     firsts = firsts_of(records)
-    message = (min if kind.tie == "first" else max)(firsts, key=lambda message: firsts[message])
+    message = (min if kind.tie == "first" else max)(
+        firsts, key=lambda message: (message == NEXT, message != kind.lost, firsts[message])
+    )
     return message, firsts[message]
 
 
@@ -103,6 +121,12 @@ def firsts_of(records: Sequence[Decoded]) -> dict[str, int]:
     for record in sorted(records, key=lambda record: record.position[-1]):
         firsts.setdefault(str(record.message_id), record.position[-1])
     return firsts
+
+
+def went_on(arrival: Arrival, table: Table, number: int) -> bool:
+    """Whether the table had both versions of the chain before a batch."""
+    before = (batch for at, batch in enumerate(arrival.batches[:number]) if at not in table.refused)
+    return {record.version for batch in before for record in batch} == {1, 2}
 
 
 def ledger_of(table: Table) -> dict[str, int]:
@@ -127,7 +151,9 @@ def reasons(table: Table) -> set[str]:
     }
 
 
-@pytest.mark.by_day("offset", "a tie, last", why="a version of the log and a tie go by day")
+@pytest.mark.by_day(
+    "offset", "a tie, last", "a chain that goes on", why="a version of the log, a tie and a chain's links go by day"
+)
 @pytest.mark.parametrize("name", KINDS)
 def test_L1_the_row_is_the_message_that_was_first_sent_last_or_the_batch_is_red(
     plain: SparkSession, dataset: Callable[..., Dataset], name: str
@@ -138,13 +164,14 @@ def test_L1_the_row_is_the_message_that_was_first_sent_last_or_the_batch_is_red(
     assert made.versions_by_delivery
     arrivals = [
         Arrival(f"{number}/{split}", log, batches_of(log, split), exact=True)
-        for number, named in enumerate(logs())
+        for number, named in enumerate(logs(kind))
         for log in [log_of(kind, named)]
         for split in orders(len(log))
     ]
     wrong: list[object] = []
     red = 0
-    for arrival, table in zip(arrivals, fold(plain, arrivals, made), strict=True):
+    lost = {arrival.name: [("k", 1, kind.lost)] for arrival in arrivals if kind.lost}
+    for arrival, table in zip(arrivals, fold(plain, arrivals, made, lost=lost), strict=True):
         published = table.published(arrival)
         partitions = {record.position[3] for record in arrival.log}
         compare = len(partitions) == 1 or kind.several
@@ -157,6 +184,8 @@ def test_L1_the_row_is_the_message_that_was_first_sent_last_or_the_batch_is_red(
             wrong.append((arrival, expected(published, kind), row_of(table)))
         if compare and not table.refused and row_of(table) != expected(arrival.log, kind):
             wrong.append((arrival, expected(arrival.log, kind), row_of(table)))
+        if kind.goes_on and any(went_on(arrival, table, number) for number in table.refused):
+            wrong.append((arrival, "the first version is no row any more", table.judged))
         if compare and in_order and table.refused:
             wrong.append((arrival, "the log's order is never red", table.judged))
         if compare and ledger_of(table) != firsts_of(published):

@@ -102,7 +102,7 @@ def fold(
         stood = state(session, base, dataset)
         if dataset.versions_by_delivery:
             known = [message for table in tables.values() for message in table.messages]
-            rows = _met(session, rows, known, dataset)
+            rows = _met(session, rows, known, dataset, contents)
         links = []
         if dataset.apply.HOLDS:
             links = [
@@ -123,12 +123,14 @@ def fold(
     return [tables[arrival.name] for arrival in arrivals]
 
 
-def _met(session: SparkSession, rows: DataFrame, known: Sequence[Row], dataset: Dataset) -> DataFrame:
+def _met(
+    session: SparkSession, rows: DataFrame, known: Sequence[Row], dataset: Dataset, lost: Sequence[LostContent]
+) -> DataFrame:
     """The rows of a batch, without the copies of messages that the tables know."""
     own = {C.KEY: pa.binary(), C.VERSION: pa.int64(), C.ORDER: ORDER_TYPE, C.compared(dataset): pa.binary()}
     folding = folding_of(dataset)
-    messages = folding.known_messages(_frame(session, known, own | {S.MESSAGE: pa.binary()}))
-    return folding.meet_messages(rows, messages)
+    messages = put_lost_last(_frame(session, known, own | {S.MESSAGE: pa.binary()}), dataset, lost)
+    return folding.meet_messages(rows, folding.known_messages(messages))
 
 
 def identified(session: SparkSession, staged: Sequence[tuple[str, Decoded, bool]], dataset: Dataset) -> DataFrame:
@@ -259,7 +261,7 @@ def _apply(table: Table, judged: list[Row]) -> None:
 def _keep_messages(table: Table, judged: list[Row]) -> None:
     """What the merge does with the ledger of messages: later deliveries of a message go, but for those in other
     partitions that are of the same version and do not compare."""
-    for row in judged:
+    for row in map(_as_sent, judged):
         if row.get(U.DELIVERED) == Action.LOWER:
             content = C.COMPARED if C.COMPARED in row else C.HASH
             table.messages = [
@@ -271,6 +273,13 @@ def _keep_messages(table: Table, judged: list[Row]) -> None:
             ]
         if row.get(U.DELIVERED):
             table.messages.append(row)
+
+
+def _as_sent(row: Row) -> Row:
+    """With the record's own timestamp, whatever a decision makes of it."""
+    if row.get(C.TRUE_TIMESTAMP) is None:
+        return row
+    return row | {C.ORDER: row[C.ORDER] | {"timestamp": row[C.TRUE_TIMESTAMP]}}
 
 
 def _is_elsewhere(row: Row, other: Row) -> bool:

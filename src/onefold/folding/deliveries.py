@@ -34,8 +34,9 @@ LATE = "_late"
 FIRST_SENT = "_first_sent"
 """Of a copy, {version, order, witness, level, stored} of the first delivery of its message."""
 EARLIER = "_earlier"
-"""Of a delivery that is earlier than what the ledger has of its message, {order, leads, second}: the order of the
-ledger's; whether that is the row of the key; and {version, order} of the greatest message next to that; or null."""
+"""Of a delivery that is earlier than what the ledger has of its message, {order, leads, leader, second}: the order of
+the ledger's; whether that is the row of the key; and {version, order} of the row, and of the greatest message next to
+it; or null."""
 LOWERED = "_lowered"
 """Of all records of a key, {blocked}: the row's message has an earlier delivery among them; null: it has none.
 `blocked`: another message is the row then, and its content is not at hand."""
@@ -45,14 +46,14 @@ _KNOWN, _IS_FIRST, _BEFORE, _MINE = (f"_fact_{name}" for name in ("known", "is_f
 def known_messages(messages: DataFrame, dataset: Dataset, tie: str, of_row: tuple[str, ...]) -> DataFrame:
     """The ledger as batches ask it, a row a message of a key: `row_key`, `_message`, `_fact_known`. By one sort and one
     aggregation of what lies in buckets, and no exchange. `of_row`: what the messages have in common of which one is the
-    row."""
+    row; a content that lost a conflict comes last there (`onefold.dedup.lost_contents.put_lost_last`)."""
     place = _delivery(F.col(C.VERSION), F.col(C.ORDER))
     ranked = Window.partitionBy(*of_row).orderBy(F.col(C.VERSION).desc(), in_order(tie)[0])
     whole = ranked.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     ranks = {"leader": F.first(place).over(whole), "second": F.nth_value(place, 2).over(whole)}
     row = {
         "version": F.col(C.VERSION),
-        "order": F.col(C.ORDER),
+        "order": _sent_order(messages),
         "content": F.col(C.compared(dataset)),
         "leads": F.col(_IS_FIRST),
         **{name: F.col(_BEFORE)[name] for name in ranks},
@@ -118,7 +119,7 @@ def _with_stored(records: DataFrame, dataset: Dataset, tie: str, by: tuple[str, 
         "stored": F.lit(True),
     }
     earlier = {"order": F.get(later, F.lit(0))["order"], "leads": F.exists(later, _leads)}
-    earlier["second"] = F.get(later, F.lit(0))["second"]
+    earlier |= {name: F.get(later, F.lit(0))[name] for name in ("leader", "second")}
     copy = F.col(C.COPY) | stored.isNotNull() | F.col(U.COVERED)
     first = F.when(stored.isNotNull(), _struct(of_table)).otherwise(F.col(FIRST_SENT))
     leader, leads = F.get(own, F.lit(0))["leader"], F.exists(own, _leads)
@@ -185,7 +186,8 @@ def with_lowered(folded: DataFrame, tie: str, by: tuple[str, ...], *, in_place: 
     second = F.col(LOWERED)["second"]
     blocked = F.coalesce(_beats(second, F.col(_MINE), tie), F.lit(False))
     if not in_place:  # but where ties prefer what is earlier, which takes the row's place as any other
-        blocked = ~F.coalesce(is_preferred(F.col(_MINE)["order"], F.col(LOWERED)["order"], tie), F.lit(False))
+        leader = F.col(LOWERED)["leader"]
+        blocked = ~F.coalesce(is_preferred(F.col(_MINE)["order"], leader["order"], tie), F.lit(False))
     kept = F.when(earlier.isNotNull(), Action.LOWER).otherwise(Action.ENTER)
     return found.withColumns(
         {
@@ -223,6 +225,19 @@ def settle_deliveries(judged: DataFrame, fresh: Column) -> DataFrame:
     }
     settled = {name: F.coalesce(of, F.col(name)) for name, of in columns.items()}
     return judged.withColumns(settled).drop(EARLIER, LOWERED, FIRST_SENT)
+
+
+def where_row_lies(judged: DataFrame, has_row: Column) -> DataFrame:
+    """Judged rows of a folding that lowers no row, ready for `settle_deliveries`. `has_row`: the table has a row of the
+    record's version; where that lies below the head of its chain, an earlier delivery changes nothing. What takes the
+    row's place has its verdict already."""
+    if LOWERED not in judged.columns:
+        return judged
+    earlier, lowered = F.col(EARLIER), F.col(LOWERED)
+    leads = earlier.withField("leads", earlier["leads"] & has_row)
+    return judged.withColumns(
+        {EARLIER: F.when(earlier.isNotNull(), leads), LOWERED: F.when(lowered["blocked"], lowered)}
+    )
 
 
 def _level(records: DataFrame) -> Column:

@@ -22,7 +22,7 @@ from onefold.dataset.reserved_columns import FLAT_ORDER
 from onefold.decisions.accepted_gaps import Link
 from onefold.folding import upsert
 from onefold.folding.backwards import lies_behind
-from onefold.folding.deliveries import LOWERED, settle_deliveries
+from onefold.folding.deliveries import LOWERED, settle_deliveries, where_row_lies
 from onefold.folding.levels import finding, narrowest, same_levels
 from onefold.folding.positions import partition_of
 from onefold.folding.strategy import BASE_VERSION, NEW_PLACELESS, PLACED, Faults, Narrow, Placing
@@ -296,6 +296,7 @@ def _decided(rows: DataFrame, dataset: Dataset) -> DataFrame:
             C.WITNESS: F.when(~base & (met | has_head), witness_in(F.coalesce(twin, head), rows)),
         }
     )
+    decided = where_row_lies(decided, met)
     changed = (~base | F.col(U.ACTION).isNotNull()) & ~F.col(U.COVERED)
     return decided.where(changed).drop(_BASE, _LINKED, _HEAD, _TWIN, _SPANS, _FIRST, _RUN, _END, S.STATE)
 
@@ -329,6 +330,7 @@ def _others(rows: DataFrame, base: DataFrame, by: list[str], dataset: Dataset) -
     backwards = newer & (F.col(C.REASON) == Reason.SAME_VERSION) & lies_behind(head["order"], dataset)
     backwards = F.coalesce(backwards, F.lit(False))
     stored = apart | (answers & (verdict != was)) | backwards
+    found = where_row_lies(found, twin["order"].isNotNull())
     return found.withColumns(
         {
             C.VERDICT: F.when(apart, Verdict.CONFLICT)

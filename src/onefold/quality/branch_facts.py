@@ -15,7 +15,9 @@ from onefold import lake_keys
 from onefold.dataset import Dataset
 from onefold.dataset.expressions import parse
 from onefold.dataset.masks import HIDDEN, masked, masked_json, masked_text
+from onefold.decisions import LostContent
 from onefold.decisions.accepted_gaps import Link
+from onefold.dedup.lost_contents import put_lost_last
 from onefold.dedup.staging import periods_of
 from onefold.folding.positions import position_of
 from onefold.folding.strategy import folding_of
@@ -94,11 +96,13 @@ def count_rows(
     changed: DataFrame,
     forgotten: Sequence[bytes] = (),
     links: Sequence[Link] = (),
+    lost: Sequence[LostContent] = (),
 ) -> RowCounts:
     """Count the rows that the checks judge.
 
     `changed`: `changed_rows`, cached if possible. `forgotten`: digests of the keys that this attempt forgets, of which
-    the base's rows do not count. `links`: versions that need none before them.
+    the base's rows do not count. `links`: versions that need none before them. `lost`: contents that lost a conflict
+    before the batch.
     """
     folding = folding_of(dataset)
     keys = folding.keys(changed)
@@ -126,7 +130,7 @@ def count_rows(
         repeated_keys=int(totals.repeated),
         nulls=faults.nulls,
         regressions=faults.regressions,
-        unapplied=faults.unapplied + _undelivered(session, dataset, upserted),
+        unapplied=faults.unapplied + _undelivered(session, dataset, upserted, lost),
         unknown_columns=len({field.simpleString() for field in branch} ^ {field.simpleString() for field in base}),
         unequal_sums=unequal_sums(session, dataset, upserted, forgotten),
         quarantined=quarantined,
@@ -221,7 +225,7 @@ def _quarantined(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     return entries + freed_entries(session, dataset, upserted), rejected
 
 
-def _undelivered(session: SparkSession, dataset: Dataset, upserted: Upserted) -> int:
+def _undelivered(session: SparkSession, dataset: Dataset, upserted: Upserted, lost: Sequence[LostContent]) -> int:
     """What of the batch the branch's ledger of messages does not have once, or has next to a later delivery of the same
     message; rows that were lowered and are not the greatest message of their key; and messages that came or went
     besides. Of the ledger only the batch's buckets are read."""
@@ -244,7 +248,8 @@ def _undelivered(session: SparkSession, dataset: Dataset, upserted: Upserted) ->
     if Action.LOWER in upserted.changes:
         tie = in_order(dataset.apply.version.tie if dataset.apply.version else "")[0]
         greatest = Window.partitionBy(*by).orderBy(F.col(C.VERSION).desc(), tie)
-        leading = branch.withColumn("_number", F.row_number().over(greatest)).where("_number = 1").drop("_number")
+        ranked = put_lost_last(branch, dataset, lost)
+        leading = ranked.withColumn("_number", F.row_number().over(greatest)).where("_number = 1").drop("_number")
         lowered = actions.where(F.col(U.ACTION) == Action.LOWER)
         at = [*by, C.VERSION, "at"]
         rows = (some.select(*by, C.VERSION, position_of(F.col(C.ORDER)).alias("at")) for some in (lowered, leading))

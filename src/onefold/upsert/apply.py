@@ -16,7 +16,7 @@ from onefold.decisions import DecidedConflicts
 from onefold.decisions.accepted_gaps import Link, links_of
 from onefold.decisions.conflicts import put_conflicts
 from onefold.dedup.documents import Restart, Staged
-from onefold.dedup.lost_contents import judge_with_lost
+from onefold.dedup.lost_contents import judge_with_lost, put_lost_last
 from onefold.dedup.staging import slots_for, without_bytes
 from onefold.faults import fault_point
 from onefold.folding.strategy import Size, folding_of
@@ -120,9 +120,9 @@ class Attempt:
         return without_keys(rows, self.gone)
 
     def messages(self) -> DataFrame:
-        """The same of the ledger of messages."""
+        """The same of the ledger of messages, those last in the order whose content lost a conflict."""
         rows = read_messages(self.session, self.dataset, self.table.main.snapshot, self.periods)
-        return without_keys(rows, self.gone)
+        return put_lost_last(without_keys(rows, self.gone), self.dataset, self.obeyed.lost)
 
 
 def apply_batch(at: Attempt) -> Upserted:

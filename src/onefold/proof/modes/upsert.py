@@ -69,7 +69,8 @@ class Rows(Expected):
         sent, others = (named.where(F.col(_SENT_BY).isNotNull() == is_known) for is_known in (True, False))
         names = [*self.by, _SENT_BY, C.compared(self.dataset)]
         same, place = [F.col(name) for name in names], [F.col(f"{C.ORDER}.{name}") for name in _POSITION]
-        by = F.struct(C.VERSION, F.col(f"{C.ORDER}.timestamp"), *place, C.HASH)
+        at = [F.col(name) for name in (C.TRUE_TIMESTAMP,) if name in claims.columns]
+        by = F.struct(C.VERSION, F.coalesce(*at, F.col(f"{C.ORDER}.timestamp")), *place, C.HASH)
         if self.dataset.ties_by_offset:
             lowest = sent.groupBy(*names).agg(F.min(C.VERSION).alias(_LOWEST))
             sent = sent.join(lowest, names).where(F.col(C.VERSION) == F.col(_LOWEST))
