@@ -955,7 +955,7 @@ FAULTS: dict[str, Fault] = {
         "tests/spark/test_deliveries.py::test_in_one_batch_a_message_counts_once", _take_copies_for_versions,
     ),
     "the table knows no message": Fault(
-        "duplicate/late_copy", "with_messages", "No record is looked up in the ledger of messages.",
+        "duplicate/late_copy", "deliveries.with_messages", "No record is looked up in the ledger of messages.",
         "tests/spark/test_deliveries.py::test_in_later_batches_the_ledger_knows_it", _know_no_message,
     ),
     "an earlier delivery leaves the row": Fault(
