@@ -159,6 +159,7 @@ def test_another_value_behind_a_rebase_stays_red(strict: Project, session: Spark
     assert [row["state"] for row in decisions_of(lake, dataset)] == ["overruled", "published"]
 
 
+@pytest.mark.nightly(reason="tests/spark/test_waivers.py says which waivers hold")
 def test_a_release_keeps_the_waivers_of_the_one_before_that_still_hold(strict: Project, session: SparkSession) -> None:
     """Released for two checks; another batch brings c meanwhile, and only the rate moves."""
     lake, dataset, conflicts = strict.lake, strict.dataset(), "conflicts=1"

@@ -75,6 +75,7 @@ def drafted_and_run(project: Project, name: str) -> dict[str, int]:
     return verdicts
 
 
+@pytest.mark.nightly(reason="tests/unit/test_draft_identity.py drafts topics without ids, and two drafts run by day")
 def test_every_event_of_a_topic_without_ids_is_a_row_under_its_draft(project: Project) -> None:
     """150 readings of three devices, each with the status that it always has."""
     payloads = [json.dumps({"device_id": f"d{n % 3}", "status": "up"}) for n in range(150)]

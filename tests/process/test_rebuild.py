@@ -118,6 +118,7 @@ def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Projec
     assert two_batches.run(session) == [], "the old file goes on as before"
 
 
+@pytest.mark.nightly(reason="tests/unit/test_generation.py says which generation is published")
 def test_readers_are_led_to_what_is_published_whatever_was_tried_before(
     project: Project, session: SparkSession
 ) -> None:

@@ -41,9 +41,8 @@ VERSIONS = ((1, 1, 1), (1, 1, 2), (2, 1, 1), (1, 2, 2), (2, 2, 3))
 pytestmark = pytest.mark.by_day(
     "append by message_id",
     "upsert, tie conflict",
-    "contiguous, sent_at excepted",
     "increment",
-    why="each mode goes by day, and excepted fields once",
+    why="chains are decided by the same rule: test_chain draws them by day, and a history releases",
 )
 
 

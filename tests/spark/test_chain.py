@@ -70,7 +70,7 @@ def held(session: SparkSession, made: Dataset) -> list[tuple[str, int]]:
     return sorted((row[0], row[1]) for row in rows)
 
 
-@pytest.mark.by_day("backwards", why="tests/property tries every order of the look-up")
+@pytest.mark.nightly(reason="tests/property/test_chain.py tries every order of the look-up by day")
 @pytest.mark.parametrize("split", SPLITS)
 def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, split: str
@@ -314,6 +314,7 @@ def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
     assert sorted(row["owner"] for row in rows_of(lake, made)) == ["A1", "A4"], "February's a stands on its own"
 
 
+@pytest.mark.nightly(reason="test_waivers waives what is held by day, and tests/unit/test_held.py lists it")
 def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -346,6 +347,7 @@ def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
     assert accept(session, lake, made, "a", 2).published, "two wait on"
 
 
+@pytest.mark.nightly(reason="tests/unit/test_held.py finds the missing version by day")
 def test_a_held_record_says_where_the_version_that_it_waits_for_was_seen(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

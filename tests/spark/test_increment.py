@@ -147,6 +147,7 @@ def test_a_sum_is_asked_for_by_its_key_as_a_record_has_it(
         assert forget(lake, shop, [key], None, "mia", "asked to", dry_run=True)[1].keys == 1
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py tries every order and split of sums by day")
 def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(
     session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
 ) -> None:
