@@ -126,14 +126,6 @@ def test_rejected_nothing_is_decided(decide: Callable[..., Any], project: Projec
     assert links["publish"]["extra_links"] == {"Report": None}, "it did not run"
 
 
-def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
-    path = page_of(red)
-
-    found = probe("pages", path, **home_of(project))
-
-    assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
-
-
 FORGED = {
     "approve": {"chosen_options": ["Approve"], "responded_by_user": {"id": "eve", "name": "eve"}},
     "look_up": {"shown": {"batch": "other", "number": 9}, "subject": "Nothing", "body": "Nothing happens"},
@@ -147,6 +139,14 @@ def test_s8_a_forged_xcom_approves_nothing(decide: Callable[..., Any], project: 
     assert "it was not approved in the run onefold_decide/" in found["log"]
     assert found["tasks"]["publish"] == "upstream_failed"
     assert (log_of(project.lake, "things", red), rows(project)) == ([], [])
+
+
+def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
+    path = page_of(red)
+
+    found = probe("pages", path, **home_of(project))
+
+    assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
 
 
 def test_approved_it_is_published_under_the_name_of_whoever_approved(
@@ -175,7 +175,7 @@ def test_approved_it_is_published_under_the_name_of_whoever_approved(
     assert [links[task]["extra_links"] for task in ("gate", "publish")] == [{"Report": page_of(red)}] * 2
 
 
-@pytest.mark.nightly(reason="by day a batch that is run again has no second event: test_runs")
+@pytest.mark.nightly(reason="tests/process/test_runs.py: a repeated batch changes nothing")
 def test_decided_twice_it_is_published_once_and_the_asset_has_no_second_event(
     decide: Callable[..., Any], project: Project, red: str
 ) -> None:

@@ -191,7 +191,7 @@ def test_a_missing_spark_connection_is_named_before_anything_starts_and_not_trie
     assert "there is no Airflow connection &#x27;spark_default&#x27;" in said["body"]
 
 
-@pytest.mark.nightly(reason="a killed task is tried again by day, and test_submission has lost processes")
+@pytest.mark.nightly(reason="test_submission has lost processes by day")
 def test_a_spark_process_that_was_killed_is_lost_and_may_be_tried_again(run: Callable[..., Any]) -> None:
     found = run("accounts", "{}", "0", ONEFOLD_FAULT="after_dedup")
 

@@ -136,7 +136,7 @@ def test_released_it_is_published_and_says_by_whom(strict: Project, session: Spa
     assert [(row["decision"], row["state"]) for row in decisions_of(lake, dataset)] == [("release", "published")]
 
 
-@pytest.mark.nightly(reason="test_waivers has other values by day, and test_overtaken a rebase")
+@pytest.mark.nightly(reason="test_waivers has other values by day, and batches meet in histories")
 def test_another_value_behind_a_rebase_stays_red(strict: Project, session: SparkSession) -> None:
     """c twice is 0.5; once another batch has brought c, every record of this one is a duplicate."""
     lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)

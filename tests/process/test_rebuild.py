@@ -179,7 +179,7 @@ def test_a_change_that_is_taken_back_behind_the_swap_leads_readers_back(
     assert view(session) == before == rows(project)
 
 
-@pytest.mark.nightly(reason="by day readers are led to what is published")
+@pytest.mark.nightly(reason="tests/unit/test_generation.py says which generation is published")
 def test_what_was_folded_and_is_gone_again_is_not_led_to(two_batches: Project, session: SparkSession) -> None:
     project = two_batches
     before = view(session)

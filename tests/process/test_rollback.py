@@ -62,7 +62,7 @@ def states(project: Project, name: str = "things") -> dict[str, str]:
     return {row["batch"]: row.get("state") or ("published" if row["published"] else row["gate"]) for row in found}
 
 
-@pytest.mark.nightly(reason="a skip that was rolled back goes by day")
+@pytest.mark.nightly(reason="tests/unit/test_rolled_back.py: a rollback overrules what was decided")
 def test_a_release_that_was_rolled_back_counts_no_more(project: Project) -> None:
     """By the command line, from the mistaken release to the deliberate one."""
     project.write_dataset("things", STRICT)

@@ -41,8 +41,9 @@ VERSIONS = ((1, 1, 1), (1, 1, 2), (2, 1, 1), (1, 2, 2), (2, 2, 3))
 pytestmark = pytest.mark.by_day(
     "append by message_id",
     "upsert, tie conflict",
+    "contiguous, sent_at excepted",
     "increment",
-    why="chains are decided by the same rule: test_chain draws them by day, and a history releases",
+    why="each mode goes by day, and excepted fields once",
 )
 
 
@@ -76,6 +77,7 @@ def every_log(dataset: Dataset) -> list[tuple[Decoded, ...]]:
     return found
 
 
+@pytest.mark.by_day("upsert, tie conflict", "increment", why="chains are drawn by the other test")
 @pytest.mark.parametrize("kind", DECIDED)
 def test_L1_of_every_log_of_three_records_the_rows_are_the_same_in_every_order_and_split(
     kind: str, plain: SparkSession, dataset: MakeDataset

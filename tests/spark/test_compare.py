@@ -112,6 +112,7 @@ def test_a_retry_under_another_version_is_a_duplicate(fold: Fold, dataset: MakeD
         assert [row["sent_at"] for row in rows_of(lake, into)] == [LAST]
 
 
+@pytest.mark.nightly(reason="tests/property/test_laws.py folds with excepted fields by day")
 def test_a_rewritten_row_is_a_change_for_readers_and_both_hashes_are_kept(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_rewritten_row_is_a_change_for_readers_and_both_hashes_are_kept(
     assert "_compared" not in stored(session, whole)[0]
 
 
+@pytest.mark.nightly(reason="test_proof names each kind of wrong row by day")
 def test_a_proof_finds_a_wrong_time_of_sending_and_a_wrong_hash(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:

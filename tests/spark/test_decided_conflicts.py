@@ -247,7 +247,7 @@ def test_L1_without_the_winners_batch_the_loser_is_the_row_until_another_content
 
 
 @pytest.mark.nightly(
-    reason="tests/unit/test_decided_conflicts.py says how long a release counts, and a rollback ends it by day"
+    reason="tests/unit/test_decided_conflicts.py says how long a release counts, and histories roll releases back"
 )
 def test_L1_without_the_released_batch_its_decision_does_not_count(appended: Operator) -> None:
     released = appended.release(said(10, "right"), said(11, "wrong"))

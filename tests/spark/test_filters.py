@@ -129,7 +129,7 @@ def test_a_version_that_waits_is_hidden_once_it_wakes(fold: Fold, shops: MakeDat
     assert ids(lake, made) == []
 
 
-@pytest.mark.nightly(reason="test_reader_changes counts hidden rows by day")
+@pytest.mark.nightly(reason="readers do not see a hidden row by day, and tests/process/test_changes.py tells deletes")
 def test_for_readers_a_hidden_row_is_a_deleted_one(fold: Fold, shops: MakeDataset, lake: Lake) -> None:
     """`changes` shows it as deleted and inserted again; `explain` tells of the row that is hidden."""
     made = shops(where=ACTIVE)

@@ -192,6 +192,7 @@ def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="tests/unit/test_forget.py says which deletes are of an age")
 def test_deletes_of_an_age_go_and_younger_ones_stay(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -303,7 +304,7 @@ def test_L5_a_mark_is_one_batch_that_is_told_everywhere_and_cannot_be_skipped(
     assert forget(lake, made, [{"id": "a"}], None, "mia", "once more") == (None, Found(0, {}))
 
 
-@pytest.mark.nightly(reason="an erasure and a replay name inferred lines by day")
+@pytest.mark.nightly(reason="tests/unit/test_replay.py names inferred lines by day")
 def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -319,7 +320,7 @@ def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     assert proved(session, lake, made) == {}
 
 
-@pytest.mark.nightly(reason="an erasure and a replay name inferred lines by day")
+@pytest.mark.nightly(reason="tests/unit/test_replay.py names inferred lines by day")
 def test_where_positions_are_inferred_a_record_that_was_held_and_woke_is_forgotten(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -496,7 +497,7 @@ def test_L1_a_filter_that_is_taken_away_brings_no_record_back_that_was_landed_be
 
 
 @pytest.mark.nightly(
-    reason="a combination with a replay; test_a_filter_that_is_taken_away has what was landed before the mark"
+    reason="a combination with a replay; what was landed before a mark stays away by day: tests/unit/test_forget.py"
 )
 def test_L6_what_was_in_quarantine_before_the_mark_stays_forgotten_when_a_replay_can_read_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

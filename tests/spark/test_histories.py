@@ -647,7 +647,7 @@ def _checks(lake: Lake, dataset: Dataset, batch: Batch) -> list[Any]:
 
 Step = tuple[Any, ...]
 R = History
-EVERY_RULE: dict[str, list[Step]] = {
+BY_DAY: dict[str, list[Step]] = {
     "append": [
         (R.judge_strictly_and_decide, "skip"),
         (R.two_batches_meet,),
@@ -677,7 +677,7 @@ EVERY_RULE: dict[str, list[Step]] = {
         (R.crash_and_run_again, "after_upsert"),
     ],
 }
-"""Of four modes a history, and in one of them every rule. Two of them go by day."""
+"""Of four modes a history, and in one of them every rule."""
 AT_NIGHT: dict[str, list[Step]] = {
     "append": [
         (R.run,),
@@ -760,28 +760,23 @@ def history_of(session: SparkSession, lake: Lake, dataset: Callable[..., Dataset
     return of
 
 
-def test_every_rule_and_every_decision_happens_in_some_script() -> None:
-    every_rule, at_night = ([step for script in some.values() for step in script] for some in (EVERY_RULE, AT_NIGHT))
-    assert {step[0].__name__ for step in every_rule} == {one.function.__name__ for one in History.setup_state().rules}
-    steps = [*every_rule, *at_night]
+def test_every_rule_happens_by_day_and_every_decision_in_some_script() -> None:
+    by_day, at_night = ([step for script in some.values() for step in script] for some in (BY_DAY, AT_NIGHT))
+    assert {step[0].__name__ for step in by_day} == {one.function.__name__ for one in History.setup_state().rules}
+    steps = [*by_day, *at_night]
     decisions = {step[1] for step in steps if step[0] is History.judge_strictly_and_decide}
     assert decisions == {"skip", "release", "discard", "leave"}
     assert {step[1] for step in steps if step[0] is History.crash_and_run_again} <= set(POINTS)
 
 
-@pytest.mark.by_day(
-    "newer",
-    "contiguous",
-    why="tests/property draws appends and sums by day; these two histories crash, decide, replay, forget, roll back",
-)
-@pytest.mark.parametrize("mode", EVERY_RULE)
+@pytest.mark.parametrize("mode", BY_DAY)
 def test_L1_whatever_happens_rows_are_a_function_of_what_is_covered(
     mode: str, history_of: Callable[[str], type[History]]
 ) -> None:
-    follow(history_of(mode)(), EVERY_RULE[mode], SEEDS[mode])
+    follow(history_of(mode)(), BY_DAY[mode], SEEDS[mode])
 
 
-@pytest.mark.nightly(reason="the laws of tests/property try every tie by day, and two histories go by day")
+@pytest.mark.nightly(reason="the laws of tests/property try every tie by day, and four histories every rule")
 @pytest.mark.parametrize("mode", AT_NIGHT)
 def test_L1_whatever_else_happens_rows_are_a_function_of_what_is_covered(
     mode: str, history_of: Callable[[str], type[History]]

@@ -199,7 +199,7 @@ def reading(session: SparkSession, before: int) -> list[Executed]:
     return [one for one in statements(session, before) if one.writes and "stock__state_" in one.text]
 
 
-@pytest.mark.nightly(reason="test_plans asks it of each mode by day")
+@pytest.mark.nightly(reason="test_plans asks it of other modes by day")
 def test_L8_a_look_up_reads_only_the_buckets_that_the_batch_has(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
