@@ -440,6 +440,7 @@ def test_a_rebuild_obeys_a_release_only_with_its_values(strict: Project, session
 # What cannot be read
 
 
+@pytest.mark.nightly(reason="a batch is skipped by day")
 def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_skip(
     strict: Project, session: SparkSession
 ) -> None:

@@ -206,6 +206,7 @@ def stands(lake: Lake, made: Dataset) -> dict[str, str]:
     return {row["id"]: row["owner"] for row in rows_of(lake, made)}
 
 
+@pytest.mark.nightly(reason="histories accept gaps by day, and tests/unit/test_gaps.py has the decision")
 def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -293,7 +294,7 @@ def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
             here.run("gate", made, plan.batch, "cafe01")
 
 
-@pytest.mark.nightly(reason="an accepted gap and a look-up by period go by day, each alone")
+@pytest.mark.nightly(reason="histories accept gaps by day, and test_within looks up by period")
 def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

@@ -162,6 +162,7 @@ def test_a_partition_that_fell_silent_is_named(dataset: MakeDataset, lake: Lake,
     assert any("t, partition 1" in one.finding.found for one in diagnose(gather(lake, made)).findings)
 
 
+@pytest.mark.nightly(reason="tests/unit/test_checks.py: a new topic is red and both topics are named")
 def test_an_export_of_another_topic_is_red_until_an_operator_accepts_it(
     dataset: MakeDataset, session: SparkSession, lake: Lake, fold: Fold
 ) -> None:
@@ -181,7 +182,7 @@ def test_an_export_of_another_topic_is_red_until_an_operator_accepts_it(
     assert {row["id"] for row in rows_of(lake, made)} == {"a", "b", "u", "v"}
 
 
-@pytest.mark.nightly(reason="an export of another topic is red by day, and tests/unit/test_checks.py names both topics")
+@pytest.mark.nightly(reason="tests/unit/test_checks.py: a new topic is red and both topics are named")
 def test_connects_file_names_show_an_export_of_another_topic(
     dataset: MakeDataset, session: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:

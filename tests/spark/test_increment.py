@@ -235,7 +235,7 @@ def test_a_sum_that_does_not_fit_stops_the_batch_and_moves_nothing(
     assert {row["id"]: row["stock"] for row in rows_of(lake, counted)} == {"a": largest, "b": 1}
 
 
-@pytest.mark.nightly(reason="a proof finds wrong sums by day")
+@pytest.mark.nightly(reason="tests/unit/test_checks.py has the count that breaks a law")
 def test_the_gate_sees_a_sum_that_is_not_that_of_its_entries(
     session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
 ) -> None:
