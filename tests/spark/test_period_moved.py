@@ -235,6 +235,7 @@ def test_without_a_period_or_deletes_no_delete_is_looked_for(fold: Fold, lake: L
 # Over the table
 
 
+@pytest.mark.nightly(reason="tests/process/test_maintain.py finds identities that have rows in two periods by day")
 def test_in_another_batch_it_is_found_by_maintain_and_a_release_is_not_asked_for_twice(
     fold: Fold, session: SparkSession, lake: Lake, dataset: MakeDataset
 ) -> None:
@@ -318,6 +319,7 @@ def test_a_batch_finds_what_pairs_of_records_say(
     assert len(moved) == len(expected), "each once"
 
 
+@pytest.mark.nightly(reason="tests/process/test_maintain.py finds identities that have rows in two periods by day")
 def test_L1_what_maintain_finds_follows_from_the_records_and_not_from_their_batches(
     session: SparkSession, lake_in: Callable[[Path], Lake], session_on: Callable[[Lake], SparkSession],
     dataset: MakeDataset, draw: random.Random, tmp_path: Path,

@@ -148,6 +148,9 @@ def test_rebuild_fills_an_added_field_and_the_file_may_go_back_by_another(table:
     assert rebuild(made.lake, made.raw, spark).changed == ()
 
 
+@pytest.mark.nightly(
+    reason="a field is added in place by day, and tests/unit/test_schema_changes.py has each kind of change"
+)
 def test_fields_are_widened_made_optional_and_renamed_in_place(table: Callable[..., Table]) -> None:
     made = table(UPSERT)
     made.file({"id": "string", "n": "int", "price": "decimal(4,2)", "note": "string"})
