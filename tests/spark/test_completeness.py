@@ -151,6 +151,7 @@ def parsed(text: str | None) -> timedelta | None:
 # Partitions, topics and keys
 
 
+@pytest.mark.nightly(reason="tests/unit/test_checks.py names partitions that fell silent")
 def test_a_partition_that_fell_silent_is_named(dataset: MakeDataset, lake: Lake, fold: Fold) -> None:
     made = markers(dataset)
     fold(made, [line(0, "a", partition=0), line(0, "b", partition=1)])
@@ -208,7 +209,7 @@ def test_a_topic_that_the_filter_leaves_out_is_not_new(dataset: MakeDataset, lak
     assert {row["id"] for row in rows_of(lake, made)} == {"a", "b"}
 
 
-@pytest.mark.by_day("1", why="the other goes through the same comparison")
+@pytest.mark.nightly(reason="tests/unit/test_checks.py names keys that two topics share")
 @pytest.mark.parametrize("batches", [1, 2])
 def test_keys_that_two_topics_share_are_named(dataset: MakeDataset, lake: Lake, fold: Fold, batches: int) -> None:
     """One row of two things: the table has one key for `7` of both topics."""

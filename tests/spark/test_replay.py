@@ -126,6 +126,7 @@ def content(lake: Lake, dataset: Dataset) -> dict[str, str]:
     return {key: json.dumps({"owner": owner}) for key, owner in owners(lake, dataset).items()}
 
 
+@pytest.mark.nightly(reason="histories mend the decoder, replay and compare with the oracle by day")
 def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
@@ -190,7 +191,7 @@ def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     assert content(lake, made) == wanted(made, [*FIRST, *LATER])
 
 
-@pytest.mark.nightly(reason="replayed records fold by day as if they had been good")
+@pytest.mark.nightly(reason="histories mend the decoder, replay and compare with the oracle by day")
 def test_one_position_and_one_key_and_what_comes_between(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:

@@ -239,6 +239,7 @@ def test_sums_stay_what_they_are_when_their_messages_gain_a_field(table: Callabl
     assert made.proved() == {}
 
 
+@pytest.mark.nightly(reason="a combination with a replay; tests/unit/test_schema_changes.py has the policy")
 def test_what_the_policy_put_in_quarantine_is_replayed_once_the_file_names_the_field(
     table: Callable[..., Table],
 ) -> None:
