@@ -20,7 +20,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from onefold.dataset import Dataset
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
-from onefold.formats.text import BOM, parse_exactly
+from onefold.formats.text import BOM, MOST_LEVELS, nests_too_deep, parse_exactly
 from onefold.instants import FIRST, LAST
 from onefold.values.exact import ABSENT, DAYS, LARGEST, PER_SECOND, ProblemError, shown, typed
 from onefold.vocabulary import Reason
@@ -215,6 +215,8 @@ def _object_of(value: Json) -> dict[str, Any]:
     text = text.removeprefix(BOM)
     if not text.strip(" "):
         raise ProblemError(Reason.UNDECODABLE, "the value is empty")
+    if nests_too_deep(text):
+        raise ProblemError(Reason.UNDECODABLE, f"the value nests deeper than {MOST_LEVELS} levels")
     try:
         found = parse_exactly(text)
     except ValueError:
@@ -252,10 +254,10 @@ class _Fast:
         for number, value in enumerate(values):
             if value.__class__ is bytes:
                 try:
-                    if len(value) <= MOST_BYTES and (is_text or _is_text(value)):
+                    if (is_text or _is_text(value)) and _is_small(value):
                         records[number] = decode(value)
                         continue
-                except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                except (msgspec.MsgspecError, RecursionError):
                     pass
                 odd.add(number)
         columns = []
@@ -279,6 +281,12 @@ def _are_text(values: list[Json]) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _is_small(value: bytes) -> bool:
+    """Whether it needs no look at how large it is, and how deep it nests."""
+    size = len(value)
+    return size <= MOST_LEVELS or (size <= MOST_BYTES and value.count(b"[") + value.count(b"{") <= MOST_LEVELS)
 
 
 def _is_text(value: bytes) -> bool:
