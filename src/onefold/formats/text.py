@@ -16,6 +16,8 @@ BOM = "\ufeff"
 """A byte order mark, which a reader of JSON may ignore where a text begins (RFC 8259, section 8.1)."""
 
 
+MOST_BYTES = 16_000_000
+"""Bytes of a line, a key or a value that is read."""
 MOST_LEVELS = 500
 """How deep a value that is decoded may nest: what reads deeper ones depends on the stack of a process."""
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)

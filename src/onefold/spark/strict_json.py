@@ -1,20 +1,12 @@
-"""Exactly one JSON object in a text, by Spark's own parser: strict, and without a UDF."""
+"""Exactly one JSON value in a text, as VARIANT: strict, and by Spark's own parser."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-
-LARGEST = 16_000_000
-"""Bytes of a text that is parsed; a VARIANT holds no more than 16 MiB."""
-_STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
-_END = f"end_{secrets.token_hex(8)}"
-"""A name that no text can know."""
-
 
 _BOM = "\ufeff"
 HALF = "\ufdd0"
@@ -28,7 +20,7 @@ _HALF = rf"\\u([dD][89a-fA-F]{_DIGITS})"
 
 def without_mark(text: Column) -> Column:
     """A text without the byte order mark that it may begin with (RFC 8259, section 8.1)."""
-    return F.when(text.startswith(_BOM), F.substring(text, 2, LARGEST)).otherwise(text)
+    return F.when(text.startswith(_BOM), F.substr(text, F.lit(2))).otherwise(text)
 
 
 def has_escaped_surrogates(text: Column) -> Column:
@@ -68,27 +60,6 @@ def _step(name: str) -> str:
     if not {".", "["} & {*name}:
         return f".{name}"
     return f'["{name}"]' if "'" in name else f"['{name}']"
-
-
-def one_object(records: DataFrame, text: Column, fields: Mapping[str, str], name: str) -> DataFrame:
-    """Add `name`: a struct of the `fields` (name to type) of a text that is exactly one JSON object, else null.
-
-    Its fields are called `f0`, `f1`, …: to Spark names that differ in case are the same.
-    Of duplicate names the last counts; a field that is absent is null, and in a VARIANT field a JSON null is a
-    value. The parser ignores what follows a value, so the text is parsed as the first of two objects in an
-    array: junk behind it breaks the array, a bracket of its own takes our second object out of it, and more
-    objects put it elsewhere.
-    """
-    wrapped, array = f"{name}_text", f"{name}_array"
-    objects = F.concat(F.lit("["), text, F.lit(f',{{"{_END}":true}}]'))
-    given = ", ".join(f"{quoted(field)} {kind}" for field, kind in fields.items())
-    columns = ", ".join(f"f{number} {kind}" for number, kind in enumerate(fields.values()))
-    parsed = F.from_json(wrapped, f"array<struct<{given}, {_END} boolean>>", _STRICT)
-    parsed = parsed.cast(f"array<struct<{columns}, {_END} boolean>>")
-    # Asked for twice, so that the text is put together in compiled code before the parser gets it.
-    opened = records.withColumn(wrapped, objects).withColumn(array, F.when(F.col(wrapped).isNotNull(), parsed))
-    alone = (F.size(array) == 2) & F.get(array, F.lit(1))[_END]
-    return opened.withColumn(name, F.when(alone, F.get(array, F.lit(0)))).drop(wrapped, array)
 
 
 def quoted(name: str) -> str:

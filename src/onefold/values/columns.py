@@ -20,13 +20,11 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from onefold.dataset import Dataset
 from onefold.dataset.names import Place
 from onefold.dataset.types import FieldType
-from onefold.formats.text import BOM, MOST_LEVELS, nests_too_deep, parse_exactly
+from onefold.formats.text import BOM, MOST_BYTES, MOST_LEVELS, nests_too_deep, parse_exactly
 from onefold.instants import FIRST, LAST
 from onefold.values.exact import ABSENT, DAYS, LARGEST, PER_SECOND, ProblemError, shown, typed
 from onefold.vocabulary import Reason
 
-MOST_BYTES = 16_000_000
-"""Bytes of a value that is read."""
 FIELDS, PROBLEMS, UNUSABLE, UNKNOWN = "fields", "problems", "unusable", "unknown"
 """The parts of what is read of a value: its declared fields (`f0`, `f1`, … in their order); by name, what is wrong with
 fields; what is wrong with the value as a whole; and the names at its top that the file does not know."""
