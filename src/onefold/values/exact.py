@@ -54,7 +54,7 @@ class ProblemError(Exception):
         self.reason, self.detail = reason, detail
 
     def within(self, place: str) -> ProblemError:
-        """The same problem, told of the value that has this one at a place."""
+        """The same problem of the value that has this one at a place."""
         return ProblemError(self.reason, place + self.detail)
 
 
