@@ -86,6 +86,7 @@ def scratch(project: Project) -> list[str]:
     return sorted(name for _, name in open_catalog(project.lake).list_tables(STAGING))
 
 
+@pytest.mark.nightly(reason="tests/unit/test_approval.py and test_decisions.py have what a decision refuses")
 def test_what_cannot_be_decided_fails_at_once_with_the_commands_own_words_and_asks_nobody(
     decide: Callable[..., Any], project: Project, red: str
 ) -> None:
@@ -102,6 +103,9 @@ def test_what_cannot_be_decided_fails_at_once_with_the_commands_own_words_and_as
     assert log_of(project.lake, "things", red) == []
 
 
+@pytest.mark.nightly(
+    reason="tests/unit/test_approvals.py: rejected, nothing is approved; and a forged approval decides nothing by day"
+)
 def test_rejected_nothing_is_decided(decide: Callable[..., Any], project: Project, red: str) -> None:
     found = decide("Reject", red, "release", RATE)
 
@@ -122,14 +126,6 @@ def test_rejected_nothing_is_decided(decide: Callable[..., Any], project: Projec
     assert links["publish"]["extra_links"] == {"Report": None}, "it did not run"
 
 
-def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
-    path = page_of(red)
-
-    found = probe("pages", path, **home_of(project))
-
-    assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
-
-
 FORGED = {
     "approve": {"chosen_options": ["Approve"], "responded_by_user": {"id": "eve", "name": "eve"}},
     "look_up": {"shown": {"batch": "other", "number": 9}, "subject": "Nothing", "body": "Nothing happens"},
@@ -143,6 +139,14 @@ def test_s8_a_forged_xcom_approves_nothing(decide: Callable[..., Any], project: 
     assert "it was not approved in the run onefold_decide/" in found["log"]
     assert found["tasks"]["publish"] == "upstream_failed"
     assert (log_of(project.lake, "things", red), rows(project)) == ([], [])
+
+
+def test_the_link_leads_to_the_report(probe: Any, project: Project, red: str) -> None:
+    path = page_of(red)
+
+    found = probe("pages", path, **home_of(project))
+
+    assert (found["anonymous"], found["admin"]) == ({path: 401}, {path: 200})
 
 
 def test_approved_it_is_published_under_the_name_of_whoever_approved(
@@ -171,7 +175,7 @@ def test_approved_it_is_published_under_the_name_of_whoever_approved(
     assert [links[task]["extra_links"] for task in ("gate", "publish")] == [{"Report": page_of(red)}] * 2
 
 
-@pytest.mark.nightly(reason="by day a batch that is run again has no second event: test_runs")
+@pytest.mark.nightly(reason="tests/process/test_runs.py: a repeated batch changes nothing")
 def test_decided_twice_it_is_published_once_and_the_asset_has_no_second_event(
     decide: Callable[..., Any], project: Project, red: str
 ) -> None:
@@ -203,6 +207,7 @@ def test_housekeeping_clears_finished_attempts_keeps_the_rows_and_names_what_wai
     assert red not in found["xcoms"]["things.stuck"]
 
 
+@pytest.mark.nightly(reason="tests/unit reads durations, and housekeeping runs by day")
 def test_a_wrong_age_is_told_before_spark_starts(probe: Any, project: Project) -> None:
     found = probe("run", "onefold_housekeeping", '{"snapshots": "a week"}', **home_of(project))
 
@@ -289,6 +294,9 @@ def test_a_batch_that_was_rolled_back_is_taken_up_by_a_decision(decide: Callable
     assert rows(project) == sorted([*before, ("d6", 6), ("d7", 7)])
 
 
+@pytest.mark.nightly(
+    reason="another decision is approved and carried out by day, and test_rebuild_without takes a batch out"
+)
 def test_a_wrong_batch_is_taken_out_under_the_name_of_whoever_approved(
     decide: Callable[..., Any], project: Project
 ) -> None:
@@ -310,6 +318,9 @@ def test_a_wrong_batch_is_taken_out_under_the_name_of_whoever_approved(
     assert (made.kind, made.who.name) == ("discard", "ada")
 
 
+@pytest.mark.nightly(
+    reason="tests/unit/test_approvals.py has who approved, and by day a forged approval decides nothing"
+)
 def test_s8_a_forged_xcom_does_not_change_who_is_recorded(decide: Callable[..., Any], project: Project) -> None:
     batch = run_red(project, "0", [thing(90, "f", 1), thing(91, "f", 1)])
 

@@ -50,6 +50,7 @@ def states(found: Any) -> tuple[str, ...]:
     return tuple(found["tasks"][task] for task in TASKS)
 
 
+@pytest.mark.nightly(reason="tests/unit/test_clear.py: nothing younger than the least age is cleared")
 def test_s8_no_landed_bytes_are_cleared_below_the_least_age_and_no_question_is_asked(
     clear: Any, project: Project, batches: list[str]
 ) -> None:
@@ -60,6 +61,7 @@ def test_s8_no_landed_bytes_are_cleared_below_the_least_age_and_no_question_is_a
     assert bytes_of(project.lake, project.dataset()) == set(batches)
 
 
+@pytest.mark.nightly(reason="tests/unit/test_clear.py: without a reason nothing is cleared")
 def test_s8_without_a_reason_no_question_is_asked(clear: Any, project: Project, batches: list[str]) -> None:
     found = clear("Approve", "30d", None)
 
@@ -67,6 +69,7 @@ def test_s8_without_a_reason_no_question_is_asked(clear: Any, project: Project, 
     assert "landing needs the parameter reason" in found["log"]
 
 
+@pytest.mark.nightly(reason="tests/unit/test_clear.py: only what was approved is cleared")
 def test_s8_rejected_no_landed_bytes_are_cleared(clear: Any, project: Project, batches: list[str]) -> None:
     found = clear("Reject", "30d")
 
@@ -95,6 +98,7 @@ def test_s8_landed_bytes_are_cleared_by_a_decision_of_who_approved_it(
     assert made.reason.endswith("**is** full")
 
 
+@pytest.mark.nightly(reason="a housekeeping run by day in test_decide skips the same tasks")
 def test_where_nothing_is_to_be_cleared_nobody_is_asked(clear: Any, batches: list[str]) -> None:
     for landing in ("30d", None):
         found = clear("Approve", landing)

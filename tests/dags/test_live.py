@@ -31,6 +31,9 @@ target: {table: web.clicks, buckets: 2}
 SECRET = "never-in-a-log"
 
 
+@pytest.mark.nightly(
+    reason="test_runs runs the same tasks by day, and tests/integration/test_looks.py plans and lands live topics"
+)
 @pytest.mark.parametrize(
     "spark", [SPARK_HERE, pytest.param({}, marks=pytest.mark.nightly)], ids=["here", "spark-submit"]
 )

@@ -46,6 +46,7 @@ def test_every_dataset_file_is_a_dag_beside_onefolds_own_and_nothing_is_an_impor
     assert found["errors"] == {}
 
 
+@pytest.mark.by_day("onefold_datasets", "onefold_decide", why="the other files differ in what they make of a dataset")
 @pytest.mark.parametrize(
     "file", ["onefold_datasets", "onefold_invalid_datasets", "onefold_decide", "onefold_housekeeping"]
 )
@@ -111,6 +112,7 @@ def test_tasks_that_start_spark_are_in_the_pool_that_is_set_and_no_try_is_longer
     assert [dag["timeouts"] for dag in dags.values()] == [[90 * 60]] * len(dags)
 
 
+@pytest.mark.nightly(reason="test_decide follows the links of a run's tasks by day")
 def test_tasks_of_a_batch_that_start_spark_lead_to_its_report(probe: Any) -> None:
     dags, wanted = probe("bag")["dags"], ["Report"]
 

@@ -100,6 +100,15 @@ def known_to_the_history_server(events: Path) -> set[str]:
             server.terminate()
 
 
+@pytest.mark.nightly(reason="tests/process/test_runs.py has a dry run that writes nothing")
+def test_a_dry_run_says_what_it_would_read_and_writes_nothing(run: Callable[..., Any], home: Path) -> None:
+    dry = run("accounts", '{"dry_run": true}')
+    assert (dry["state"], set(dry["tasks"].values())) == ("success", {"skipped"}), dry["log"][-5000:]
+    assert 'accounts: would read {"batch": "export_' in dry["log"].replace('\\"', '"')
+    assert "--reprocess-behavior completed --dag-run-conf '{\"dry_run\": false}'" in dry["log"].replace('\\"', '"')
+    assert not (home / "lake/sources").exists()
+
+
 def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     run: Callable[..., Any],
     run_all: Callable[..., Any],
@@ -107,12 +116,6 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     lineage: tuple[dict[str, str], Callable[[str, str], dict[str, Any]]],
 ) -> None:
     told, event_of = lineage
-    dry = run("accounts", '{"dry_run": true}')
-    assert (dry["state"], set(dry["tasks"].values())) == ("success", {"skipped"}), dry["log"][-5000:]
-    assert 'accounts: would read {"batch": "export_' in dry["log"].replace('\\"', '"')
-    assert "--reprocess-behavior completed --dag-run-conf '{\"dry_run\": false}'" in dry["log"].replace('\\"', '"')
-    assert not (home / "lake/sources").exists(), "a dry run writes nothing"
-
     events = home / "events"
     events.mkdir()
     logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
@@ -159,6 +162,7 @@ def test_a_dateless_run_publishes_all_that_is_new_and_a_red_one_touches_nothing(
     assert len(checks) > 5, "those that passed are told, too"
 
 
+@pytest.mark.nightly(reason="an export is given by day, too, and tests/process/test_runs.py repeats a batch")
 def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(run_all: Callable[..., Any]) -> None:
     conf = f'{{"export": "{PROJECT}/sample/exports/connect/1-first"}}'
     both = run_all("account_entries", conf, conf, **SPARK_HERE)
@@ -170,6 +174,7 @@ def test_an_export_given_is_read_and_reading_it_again_publishes_nothing_twice(ru
     assert [one["extra"]["already"] for one in first["events"] + again["events"]] == [False, True]
 
 
+@pytest.mark.nightly(reason="test_s3_connection has a missing connection by day, and test_telling a task that failed")
 def test_a_missing_spark_connection_is_named_before_anything_starts_and_not_tried_again(
     run: Callable[..., Any], home: Path
 ) -> None:
@@ -187,7 +192,7 @@ def test_a_missing_spark_connection_is_named_before_anything_starts_and_not_trie
     assert "there is no Airflow connection &#x27;spark_default&#x27;" in said["body"]
 
 
-@pytest.mark.nightly(reason="a killed task is tried again by day, and test_submission has lost processes")
+@pytest.mark.nightly(reason="test_submission has lost processes by day")
 def test_a_spark_process_that_was_killed_is_lost_and_may_be_tried_again(run: Callable[..., Any]) -> None:
     found = run("accounts", "{}", "0", ONEFOLD_FAULT="after_dedup")
 
@@ -198,6 +203,7 @@ def test_a_spark_process_that_was_killed_is_lost_and_may_be_tried_again(run: Cal
     assert "AirflowException: Cannot execute: " in found["log"], "the provider's own error, as its cause"
 
 
+@pytest.mark.nightly(reason="test_submission has processes that are lost by day, and test_decide sends figures")
 def test_a_killed_task_leaves_no_spark_behind_its_next_try_ends_right_and_figures_are_sent(
     probe: Any, home: Path, statsd: Any
 ) -> None:

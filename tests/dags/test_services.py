@@ -188,6 +188,9 @@ def red(services: Services) -> str:
     return str(run)
 
 
+@pytest.mark.nightly(
+    reason="test_decide opens the link of a report by day, and tests/unit/test_report_page.py reads the page"
+)
 @pytest.mark.parametrize("user", [USER, "reader"])
 def test_the_report_of_a_red_gate_is_two_clicks_from_its_dag(services: Services, red: str, user: str) -> None:
     with visitor(services.airflow.api.url) as somebody:
@@ -202,6 +205,7 @@ def test_the_report_of_a_red_gate_is_two_clicks_from_its_dag(services: Services,
         assert somebody.hosts == {urlsplit(somebody.url).netloc}, "no other host is asked"
 
 
+@pytest.mark.nightly(reason="tests/unit/test_quality_pages.py reads the page by day")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_menus_page_shows_every_dataset_and_leads_to_each(services: Services, red: str, scheme: str) -> None:
     with visitor(services.airflow.api.url, color_scheme=scheme) as somebody:
@@ -226,6 +230,7 @@ def luminance(body: Locator) -> int:
     return round((red + green + blue) / (3 * 255))
 
 
+@pytest.mark.nightly(reason="test_runs has the reports behind the login by day")
 def test_nobody_sees_anything_without_a_login_and_a_reader_starts_nothing(services: Services, red: str) -> None:
     with visitor(services.airflow.api.url) as nobody:
         answer = nobody.page.goto(f"{nobody.url}/onefold/reports/pages/x")

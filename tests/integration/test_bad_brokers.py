@@ -119,7 +119,7 @@ def offsets(t: Topics, manifest: Manifest) -> list[int]:
     return [offset for _, _, offset in t.positions(manifest)]
 
 
-@pytest.mark.by_day("silent", why="a leader that dies goes by day")
+@pytest.mark.nightly(reason="a leader that dies goes by day")
 @pytest.mark.parametrize("failure", ["killed", "silent"])
 @pytest.mark.usefixtures("impatient")
 def test_a_broker_that_fails_while_it_is_read_costs_a_rerun(

@@ -136,7 +136,7 @@ def test_released_it_is_published_and_says_by_whom(strict: Project, session: Spa
     assert [(row["decision"], row["state"]) for row in decisions_of(lake, dataset)] == [("release", "published")]
 
 
-@pytest.mark.nightly(reason="test_waivers has other values by day, and test_overtaken a rebase")
+@pytest.mark.nightly(reason="test_waivers has other values by day, and batches meet in histories")
 def test_another_value_behind_a_rebase_stays_red(strict: Project, session: SparkSession) -> None:
     """c twice is 0.5; once another batch has brought c, every record of this one is a duplicate."""
     lake, dataset, here = strict.lake, strict.dataset(), InSession(strict.lake, session)
@@ -159,6 +159,7 @@ def test_another_value_behind_a_rebase_stays_red(strict: Project, session: Spark
     assert [row["state"] for row in decisions_of(lake, dataset)] == ["overruled", "published"]
 
 
+@pytest.mark.nightly(reason="tests/spark/test_waivers.py says which waivers hold")
 def test_a_release_keeps_the_waivers_of_the_one_before_that_still_hold(strict: Project, session: SparkSession) -> None:
     """Released for two checks; another batch brings c meanwhile, and only the rate moves."""
     lake, dataset, conflicts = strict.lake, strict.dataset(), "conflicts=1"
@@ -439,6 +440,7 @@ def test_a_rebuild_obeys_a_release_only_with_its_values(strict: Project, session
 # What cannot be read
 
 
+@pytest.mark.nightly(reason="a batch is skipped by day")
 def test_a_batch_that_cannot_be_read_stops_no_other_and_is_let_go_unread_by_a_skip(
     strict: Project, session: SparkSession
 ) -> None:

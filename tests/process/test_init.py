@@ -75,6 +75,7 @@ def drafted_and_run(project: Project, name: str) -> dict[str, int]:
     return verdicts
 
 
+@pytest.mark.nightly(reason="tests/unit/test_draft_identity.py drafts topics without ids, and two drafts run by day")
 def test_every_event_of_a_topic_without_ids_is_a_row_under_its_draft(project: Project) -> None:
     """150 readings of three devices, each with the status that it always has."""
     payloads = [json.dumps({"device_id": f"d{n % 3}", "status": "up"}) for n in range(150)]
@@ -82,6 +83,7 @@ def test_every_event_of_a_topic_without_ids_is_a_row_under_its_draft(project: Pr
     assert drafted_and_run(project, "pulses") == {"applied": 150}
 
 
+@pytest.mark.nightly(reason="tests/unit/test_draft_identity.py drafts message ids, and two drafts run by day")
 def test_what_is_sent_again_under_its_message_id_is_folded_at_the_rate_that_the_draft_says(project: Project) -> None:
     """120 tickets, of which 30 are sent again, one of these with other content, and two lines without an id."""
 

@@ -80,6 +80,9 @@ print(write(home, access))
 """
 
 
+@pytest.mark.by_day(
+    "group-written0", why="without the setting the mode of a file is its owner's, which the test before asks"
+)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become two other users")
 @pytest.mark.parametrize(("access", "written"), [("group", ["1", "2"]), ("owner", ["1"])])
 def test_s10_users_of_one_group_write_one_lake_where_the_setting_says_so(access: str, written: list[str]) -> None:

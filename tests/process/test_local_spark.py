@@ -33,6 +33,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.by_day("True", why="without pages it listens at fewer ports")
 @pytest.mark.parametrize("asked", [False, True])
 def test_s10_spark_on_one_host_listens_on_the_loopback_address_only(tmp_path: Path, asked: bool) -> None:
     project = Project(tmp_path)

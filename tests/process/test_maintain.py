@@ -265,6 +265,7 @@ def test_landed_bytes_go_when_every_dataset_of_the_source_has_published_them(
     assert (found(), rows(project)) == ((set(), []), wanted)
 
 
+@pytest.mark.nightly(reason="landed bytes go by day: the test before")
 def test_landed_bytes_go_though_fields_were_changed_in_place(tmp_path: Path, session_on: Any) -> None:
     made = Project(tmp_path)
     session = session_on(made.lake)

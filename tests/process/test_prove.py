@@ -13,6 +13,9 @@ from tests.support.project import ACCOUNTS, Project, account
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.nightly(
+    reason="tests/spark/test_proof.py names each kind of wrong row, and tests/unit/test_cli.py has the exit codes"
+)
 def test_a_table_is_proved_until_somebody_takes_its_rows_away(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.write_dataset("accounts", ACCOUNTS)

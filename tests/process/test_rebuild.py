@@ -118,6 +118,7 @@ def test_a_batch_that_turns_red_keeps_readers_where_they_are(two_batches: Projec
     assert two_batches.run(session) == [], "the old file goes on as before"
 
 
+@pytest.mark.nightly(reason="tests/unit/test_generation.py says which generation is published")
 def test_readers_are_led_to_what_is_published_whatever_was_tried_before(
     project: Project, session: SparkSession
 ) -> None:
@@ -178,7 +179,7 @@ def test_a_change_that_is_taken_back_behind_the_swap_leads_readers_back(
     assert view(session) == before == rows(project)
 
 
-@pytest.mark.nightly(reason="by day readers are led to what is published")
+@pytest.mark.nightly(reason="tests/unit/test_generation.py says which generation is published")
 def test_what_was_folded_and_is_gone_again_is_not_led_to(two_batches: Project, session: SparkSession) -> None:
     project = two_batches
     before = view(session)

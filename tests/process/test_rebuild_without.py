@@ -136,6 +136,7 @@ def test_it_waits_for_an_operator_and_can_be_taken_up_again(
     assert [plan.batch for plan in unfinished(lake, dataset)] == [wrong]
 
 
+@pytest.mark.nightly(reason="test_rebuild kills a rebuild after its swap by day")
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_there_readers_see_one_or_the_other_and_the_same_command_ends_it(
     project: Project, session: SparkSession, wrong: str, point: str
@@ -156,7 +157,7 @@ def test_killed_there_readers_see_one_or_the_other_and_the_same_command_ends_it(
     assert project.run(session) == []
 
 
-@pytest.mark.nightly(reason="it is killed at other points by day")
+@pytest.mark.nightly(reason="test_rebuild kills a rebuild by day")
 def test_a_rebuild_that_was_killed_before_the_swap_can_be_given_up(
     project: Project, session: SparkSession, wrong: str
 ) -> None:

@@ -152,6 +152,7 @@ def moved(offset: int, id_: str, sku: str, delta: int) -> bytes:
     return line(offset, {"id": id_, "sku": sku, "delta": delta}, topic="stock")
 
 
+@pytest.mark.nightly(reason="a key lists what its red batch found by day")
 def test_a_sum_lists_the_messages_that_a_red_batch_would_add(project: Project, session: SparkSession) -> None:
     project.write_dataset("stock", STOCK)
     project.put("stock/0.jsonl", [moved(0, "m0", "s", 1)])

@@ -89,6 +89,7 @@ def limits(project: Project, **quality: Any) -> None:
 OPEN = {"max_duplicate_rate": 1.0, "max_rejected_rate": 1.0, "max_conflicts": 1000, "min_records": 1}
 
 
+@pytest.mark.by_day("conflict-stored", why="tests/unit/test_checks.py has each limit")
 @pytest.mark.parametrize(
     ("quality", "lines", "name", "found", "wanted"),
     [
@@ -117,6 +118,7 @@ def test_a_limit_that_is_exceeded_blocks(
     assert name in str(ended.red)
 
 
+@pytest.mark.nightly(reason="tests/unit/test_checks.py has each limit")
 def test_below_min_records_a_rate_only_warns(begun: Project, session: SparkSession) -> None:
     limits(begun, **OPEN | {"max_rejected_rate": 0.0, "min_records": 3})
     begun.put("things/few.jsonl", [thing(1000, "few"), line(1001, "{}")])
@@ -180,6 +182,7 @@ def test_s7_a_condition_on_rows_is_read_as_a_filter_is(begun: Project, session: 
     assert "over all 2 rows" in str(ended.red)
 
 
+@pytest.mark.nightly(reason="a check of the user blocks by day, and tests/unit/test_report_page.py has warnings")
 def test_the_users_warning_does_not_block(begun: Project, session: SparkSession) -> None:
     suite(begun, "expect_column_values_to_be_between", "{column: n, max_value: 10}", "warning")
     begun.put("things/warned.jsonl", [thing(2000, "warned", 11)])

@@ -62,7 +62,7 @@ def states(project: Project, name: str = "things") -> dict[str, str]:
     return {row["batch"]: row.get("state") or ("published" if row["published"] else row["gate"]) for row in found}
 
 
-@pytest.mark.nightly(reason="a skip that was rolled back goes by day")
+@pytest.mark.nightly(reason="tests/unit/test_rolled_back.py: a rollback overrules what was decided")
 def test_a_release_that_was_rolled_back_counts_no_more(project: Project) -> None:
     """By the command line, from the mistaken release to the deliberate one."""
     project.write_dataset("things", STRICT)
@@ -154,6 +154,9 @@ def test_what_was_rolled_back_is_taken_up_by_name_only(project: Project, session
     assert [*rolled_back(lake, dataset)] == [bad], "nothing was recorded of it"
 
 
+@pytest.mark.nightly(
+    reason="a combination with a skip: tests/unit/test_rolled_back.py says that a rollback overrules what was decided"
+)
 def test_a_skip_that_was_rolled_back_takes_nothing_out(project: Project, session: SparkSession) -> None:
     """Of the two batches that are undone one was skipped, and the other one holds a record of it."""
     project.write_dataset("things", SOME_DUPLICATES)
@@ -214,6 +217,7 @@ def test_an_older_version_that_is_taken_up_late_changes_no_newer_row(project: Pr
     assert prove(session, project.lake, project.dataset("accounts"), 1, lambda _: None).holds
 
 
+@pytest.mark.nightly(reason="tests/unit/test_rolled_back.py: no rebuild takes it up, and a discard decides it")
 def test_a_rebuild_leaves_it_out_and_a_discard_gives_it_to_the_next_run(
     project: Project, session: SparkSession
 ) -> None:
@@ -283,6 +287,7 @@ def test_a_rollback_that_is_killed_before_it_moves_main_overrules_nothing_for_a_
     ]  # fmt: skip
 
 
+@pytest.mark.nightly(reason="test_rebuild kills a rollback at each of its points by day")
 def test_a_rollback_that_is_killed_after_it_moved_main_has_left_nothing_to_a_run(project: Project) -> None:
     first = put_and_run(project, "1", thing(0, "a", 1))
     second = put_and_run(project, "2", thing(1, "b", 2))

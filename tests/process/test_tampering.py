@@ -173,7 +173,7 @@ def test_a_gate_that_judged_something_else_is_stale(begun: Project, session: Spa
         publish_batch(lake, dataset, batch, upserted.attempt, Never)
 
 
-@pytest.mark.nightly(reason="test_overtaken has other commits by day")
+@pytest.mark.nightly(reason="tests/integration/test_catalog.py: main moves only from the base")
 def test_a_foreign_commit_stops_everything(begun: Project, session: SparkSession, upserted: Upserted) -> None:
     dataset, lake = begun.dataset(), begun.lake
     InSession(lake, session).run("gate", dataset, upserted.batch, upserted.attempt)

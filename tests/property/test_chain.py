@@ -33,8 +33,7 @@ pytestmark = pytest.mark.by_day(
     "contiguous, tie conflict",
     "contiguous, tie last",
     "contiguous, rows hidden",
-    "contiguous, tie first, sent_at excepted",
-    why="each tie and excepted fields go by day, apart or together",
+    why="each tie has cases of its own in tests/property/test_ties.py, and test_laws excepts fields by day",
 )
 
 

@@ -77,6 +77,7 @@ def every_log(dataset: Dataset) -> list[tuple[Decoded, ...]]:
     return found
 
 
+@pytest.mark.by_day("upsert, tie conflict", "increment", why="chains are drawn by the other test")
 @pytest.mark.parametrize("kind", DECIDED)
 def test_L1_of_every_log_of_three_records_the_rows_are_the_same_in_every_order_and_split(
     kind: str, plain: SparkSession, dataset: MakeDataset

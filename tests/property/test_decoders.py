@@ -50,6 +50,7 @@ DATASETS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.by_day("filtered", "keyed", "filtered deletes", why="the others differ in the key alone")
 @pytest.mark.parametrize("name", DATASETS)
 def test_both_take_the_same_records_and_read_the_same(
     spark: SparkSession, dataset: MakeDataset, name: str, draw: Random

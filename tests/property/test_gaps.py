@@ -20,6 +20,7 @@ from tests.support.fold import Gap, Table, fold, key_of, order_of
 from tests.support.generate import CHAINS, Arrival, arrivals, cases, log_of, rules_of, varied
 from tests.support.oracle import Decoded
 
+pytestmark = pytest.mark.nightly(reason="histories accept gaps by day")
 Drawn = tuple[list[Arrival], dict[tuple[str, int], Gap]]
 
 

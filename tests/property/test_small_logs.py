@@ -63,13 +63,7 @@ def arrivals(upsert: bool, excepted: bool = False) -> list[Arrival]:
     ]
 
 
-@pytest.mark.by_day(
-    "append by business_key",
-    "upsert, tie conflict",
-    "upsert, tie last",
-    "upsert, tie first",
-    why="fields that do not count are drawn in test_laws and test_ties",
-)
+@pytest.mark.by_day("append by business_key", "upsert, tie conflict", why="test_laws draws each tie by day")
 @pytest.mark.parametrize(
     "kind",
     [

@@ -70,7 +70,7 @@ def held(session: SparkSession, made: Dataset) -> list[tuple[str, int]]:
     return sorted((row[0], row[1]) for row in rows)
 
 
-@pytest.mark.by_day("backwards", why="tests/property tries every order of the look-up")
+@pytest.mark.nightly(reason="tests/property/test_chain.py tries every order of the look-up by day")
 @pytest.mark.parametrize("split", SPLITS)
 def test_L1_readers_see_the_end_of_the_unbroken_run_in_any_order(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, split: str
@@ -206,6 +206,7 @@ def stands(lake: Lake, made: Dataset) -> dict[str, str]:
     return {row["id"]: row["owner"] for row in rows_of(lake, made)}
 
 
+@pytest.mark.nightly(reason="histories accept gaps by day, and tests/unit/test_gaps.py has the decision")
 def test_an_accepted_gap_is_a_batch_that_wakes_what_waited(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -293,7 +294,7 @@ def test_the_gate_asks_that_an_accepted_gap_was_gone_over(
             here.run("gate", made, plan.batch, "cafe01")
 
 
-@pytest.mark.nightly(reason="an accepted gap and a look-up by period go by day, each alone")
+@pytest.mark.nightly(reason="histories accept gaps by day, and test_within looks up by period")
 def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -314,6 +315,7 @@ def test_a_gap_of_a_key_that_lies_in_a_period_is_looked_up_there(
     assert sorted(row["owner"] for row in rows_of(lake, made)) == ["A1", "A4"], "February's a stands on its own"
 
 
+@pytest.mark.nightly(reason="test_waivers waives what is held by day, and tests/unit/test_held.py lists it")
 def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -346,6 +348,7 @@ def test_held_lists_what_waits_and_too_many_are_red_until_they_are_waived(
     assert accept(session, lake, made, "a", 2).published, "two wait on"
 
 
+@pytest.mark.nightly(reason="tests/unit/test_held.py finds the missing version by day")
 def test_a_held_record_says_where_the_version_that_it_waits_for_was_seen(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def test_upsert_finds_a_published_batch_whatever_code_is_installed_since(
         upsert.run(session, lake, made, waiting)
 
 
+@pytest.mark.nightly(reason="upsert finds a published batch by day")
 def test_every_step_finds_a_published_batch_whose_tables_and_landed_bytes_are_gone(
     session: SparkSession,
     lake: Lake,
@@ -85,6 +86,7 @@ def test_every_step_finds_a_published_batch_whose_tables_and_landed_bytes_are_go
     assert state_of(lake, made) == before
 
 
+@pytest.mark.nightly(reason="tests/unit/test_report_page.py shows the newer audit by day")
 def test_a_published_batch_is_audited_beside_its_gate_and_the_report_has_the_newer_result(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

@@ -68,7 +68,9 @@ def fold(session: SparkSession, lake: Lake, tmp_path: Path) -> Fold:
     return lambda into, *records: run(session, lake, into, export(tmp_path / f"export-{next(folders)}", list(records)))
 
 
-@pytest.mark.by_day("upsert", why="test_laws and test_small_logs fold with excepted fields by day")
+@pytest.mark.nightly(
+    reason="test_laws folds with excepted fields by day, and a retry under another version is a duplicate"
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_retry_is_a_duplicate_and_the_order_says_which_time_of_sending_the_row_has(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake, mode: str
@@ -110,6 +112,7 @@ def test_a_retry_under_another_version_is_a_duplicate(fold: Fold, dataset: MakeD
         assert [row["sent_at"] for row in rows_of(lake, into)] == [LAST]
 
 
+@pytest.mark.nightly(reason="tests/property/test_laws.py folds with excepted fields by day")
 def test_a_rewritten_row_is_a_change_for_readers_and_both_hashes_are_kept(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:
@@ -129,6 +132,7 @@ def test_a_rewritten_row_is_a_change_for_readers_and_both_hashes_are_kept(
     assert "_compared" not in stored(session, whole)[0]
 
 
+@pytest.mark.nightly(reason="test_proof names each kind of wrong row by day")
 def test_a_proof_finds_a_wrong_time_of_sending_and_a_wrong_hash(
     fold: Fold, dataset: MakeDataset, session: SparkSession, lake: Lake
 ) -> None:

@@ -109,6 +109,7 @@ def owned(offset: int, owner: str | None, version: int = 3, message: str | None 
     return Sent(0, offset, offset, "k", version, message or f"m{offset}", value)
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py sends again what lost, in every order and split, by day")
 def test_what_lost_is_a_duplicate_when_it_is_sent_again_also_where_it_comes_first(appended: Operator) -> None:
     released = appended.release(said(10, "right"), said(11, "wrong"))
     assert released.published
@@ -154,6 +155,7 @@ def test_of_two_decisions_each_loser_stays_one(appended: Operator) -> None:
     assert appended.rows("a") == ["first"]
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py draws deletes and decisions by day")
 def test_a_delete_that_won_stays_deleted(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(accounts(dataset, quality=OPEN))
     assert desk.release(owned(10, "A"), owned(11, None)).published
@@ -211,6 +213,7 @@ def test_it_is_decided_for_a_version_of_several_parts(operator: Make, dataset: M
     assert desk.green(at_noon(13, "A", epoch=2)) == {"applied": {"update": 1}}
 
 
+@pytest.mark.nightly(reason="tests/unit/test_decided_conflicts.py says how long a release counts")
 def test_L1_a_rebuild_with_another_file_needs_no_other_release(appended: Operator) -> None:
     assert appended.release(said(10, "right"), said(11, "wrong")).published
     appended.green(said(0, "wrong"), said(1, "other", message="m2"))
@@ -222,6 +225,7 @@ def test_L1_a_rebuild_with_another_file_needs_no_other_release(appended: Operato
     assert appended.green(said(20, "wrong")) == {"duplicate": {"message_id": 1}}
 
 
+@pytest.mark.nightly(reason="a combination with a rebuild; test_ties has the rules of a tie by day")
 def test_where_the_file_resolves_ties_nothing_is_decided(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(accounts(dataset, quality=OPEN))
     assert desk.release(owned(10, "A"), owned(11, "B")).published
@@ -231,6 +235,7 @@ def test_where_the_file_resolves_ties_nothing_is_decided(operator: Make, dataset
     assert desk.rows("owner") == ["A"], "its offset is the largest"
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py tries every order and split of decided contents by day")
 def test_L1_without_the_winners_batch_the_loser_is_the_row_until_another_content_is_received(
     appended: Operator,
 ) -> None:
@@ -242,6 +247,9 @@ def test_L1_without_the_winners_batch_the_loser_is_the_row_until_another_content
     assert appended.rows("a") == ["right"]
 
 
+@pytest.mark.nightly(
+    reason="tests/unit/test_decided_conflicts.py says how long a release counts, and histories roll releases back"
+)
 def test_L1_without_the_released_batch_its_decision_does_not_count(appended: Operator) -> None:
     released = appended.release(said(10, "right"), said(11, "wrong"))
     appended.green(said(0, "wrong"))
@@ -249,6 +257,7 @@ def test_L1_without_the_released_batch_its_decision_does_not_count(appended: Ope
     assert appended.rows("a") == ["wrong"]
 
 
+@pytest.mark.nightly(reason="tests/unit/test_decided_conflicts.py says how long a release counts")
 def test_a_rollback_of_the_released_batch_overrules_what_it_decided(appended: Operator) -> None:
     first = appended.send(said(10, "right"))
     released = appended.release(said(11, "wrong"))
@@ -261,6 +270,7 @@ def test_a_rollback_of_the_released_batch_overrules_what_it_decided(appended: Op
     assert appended.run_again(released.batch).red
 
 
+@pytest.mark.nightly(reason="a combination with a mark: tests/unit/test_decided_conflicts.py has its rule")
 def test_of_a_key_that_was_forgotten_both_contents_stay_away(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(accounts(dataset, quality=OPEN))
     assert desk.release(owned(10, "wrong"), owned(11, "right")).published
@@ -273,6 +283,7 @@ def test_of_a_key_that_was_forgotten_both_contents_stay_away(operator: Make, dat
     assert desk.green(owned(22, "next", version=4)) == {"applied": {"insert": 1}}
 
 
+@pytest.mark.nightly(reason="a combination with a mark: tests/unit/test_decided_conflicts.py has its rule")
 def test_L1_next_to_a_record_of_a_forgotten_key_what_lost_stays_lost(operator: Make, dataset: MakeDataset) -> None:
     desk = operator(accounts(dataset, quality=OPEN))
     assert desk.send(Sent(0, 1, 1, "j", 1, "m1", {"owner": "gone"})).published

@@ -198,6 +198,9 @@ def land_live(session: SparkSession, lake: Lake, dataset: Dataset, records: list
     return plan.batch
 
 
+@pytest.mark.nightly(
+    reason="tests/unit/test_erase.py rewrites the object of a live topic, and an upsert is erased by day"
+)
 def test_L1_a_live_topic_appended_by_message_loses_one_and_keeps_all_others(
     session: SparkSession, lake: Lake, dataset: MakeDataset
 ) -> None:
@@ -266,6 +269,7 @@ def test_L6_killed_anywhere_the_same_command_ends_it(
     assert prove(session, lake, made).differences == {}
 
 
+@pytest.mark.nightly(reason="a red batch is erased and judged again by day: test_nothing_was_ever_published")
 def test_L1_a_red_batch_loses_what_it_holds_of_the_key_and_is_judged_again(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -287,6 +291,9 @@ def test_L1_a_red_batch_loses_what_it_holds_of_the_key_and_is_judged_again(
     assert prove(session, lake, made).differences == {}
 
 
+@pytest.mark.nightly(
+    reason="what another process does meanwhile is a combination; an erasure that was killed ends by day"
+)
 def test_a_batch_that_is_judged_meanwhile_disturbs_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -333,6 +340,7 @@ def test_L1_a_batch_that_was_rolled_back_before_the_erasure_brings_nothing_back_
     assert prove(session, lake, made).differences == {}
 
 
+@pytest.mark.nightly(reason="what is landed and not published is erased by day: test_nothing_was_ever_published")
 def test_L1_what_another_dataset_landed_before_the_erasure_goes_before_it_is_ever_folded(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -355,7 +363,39 @@ def test_L1_what_another_dataset_landed_before_the_erasure_goes_before_it_is_eve
 def test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_away(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
-    source = {"exports": {"path": "exports", "layout": "kcat", "origin": {"cluster": "c"}}}
+    made = erased_with_what_has_no_verdict(session, lake, dataset, folder)
+    retry = run(session, lake, made, export(folder / "3", [ann(7, 1), ann(9, 9, "whole"), gone(8, 8)]))
+    assert retry.published
+    assert retry.published.counts == {"rejected": {"forgotten": 3}}
+    assert prove(session, lake, made).differences == {}
+
+
+@pytest.mark.nightly(
+    reason="by day what was filtered, skipped or rejected goes, and a retry stays away, in the same table"
+)
+def test_L1_what_was_filtered_skipped_or_rejected_stays_away_from_a_table_without_the_filter(
+    session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
+) -> None:
+    erased_with_what_has_no_verdict(session, lake, dataset, folder)
+    source = {"exports": EXPORTS}
+    plain = accounts(dataset, quality=QUALITY, source=source)
+    assert rebuild(lake, plain, InSession(lake, session)).swapped
+    assert [row["id"] for row in rows_of(lake, plain)] == ["bob"]
+    retry = run(session, lake, plain, export(folder / "3", [ann(7, 1), gone(8, 8), ann(9, 9, "whole")]))
+    assert retry.published
+    assert retry.published.counts == {"rejected": {"forgotten": 3}}
+    assert [row["id"] for row in rows_of(lake, plain)] == ["bob"]
+    assert prove(session, lake, plain).differences == {}
+    assert erase(session, lake, plain).records == 7, "the retry's bytes go when it is asked again"
+    assert files_with(lake, *PERSON) == []
+
+
+EXPORTS = {"path": "exports", "layout": "kcat", "origin": {"cluster": "c"}}
+
+
+def erased_with_what_has_no_verdict(session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path) -> Dataset:
+    """Erase a key of which a record is filtered, one rejected, and one in a batch that is skipped."""
+    source = {"exports": EXPORTS}
     quality = QUALITY | {"max_filtered_newer": 9}
     made = accounts(dataset, quality=quality, source=source | {"filter": "owner <> 'gone'"})
     broken = Sent(0, 3, 3, KEY["id"], 9, "m-ann-3", '{"owner": "Annelise')
@@ -377,20 +417,10 @@ def test_L1_what_was_filtered_skipped_or_rejected_of_the_key_goes_too_and_stays_
     assert (done.records, done.objects, done.unreadable) == (4, 2, 1)
     assert done.unseen == looked.unseen
     assert files_with(lake, *PERSON) == []
-    assert prove(session, lake, made).differences == {}
-    plain = accounts(dataset, quality=QUALITY, source=source)
-    assert rebuild(lake, plain, InSession(lake, session)).swapped
-    assert [row["id"] for row in rows_of(lake, plain)] == ["bob"]
-    retry = run(session, lake, plain, export(folder / "3", [ann(7, 1), gone(8, 8), ann(9, 9, "whole")]))
-    assert retry.published
-    assert retry.published.counts == {"rejected": {"forgotten": 3}}
-    assert [row["id"] for row in rows_of(lake, plain)] == ["bob"]
-    assert prove(session, lake, plain).differences == {}
-    assert erase(session, lake, plain).records == 7, "the retry's bytes go when it is asked again"
-    assert files_with(lake, *PERSON) == []
+    return made
 
 
-@pytest.mark.nightly(reason="test_forget has hidden rows by day")
+@pytest.mark.nightly(reason="test_filters hides rows by day, and a live row is erased")
 def test_L1_a_hidden_row_is_erased_and_neither_a_rebuild_nor_a_retry_shows_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -410,6 +440,7 @@ def test_L1_a_hidden_row_is_erased_and_neither_a_rebuild_nor_a_retry_shows_it(
     assert prove(session, lake, again).differences == {}
 
 
+@pytest.mark.nightly(reason="tests/unit/test_erase.py says when a retry comes back")
 def test_an_erasure_says_that_a_retry_comes_back_where_nothing_identifies_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -427,6 +458,7 @@ def test_an_erasure_says_that_a_retry_comes_back_where_nothing_identifies_it(
     assert comes_back(named) is None
 
 
+@pytest.mark.nightly(reason="rejected records are erased by day, and test_situations rejects a version from the future")
 def test_a_version_from_the_future_that_was_rejected_does_not_bar_the_key(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:
@@ -510,6 +542,9 @@ def test_keys_that_were_forgotten_together_are_erased_apart_while_their_verdicts
     assert "landed" in {part for file in files_with(lake, "Bob") for part in file.split("/")}, "his were not asked for"
 
 
+@pytest.mark.nightly(
+    reason="tests/unit/test_replay.py finds what is erased by its place, and rejected records are erased by day"
+)
 def test_L6_a_quarantined_record_has_no_key_and_is_erased_by_its_place(
     session: SparkSession, lake: Lake, dataset: MakeDataset, folder: Path
 ) -> None:

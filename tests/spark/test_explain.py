@@ -131,6 +131,9 @@ def told(
     return Told(lake, made, reports)
 
 
+@pytest.mark.nightly(
+    reason="test_survivors names the narrowest level by day, and tests/process/test_runs.py explains a key"
+)
 def test_duplicates_have_the_reason_of_the_narrowest_level(told: Told) -> None:
     assert told.reports[0].counts["duplicate"] == {"position": 2, "producer": 1, "message_id": 3, "business_key": 1}
     assert told.reports[1].counts["duplicate"] == {"position": 1, "business_key": 1}

@@ -121,6 +121,7 @@ def test_a_record_of_a_period_is_listed_though_nothing_of_its_batch_has_a_row_th
     ]
 
 
+@pytest.mark.nightly(reason="a key lists what was taken out by day")
 def test_an_append_lists_them_by_its_identity(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     made = entries(dataset, quality=LAX)
     fold(made, (0, "-", 1, {"id": "x", "credit": 1}), (1, "-", 1, {"id": "x", "credit": "much"}))
@@ -130,6 +131,7 @@ def test_an_append_lists_them_by_its_identity(fold: Fold, lake: Lake, dataset: M
     ]
 
 
+@pytest.mark.nightly(reason="a key lists what was taken out by day")
 def test_a_sum_lists_the_messages_that_were_rejected(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     made = increments(dataset, {"delta": "long"}, {"stock": "delta"}, quality=LAX)
     fold(made, (0, "s", 0, {"delta": 2}), (1, "s", 0, {"delta": "two"}), (2, "z", 0, {"delta": "two"}))

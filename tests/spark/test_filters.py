@@ -102,7 +102,7 @@ def test_a_row_that_no_longer_satisfies_the_condition_is_hidden_until_a_newer_ve
     assert prove(session, lake, made).holds
 
 
-@pytest.mark.by_day("newer", why="tests/property draws hidden rows of chains")
+@pytest.mark.nightly(reason="tests/property draws hidden rows in both guards by day")
 @pytest.mark.parametrize("guard", ["newer", "contiguous"])
 def test_L1_hidden_rows_follow_from_the_set(
     fold: Fold, shops: MakeDataset, session: SparkSession, lake: Lake, guard: str
@@ -129,7 +129,7 @@ def test_a_version_that_waits_is_hidden_once_it_wakes(fold: Fold, shops: MakeDat
     assert ids(lake, made) == []
 
 
-@pytest.mark.nightly(reason="test_reader_changes counts hidden rows by day")
+@pytest.mark.nightly(reason="readers do not see a hidden row by day, and tests/process/test_changes.py tells deletes")
 def test_for_readers_a_hidden_row_is_a_deleted_one(fold: Fold, shops: MakeDataset, lake: Lake) -> None:
     """`changes` shows it as deleted and inserted again; `explain` tells of the row that is hidden."""
     made = shops(where=ACTIVE)
@@ -203,6 +203,7 @@ def test_a_newer_version_that_the_filter_leaves_out_is_red_and_named(
     assert "target.where" in str(done.red)
 
 
+@pytest.mark.nightly(reason="the test before has one batch and two by day")
 def test_a_newer_version_that_is_filtered_in_a_later_batch_is_red_too(
     fold: Fold, shops: MakeDataset, lake: Lake
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_filter_of_the_log_alone_asks_for_no_version(fold: Fold, shops: MakeDa
     assert ids(lake, made) == ["a"]
 
 
+@pytest.mark.nightly(reason="limits of a check are tests/unit/test_checks.py's")
 def test_a_limit_of_newer_records_lets_them_pass(fold: Fold, shops: MakeDataset, lake: Lake) -> None:
     made = shops(wanted=ACTIVE, quality={"max_filtered_newer": 1})
     assert counts(fold(made, A1, A2)) == {"applied": {"insert": 1}, "filtered": {"filter": 1}}

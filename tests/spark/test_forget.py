@@ -192,6 +192,7 @@ def test_L1_what_was_judged_before_a_mark_is_judged_again_behind_a_rollback(
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="tests/unit/test_forget.py says which deletes are of an age")
 def test_deletes_of_an_age_go_and_younger_ones_stay(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -243,6 +244,7 @@ def test_contiguous_forgets_what_is_held_and_the_mark_stands_for_its_versions(
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="a message id of a mark is a rule of its own by day, in an upsert")
 def test_increment_forgets_a_sum_with_its_messages_or_one_message_of_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun], tmp_path: Path
 ) -> None:
@@ -302,7 +304,7 @@ def test_L5_a_mark_is_one_batch_that_is_told_everywhere_and_cannot_be_skipped(
     assert forget(lake, made, [{"id": "a"}], None, "mia", "once more") == (None, Found(0, {}))
 
 
-@pytest.mark.nightly(reason="an erasure and a replay name inferred lines by day")
+@pytest.mark.nightly(reason="tests/unit/test_replay.py names inferred lines by day")
 def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -318,7 +320,7 @@ def test_where_positions_are_inferred_lines_of_objects_are_forgotten(
     assert proved(session, lake, made) == {}
 
 
-@pytest.mark.nightly(reason="an erasure and a replay name inferred lines by day")
+@pytest.mark.nightly(reason="tests/unit/test_replay.py names inferred lines by day")
 def test_where_positions_are_inferred_a_record_that_was_held_and_woke_is_forgotten(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path
 ) -> None:
@@ -430,6 +432,9 @@ def test_a_run_and_a_proof_know_a_message_by_the_same_digest_of_its_id_or_its_pr
     assert [identity_of(b"k", row.asDict(recursive=True)) for row in digests] == [*wanted, None]
 
 
+@pytest.mark.nightly(
+    reason="a combination with a rollback; tests/unit/test_forget.py says what was landed before a mark"
+)
 def test_L1_a_batch_that_was_rolled_back_before_the_mark_brings_nothing_back_when_it_runs_again(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -462,6 +467,7 @@ def test_offsets_of_two_partitions_do_not_compare_with_the_highest_of_a_mark_eit
     assert proved(session, lake, made) == {}
 
 
+@pytest.mark.nightly(reason="a combination; two contents at a position are red by day in tests/process/test_reds.py")
 def test_two_contents_at_a_position_stay_red_where_one_of_them_is_of_a_forgotten_key(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:
@@ -490,6 +496,9 @@ def test_L1_a_filter_that_is_taken_away_brings_no_record_back_that_was_landed_be
     assert proved(session, lake, again) == {}
 
 
+@pytest.mark.nightly(
+    reason="a combination with a replay; what was landed before a mark stays away by day: tests/unit/test_forget.py"
+)
 def test_L6_what_was_in_quarantine_before_the_mark_stays_forgotten_when_a_replay_can_read_it(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -517,6 +526,7 @@ def hiding(dataset: MakeDataset) -> Dataset:
     return accounts(dataset, quality=QUALITY, target=where)
 
 
+@pytest.mark.nightly(reason="a combination with a filter that hides; a live row is forgotten by day")
 def test_L1_a_hidden_row_is_forgotten_as_any_other_and_a_retry_shows_it_in_no_order(
     session: SparkSession, lake: Lake, dataset: MakeDataset, send: Callable[..., BatchRun]
 ) -> None:

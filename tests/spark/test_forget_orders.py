@@ -100,7 +100,7 @@ def sent(mode: str, offset: int, key: str, kind: Kind) -> Sent:
     return Sent(0, offset, offset, key, version, name, said)
 
 
-@pytest.mark.by_day("newer", why="histories forget in every mode by day")
+@pytest.mark.nightly(reason="test_forget.py holds each rule of a mark by day, and histories forget keys")
 @pytest.mark.parametrize("mode", MODES)
 def test_L1_what_a_mark_takes_out_follows_from_the_records_and_the_mark_in_every_order_and_split(
     mode: str, session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path

@@ -147,6 +147,7 @@ def test_a_sum_is_asked_for_by_its_key_as_a_record_has_it(
         assert forget(lake, shop, [key], None, "mia", "asked to", dry_run=True)[1].keys == 1
 
 
+@pytest.mark.nightly(reason="tests/property/test_decided.py tries every order and split of sums by day")
 def test_L1_sums_are_a_function_of_the_set_in_any_order_split_and_overlap(
     session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
 ) -> None:
@@ -198,7 +199,7 @@ def reading(session: SparkSession, before: int) -> list[Executed]:
     return [one for one in statements(session, before) if one.writes and "stock__state_" in one.text]
 
 
-@pytest.mark.nightly(reason="test_plans asks it of each mode by day")
+@pytest.mark.nightly(reason="test_plans asks it of other modes by day")
 def test_L8_a_look_up_reads_only_the_buckets_that_the_batch_has(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -234,7 +235,7 @@ def test_a_sum_that_does_not_fit_stops_the_batch_and_moves_nothing(
     assert {row["id"]: row["stock"] for row in rows_of(lake, counted)} == {"a": largest, "b": 1}
 
 
-@pytest.mark.nightly(reason="a proof finds wrong sums by day")
+@pytest.mark.nightly(reason="tests/unit/test_checks.py has the count that breaks a law")
 def test_the_gate_sees_a_sum_that_is_not_that_of_its_entries(
     session: SparkSession, lake: Lake, stock: Dataset, tmp_path: Path
 ) -> None:

@@ -121,7 +121,7 @@ def dataset_of(dataset: MakeDataset, mode: str, **more: Any) -> Dataset:
     )
 
 
-@pytest.mark.by_day("append by position", "contiguous", why="each mode goes through the same comparison")
+@pytest.mark.nightly(reason="other headers, other contents and what was rejected have a test each by day")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_copy_is_a_duplicate_whatever_its_verdict_was_and_another_content_is_red(
     fold: Callable[..., BatchRun], dataset: MakeDataset, session: SparkSession, lake: Lake, mode: str
@@ -180,6 +180,7 @@ def test_a_topic_that_was_created_again_is_red_though_its_offsets_are_covered(
     assert {row["state"] for row in rows_of(lake, made)} == {"second"}
 
 
+@pytest.mark.nightly(reason="a covered record with other headers takes no part by day")
 def test_a_tool_that_drops_headers_rejects_nothing_that_is_covered(
     fold: Callable[..., BatchRun], dataset: MakeDataset, lake: Lake
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_tool_that_drops_headers_rejects_nothing_that_is_covered(
 BAD = '"bad"'
 
 
+@pytest.mark.nightly(reason="tests/unit/test_known_positions.py has what was rejected twice")
 def test_what_is_rejected_again_is_no_news(fold: Callable[..., BatchRun], dataset: MakeDataset, lake: Lake) -> None:
     """Unless its bytes are others, or one of several copies is new."""
     made = entries_of(dataset, quality={"max_rejected_rate": 0.2, "min_records": 5})

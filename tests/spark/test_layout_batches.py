@@ -39,7 +39,7 @@ def rows(lake: Lake, made: Dataset) -> list[dict[str, Any]]:
     return sorted(rows_of(lake, made), key=lambda row: str(row["id"]))
 
 
-@pytest.mark.by_day("aiven, text", why="most tests of batches read kcat, and test_layouts reads each layout")
+@pytest.mark.nightly(reason="most tests of batches read kcat, and test_layouts reads each layout")
 @pytest.mark.parametrize("name", ["kcat", "aiven, text", "parquet, structs"])
 def test_an_exact_layout_is_folded_by_position(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, name: str
@@ -69,7 +69,7 @@ def test_an_exact_layout_is_folded_by_position(
     assert rows(lake, raised) == L.shown(NEW)
 
 
-@pytest.mark.by_day("json.gz", why="test_layouts reads each of them")
+@pytest.mark.nightly(reason="test_layouts reads each of them, and deletes go by day")
 @pytest.mark.parametrize("kind", ["json", "json.gz", "avro", "parquet"])
 def test_tombstones_that_connect_writes_apart_delete(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, kind: str

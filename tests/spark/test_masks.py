@@ -86,6 +86,9 @@ def test_masked_values_are_in_no_report_example_error_or_approval(
     assert HIDDEN in texts[3]
 
 
+@pytest.mark.nightly(
+    reason="masked values are in no report, example, error or approval by day, and masked keys in no proof"
+)
 def test_masked_keys_are_in_no_held_check_accepted_gap_or_error_of_a_key_that_stands_twice(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

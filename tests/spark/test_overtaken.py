@@ -42,6 +42,7 @@ def sent(offset: int, key: str) -> Sent:
     return Sent(0, offset, offset, key, 1, f"m{offset}", {"owner": key})
 
 
+@pytest.mark.nightly(reason="batches meet in histories, and processes in tests/process/test_contention.py, by day")
 def test_it_gives_up_behind_its_tries_and_is_published_by_the_next_run(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_retry_behind_midnight_is_red_and_named_and_keeps_its_verdict(
     assert describe(lake, made, done.batch).examples == {}
 
 
+@pytest.mark.nightly(reason="by day test_a_batch_finds_what_pairs_of_records_say, in many small batches")
 def test_an_update_that_corrects_the_date_and_a_delete_with_its_own_time_are_two(
     fold: Fold, lake: Lake, dataset: MakeDataset
 ) -> None:
@@ -155,6 +156,7 @@ def test_an_update_that_corrects_the_date_and_a_delete_with_its_own_time_are_two
     assert "looks for its row in its own period alone (day(at))" in missed.way_out
 
 
+@pytest.mark.nightly(reason="by day test_a_batch_finds_what_pairs_of_records_say, in many small batches")
 def test_each_deciding_identity_counts_once_and_a_narrow_one_that_moves_with_it_does_not(
     fold: Fold, lake: Lake, dataset: MakeDataset
 ) -> None:
@@ -196,6 +198,7 @@ def test_in_a_chain_the_next_version_of_another_day_waits_and_the_gate_says_why(
     assert check(lake, made, done, "missed_deletes").first == ['key {"id":"b","_within":"2026-01-02"} at t-0@3']
 
 
+@pytest.mark.nightly(reason="by day test_a_batch_finds_what_pairs_of_records_say, in many small batches")
 def test_what_stays_in_its_period_is_no_finding(fold: Fold, lake: Lake, dataset: MakeDataset) -> None:
     """Another instant of the day, versions, retries, deletes, records that are rejected or filtered, a null."""
     made = versions(dataset, source=dict(dataset().source.model_dump(exclude_none=True), filter="op != 'x'"))
@@ -235,6 +238,7 @@ def test_without_a_period_or_deletes_no_delete_is_looked_for(fold: Fold, lake: L
 # Over the table
 
 
+@pytest.mark.nightly(reason="tests/process/test_maintain.py finds identities that have rows in two periods by day")
 def test_in_another_batch_it_is_found_by_maintain_and_a_release_is_not_asked_for_twice(
     fold: Fold, session: SparkSession, lake: Lake, dataset: MakeDataset
 ) -> None:
@@ -318,6 +322,7 @@ def test_a_batch_finds_what_pairs_of_records_say(
     assert len(moved) == len(expected), "each once"
 
 
+@pytest.mark.nightly(reason="tests/process/test_maintain.py finds identities that have rows in two periods by day")
 def test_L1_what_maintain_finds_follows_from_the_records_and_not_from_their_batches(
     session: SparkSession, lake_in: Callable[[Path], Lake], session_on: Callable[[Lake], SparkSession],
     dataset: MakeDataset, draw: random.Random, tmp_path: Path,

@@ -74,7 +74,7 @@ AT_NIGHT = (
 """What `test_histories.py` draws the like of."""
 
 
-@pytest.mark.by_day("accounts with overlaps, backwards", why="tests/property goes over orders in each mode")
+@pytest.mark.nightly(reason="tests/property goes over orders in each mode by day")
 @pytest.mark.parametrize(
     "case", [pytest.param(one, marks=pytest.mark.nightly if one in AT_NIGHT else ()) for one in CASES]
 )

@@ -176,7 +176,7 @@ def test_L8_look_up_and_merge_read_only_buckets_that_the_batch_has(batches: list
     assert all_keys.delete.splits["accounts__state_"] > 1
 
 
-@pytest.mark.by_day("narrow", why="the other plan differs in its filter alone")
+@pytest.mark.nightly(reason="the other modes' plans are read by day")
 def test_L8_so_are_they_in_mode_increment(
     narrow: bool,
     session_on: Callable[[Lake], SparkSession],

@@ -59,7 +59,7 @@ def made(request: pytest.FixtureRequest, dataset: MakeDataset) -> Dataset:
     return makers[request.param]()
 
 
-@pytest.mark.by_day("upsert", why="test_chain counts rows of chains")
+@pytest.mark.nightly(reason="tests/process/test_changes.py compares each batch with the difference of two looks by day")
 @pytest.mark.parametrize(
     ("made", "batches"),
     [("upsert", HIDDEN), ("contiguous", CHAIN)],

@@ -107,7 +107,7 @@ def folded(
     return Folded(lake, dataset, batches)
 
 
-@pytest.mark.by_day("accounts", why="the other streams are smaller")
+@pytest.mark.nightly(reason="every offset of two other streams is counted by day")
 def test_L2_as_many_verdicts_as_records_in_each_partition(folded: Folded) -> None:
     for batch in folded.batches:
         landed = Counter((one.topic, one.partition) for one in batch.records)
@@ -115,6 +115,7 @@ def test_L2_as_many_verdicts_as_records_in_each_partition(folded: Folded) -> Non
         assert batch.report.landed == landed.total()
 
 
+@pytest.mark.by_day("account_entries", why="the other streams are smaller")
 def test_L2_every_offset_has_as_many_verdicts_as_it_was_landed(folded: Folded) -> None:
     for batch in folded.batches:
         landed = Counter((one.topic, one.partition, one.offset) for one in batch.records)

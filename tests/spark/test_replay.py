@@ -125,6 +125,7 @@ def content(lake: Lake, dataset: Dataset) -> dict[str, str]:
     return {key: json.dumps({"owner": owner}) for key, owner in owners(lake, dataset).items()}
 
 
+@pytest.mark.nightly(reason="histories mend the decoder, replay and compare with the oracle by day")
 def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
@@ -189,7 +190,7 @@ def test_replayed_records_fold_as_if_they_had_been_good_from_the_beginning(
     assert content(lake, made) == wanted(made, [*FIRST, *LATER])
 
 
-@pytest.mark.nightly(reason="replayed records fold by day as if they had been good")
+@pytest.mark.nightly(reason="histories mend the decoder, replay and compare with the oracle by day")
 def test_one_position_and_one_key_and_what_comes_between(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
@@ -230,7 +231,7 @@ def test_one_position_and_one_key_and_what_comes_between(
     assert (rows_of(lake, made), quarantine_of(lake, made)) == (rows, [])
 
 
-@pytest.mark.by_day("2", why="one file is the simpler case")
+@pytest.mark.nightly(reason="tests/unit/test_known_positions.py has a rejected copy of what is covered")
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_damaged_copy_of_a_sound_record_is_not_quarantined_nor_replayed(
     session: SparkSession,
@@ -257,6 +258,7 @@ def test_a_damaged_copy_of_a_sound_record_is_not_quarantined_nor_replayed(
     assert (quarantine_of(lake, made), owners(lake, made)) == ([], {"a": "A", "b": "B", "c": "C"})
 
 
+@pytest.mark.nightly(reason="tests/unit/test_replay.py has the lines of a replay by day")
 def test_where_positions_are_inferred_lines_are_replayed(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mended: Callable[[str], None]
 ) -> None:
@@ -304,6 +306,7 @@ POINTS = ("before_decision", "after_decision", "before_manifest", "after_merge",
 """The steps behind the landing are those of any batch, whose every point `tests/process/test_crashes.py` passes."""
 
 
+@pytest.mark.nightly(reason="tests/unit/test_replay.py records a replay once; by day other decisions are killed")
 def test_ended_anywhere_and_pressed_again_it_happens_once(
     session: SparkSession,
     lake: Lake,

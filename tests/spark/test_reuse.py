@@ -113,7 +113,7 @@ def test_a_reused_identity_is_gated_shown_side_by_side_and_changes_no_verdict(
     assert "&lt;b&gt;" in page
 
 
-@pytest.mark.by_day("append", why="test_laws has identities of each guard")
+@pytest.mark.nightly(reason="a combination with a release and an overlap; a reused identity is red by day")
 @pytest.mark.parametrize("guard", ["append", "newer", "contiguous"])
 def test_a_reuse_that_was_released_is_no_finding_of_a_batch_that_overlaps(
     session: SparkSession, lake: Lake, dataset: MakeDataset, tmp_path: Path, guard: str

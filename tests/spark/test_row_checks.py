@@ -25,6 +25,9 @@ def by(**identity: Any) -> Callable[[MakeDataset], Dataset]:
     return lambda dataset: dataset("things", value={"fields": FIELDS}, identity=identity)
 
 
+@pytest.mark.by_day(
+    "upsert", "within", "header", "position", why="the others are named by the same function from other columns"
+)
 @pytest.mark.parametrize(
     ("made", "columns", "row", "unique", "others"),
     [

@@ -148,6 +148,9 @@ def test_rebuild_fills_an_added_field_and_the_file_may_go_back_by_another(table:
     assert rebuild(made.lake, made.raw, spark).changed == ()
 
 
+@pytest.mark.nightly(
+    reason="a field is added in place by day, and tests/unit/test_schema_changes.py has each kind of change"
+)
 def test_fields_are_widened_made_optional_and_renamed_in_place(table: Callable[..., Table]) -> None:
     made = table(UPSERT)
     made.file({"id": "string", "n": "int", "price": "decimal(4,2)", "note": "string"})
@@ -236,6 +239,7 @@ def test_sums_stay_what_they_are_when_their_messages_gain_a_field(table: Callabl
     assert made.proved() == {}
 
 
+@pytest.mark.nightly(reason="a combination with a replay; tests/unit/test_schema_changes.py has the policy")
 def test_what_the_policy_put_in_quarantine_is_replayed_once_the_file_names_the_field(
     table: Callable[..., Table],
 ) -> None:

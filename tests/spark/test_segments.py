@@ -135,6 +135,9 @@ def test_each_record_says_what_the_log_says_of_it(
     assert row["covered"] == [[0, 8], [9, 10]], "what is open can be decided later"
 
 
+@pytest.mark.nightly(
+    reason="tests/unit/test_segment_landing.py names what is damaged and takes it back with a whole replica"
+)
 def test_a_damaged_batch_is_rejected_by_name_and_red_until_a_replica_has_it(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

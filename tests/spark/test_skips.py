@@ -70,6 +70,9 @@ def skip(session: SparkSession, lake: Lake, dataset: Dataset, folder: Path) -> P
     return done.published
 
 
+@pytest.mark.nightly(
+    reason="tests/process/test_decisions.py skips by day: what is skipped is covered and changes no row"
+)
 def test_in_upsert_what_a_skip_took_out_hides_no_other_version(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:
@@ -93,6 +96,7 @@ def test_in_upsert_what_a_skip_took_out_hides_no_other_version(
     assert [one.partitions["c/t/1/0"].present for one in newest.skipped.values()] == [[(2, 5)]]
 
 
+@pytest.mark.nightly(reason="tests/process/test_decisions.py skips by day")
 def test_where_positions_are_inferred_an_object_is_taken_out(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path
 ) -> None:

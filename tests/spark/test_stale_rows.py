@@ -21,7 +21,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.by_day("contiguous", "increment", why="as guard contiguous")
+@pytest.mark.nightly(reason="tests/unit/test_checks.py warns of stale rows")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rejected_record_makes_the_row_of_its_key_stale(
     session: SparkSession, lake: Lake, dataset: Callable[..., Dataset], tmp_path: Path, mode: str

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.night import NO_REASON, waiting
 from tests.support.packages import PACKAGES, TESTS_OF, files_of
 
 PROJECT = Path(__file__).parents[2]
@@ -56,3 +57,22 @@ def test_every_package_has_tests_and_every_test_file_a_package() -> None:
     assert set(TESTS_OF) == set(PACKAGES)
     listed = {file for package in PACKAGES for file in files_of(package)}
     assert {str(file.relative_to(TESTS)) for file in TESTS.rglob("test_*.py")} - listed == set()
+
+
+def test_what_holds_a_claim_by_day_exists() -> None:
+    """The files and tests that the reasons of what waits for the night name."""
+    files = {file.stem: file.read_text() for file in TESTS.rglob("test_*.py")}
+    tests = {name for text in files.values() for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
+    listed = waiting()
+    reasons = {test.reason for test in listed}
+    places = {place for reason in reasons for place in re.findall(r"tests/[\w/]+", reason)}
+    assert {
+        place for place in places if not ((PROJECT / place).is_dir() or (PROJECT / f"{place}.py").is_file())
+    } == set()
+    named = {name for reason in reasons for name in re.findall(r"(?<!/)\btest_\w+", reason)} - files.keys()
+    assert {name for name in named if not any(test.startswith(name) for test in tests)} == set()
+    assert len(listed) > 200
+    assert {test.by_day for test in waiting(["property/test_ties.py"])} == {
+        ("upsert, tie last, sent_at excepted", "contiguous, tie first, sent_at excepted")
+    }
+    assert [test.reason for test in waiting(["process/test_recovery.py"])] == [NO_REASON]

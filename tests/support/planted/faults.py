@@ -924,7 +924,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "offsets of all partitions compare": Fault(
         "conflict/incomparable_version", "positions.partition_of", "All partitions of a topic count as one.",
-        "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only",
+        "tests/spark/test_situations.py::test_an_offset_orders_the_records_of_one_partition_only[at once]",
         _compare_offsets_of_partitions,
     ),
     "ties go by the clock": Fault(
